@@ -1,6 +1,6 @@
 """What the allocator settings of the kernelspecs bring a training on XLA:CPU: steps with and without them.
 
-glibc gives memory of large arrays back to the system at once, and every step then pays for getting the same
+glibc returns memory of large arrays to the system immediately, and every step then pays for getting the same
 pages again. `environments/jax/environment.json` raises both of its thresholds (`MALLOC_…`). Here processes
 with and without them train the small diffusion model in turns; printed are the median of a step, the share of
 it in the system, and the largest memory of the process. `npm run bench -- allocator [--steps N] [--turns N]`.
@@ -34,7 +34,7 @@ def settings() -> dict[str, str]:
 
 
 def train(steps: int) -> dict[str, float]:
-    """In a process of its own, because glibc reads its settings once."""
+    """In a separate process, because glibc reads its settings once."""
     import jax
     from tpulab_recipes.ddpm.data.pipeline import open_source
     from tpulab_recipes.ddpm.presets import load_config

@@ -34,7 +34,7 @@ TORCH_STEP = Path(__file__).parent / "torch_sides" / "ddpm_step.py"
 
 def median_ms(step: Callable[[], Any], steps: int) -> dict[str, float]:
     """Medians of single steps, each waited for: on the clock, and of processors. On a machine with other work
-    only the second says much."""
+    only the second is meaningful."""
     step()
     times, used = [], []
     for _ in range(steps):
@@ -72,7 +72,7 @@ def our_step(devices: int) -> Callable[[], Any]:
 
 
 def plain_step() -> Callable[[], Any]:
-    """The same network, loss and Adam as anybody would write them: no mesh, average, clipping, skipping or
+    """The same network, loss and Adam in the usual form: no mesh, average, clipping, skipping or
     knobs."""
     import jax
     import optax
@@ -104,7 +104,7 @@ def plain_step() -> Callable[[], Any]:
 
 
 def torch_ms(python: str, steps: int) -> dict[str, float] | None:
-    """Median step, as `median_ms`, of the exported network in torch, in a process of its own; None without
+    """Median step, as `median_ms`, of the exported network in torch, in a separate process; None without
     such a Python."""
     if not Path(python).exists():
         return None
@@ -123,7 +123,7 @@ def torch_ms(python: str, steps: int) -> dict[str, float] | None:
 
 
 def input_rate(seconds: float = 3.0) -> dict[str, float]:
-    """Images a second of the pipeline alone: from memory, and from shards on disk."""
+    """Images per second of the pipeline alone: from memory, and from shards on disk."""
     from tpulab_recipes.common.progress import Silent
     from tpulab_recipes.common.storage import Folder
     from tpulab_recipes.ddpm.data.encode import encode
@@ -167,7 +167,7 @@ def main() -> int:
     figures: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "steps": options.steps}
     if options.only in (None, "step"):
         ours, plain = our_step(1), plain_step()
-        # In turns: what else the machine does meets all sides alike.
+        # In turns: other work on the machine affects all sides alike.
         sides: dict[str, Callable[[int], dict[str, float] | None]] = {
             "ours": lambda steps: median_ms(ours, steps),
             "plain flax": lambda steps: median_ms(plain, steps),

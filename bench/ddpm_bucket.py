@@ -39,7 +39,7 @@ TOKENS = 30
 
 
 class SlowStore(AsyncFileSystem):  # type: ignore[misc]
-    """A store of shards that all hold the same record again and again, so that a million fit the memory."""
+    """A store of shards that repeat the same record, so that a million fit in memory."""
 
     protocol = "slow"
     cachable = False
@@ -113,7 +113,7 @@ def first_batch(records: int) -> dict[str, float]:
 
 
 def batch_rate(preset: str, workers: int | None, seconds: float) -> dict[str, float]:
-    """Milliseconds for each batch of 256, and processor time of this process for it."""
+    """Milliseconds per batch of 256, and this process's processor time for it."""
     config = load_config(preset).but({"train.batch_size": 256})
     if workers is not None:
         config = config.but({"dataset.read_workers": workers})

@@ -3,7 +3,7 @@
  * Runs one benchmark: `npm run bench -- NAME [options]`; `npm run bench -- --list` names them.
  *
  * A benchmark is `bench/NAME.mjs`, `bench/NAME/main.mjs`, or `bench/NAME.py` (run in the environment `jax`). The first
- * sentence of its opening comment says what it measures. Whatever comes after NAME goes to it unchanged.
+ * sentence of its opening comment states its subject. Arguments after NAME are passed to it unchanged.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -53,7 +53,7 @@ function firstSentence(source) {
 function run(benchmark, options) {
   const program = benchmark.file.endsWith('.py') ? PYTHON : process.execPath;
   const child = spawn(program, [benchmark.file, ...options], { stdio: 'inherit' });
-  // The terminal sends Ctrl-C to the child too; it tidies up, and this process waits for it.
+  // The terminal sends Ctrl-C to the child too; it cleans up, and this process waits for it.
   const ignore = () => undefined;
   process.on('SIGINT', ignore);
   process.on('SIGTERM', () => child.kill('SIGTERM'));

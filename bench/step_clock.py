@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-#: The bound that the project sets itself, for steps of a millisecond and longer.
+#: The project's own bound, for steps of a millisecond and longer.
 LIMIT_PERCENT = 1.0
 BOUND_FROM_MS = 1.0
 
@@ -63,8 +63,8 @@ def program(size: int, repeats: int) -> Callable[[Any], Any]:
     return step
 
 
-#: Groups with and without the clock take turns, so that a busy machine hits both alike. One lasts about so
-#: long: what the clock does at the end of a loop, which comes after each group here, must not count as a
+#: Groups with and without the clock take turns, so that a busy machine affects both alike. One lasts about so
+#: long: the clock's work at the end of a loop, which comes after each group here, must not count as a
 #: cost of steps.
 GROUP_S = 0.2
 GROUP_LEAST, GROUP_MOST = 10, 500
@@ -80,9 +80,9 @@ def group_seconds(step: Callable[[Any], Any], x: Any, loop: Iterator[int], count
 
 
 def background_seconds() -> float:
-    """Processor time of the agent's threads: spent in both kinds of group, so it is counted apart."""
+    """Processor time of the agent's threads: spent in both kinds of group, so it is counted separately."""
     if not hasattr(time, "pthread_getcpuclockid"):
-        return 0.0  # macOS does not tell
+        return 0.0  # macOS does not report it
     names = ("tpulab-agent", "tpulab-device-clock")
     clocks = [
         time.pthread_getcpuclockid(thread.ident)
@@ -114,7 +114,7 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
         for figures, loop in turns if len(plain) % 2 else reversed(turns):
             figures.append(group_seconds(step, x, loop, count))
             if loop is clocked and clocked._tracked is not None:
-                # Otherwise the last step of the group would last until its next turn, and look long.
+                # Otherwise the last step of the group would last until its next turn, and appear long.
                 clocked._tracked.clock.discard()
     spent = background_seconds() - background
     clocked.close()
@@ -132,9 +132,9 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
     }
 
 
-#: Lengths of steps of which it is told how many are watched, in milliseconds.
+#: Lengths of steps for which the number of watched steps is printed, in milliseconds.
 WATCHED_MS = (1, 3, 6, 8)
-#: A loop that reads its loss at each so many steps, and runs ahead of the device between.
+#: A loop that reads its loss once in so many steps, and runs ahead of the device between.
 READ_EVERY = 8
 
 
@@ -204,7 +204,7 @@ def watching(milliseconds: float, seconds: float) -> dict[str, float]:
 
 
 def import_cost() -> dict[str, float]:
-    """Microseconds to look for a module that does not exist, without and with the hook."""
+    """Microseconds to search for a module that does not exist, without and with the hook."""
     from tpulab.runtimes.import_hook import AfterImport
 
     def search() -> float:

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * `npm run test:aot`: makes an environment with the TPU compiler (684 MB) and compiles training steps ahead of time for
- * v4, v5e, v5p, v6e and 7x: those of `tpulab check`, the diffusion recipe's, and those of PyTorch recipes, which the
+ * v4, v5e, v5p, v6e and 7x: the steps of `tpulab check`, of the diffusion recipe, and of PyTorch recipes, which the
  * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. The PyTorch half writes the table in docs/recipe-notes.md.
  */
 import { spawnSync } from 'node:child_process';
@@ -60,11 +60,11 @@ const environment = {
   make: context => makePythonEnvironment({ name: 'test-aot', place }, context)
 };
 
-/** One JSON object a line, of each step and chip; written by the tests, which read in it what is done. */
+/** One JSON object per line, for each step and chip; written by the tests, which reuse earlier results in it. */
 const results = path.join(checkout.testEnvs, 'aot-results.jsonl');
 const [BEGIN, END] = ['<!-- table: npm run test:aot -->', '<!-- end of the table -->'];
 
-/** Puts what the compiler said last of the newest program of each step into the table of docs/recipe-notes.md. */
+/** Puts the compiler's last figures for each step's newest program into the table of docs/recipe-notes.md. */
 function writeTable() {
   const document = path.join(checkout.root, 'docs', 'recipe-notes.md');
   const found = readFileSync(results, 'utf8')
@@ -91,7 +91,7 @@ const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 try {
-  // The bridge, which is built of npm packages, makes the environment with torch_tpu.
+  // The bridge, which consists of npm packages, makes the environment with torch_tpu.
   const torch = withTorch ? [npmPackages, build, ...TORCH_TPU_STAGES] : [];
   await setUp({ stages: [uvTool, ...torch, environment], signal: controller.signal });
   const recipes = path.join(checkout.root, 'recipes');

@@ -9,7 +9,7 @@ import { runStage } from './setup/stage.mjs';
 
 await main(async signal => {
   const printer = new StagePrinter();
-  // Asked for, so done: the compiler itself leaves out what has not changed.
+  // An explicit request always builds: the compiler itself skips unchanged files.
   const python = () => Promise.reject(new Error('the build needs no Python'));
   for (const stage of [build, sessionPage]) {
     await removeStamp(stage.id);

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `npm run check`: format, lint, types, import layers and what no tracked file may hold. In parallel, with caches, so
- * that it takes seconds; a warning fails like an error. It changes nothing; `-- --fix` lets the tools mend what they can.
+ * `npm run check`: format, lint, types, import layers and forbidden content of tracked files. In parallel, with caches, so
+ * that it takes seconds; a warning fails like an error. It changes nothing; with `-- --fix` the tools fix what they can.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -49,13 +49,13 @@ const bin = (/** @type {string} */ name) => path.join(checkout.root, 'node_modul
 const tool = (/** @type {string} */ name) => path.join(path.dirname(checkout.uv), name);
 
 /**
- * Python packages of ours, each with the environment whose packages it imports. The tests of the server part lie beside
+ * Our Python packages, each with the environment whose packages it imports. The tests of the server part are beside
  * it and need pytest, which only the environment of `npm test` has; without that environment they are left out.
  */
 const SERVER_TESTS = path.join(checkout.testEnvs, 'server');
 const PYTHON = [
   { folder: 'kernel-agent/src', environment: path.join(checkout.envs, 'jax'), leaveOut: [] },
-  // The two files in torch that exported networks carry with them are plain scripts without types.
+  // The two torch files that exported networks include are plain scripts without types.
   {
     folder: 'recipes/src',
     environment: path.join(checkout.envs, 'jax'),
@@ -72,7 +72,7 @@ const PYTHON = [
 
 /** @type {Promise<Outcome> | null} */
 let building = null;
-/** What reads the types of another package of ours reads what this has built. */
+/** A check that reads the types of another package of ours reads the output of this build. */
 const types = () => (building ??= command(process.execPath, [TSC, '--build', '--pretty', 'false']));
 
 /** @type {Check[]} */
@@ -179,7 +179,7 @@ async function pythonTypes() {
   };
 }
 
-/** @returns {string[]} tracked files, and those that will be */
+/** @returns {string[]} tracked files, and files that will be tracked */
 function sourceFiles() {
   const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], {
     cwd: checkout.root,
@@ -218,7 +218,7 @@ function textOf(file) {
 }
 
 /**
- * A notebook as git would commit it: whoever has run the lesson and saved it has outputs in the file, and that is fine.
+ * A notebook as git would commit it: a user who has run the lesson and saved it has outputs in the file, which is allowed.
  *
  * @param {string} file
  */

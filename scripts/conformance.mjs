@@ -1,5 +1,5 @@
 // @ts-check
-/** `npm run conformance`. An old Node is told so before it reads what it may not understand. */
+/** `npm run conformance`. An old Node gets a message before it reads code that it may not understand. */
 import { main } from './setup/main.mjs';
 import { requireNode } from './setup/node-version.mjs';
 

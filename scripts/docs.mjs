@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run docs`: builds the documentation as a site, with search, for reading offline. VitePress has a lock of its own
+ * `npm run docs`: builds the documentation as a site, with search, for reading offline. VitePress has a separate lock file
  * (`docs/site`), so that nothing else needs it; a link to a page that does not exist fails the build.
  */
 import { existsSync } from 'node:fs';

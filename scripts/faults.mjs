@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `npm run test:faults`: every fault of docs/faults.md in full, and one table of what each client lost, saw twice or saw out
- * of order. `npm test` runs the same cases in a short form.
+ * `npm run test:faults`: every fault of docs/faults.md in full, and one table of each client's lost, repeated and
+ * reordered messages. `npm test` runs the same cases in a short form.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The check that nothing on this machine is taken for granted: clones the committed state into a temporary folder, with
+ * The check that the set-up depends on nothing on this machine: clones the committed state into a temporary folder, with
  * an empty home folder and empty caches, and runs `npm start -- --setup-only` there, and then `npm test` in the clone made
- * empty again, as somebody would who has just found the project: each of the two commands sets up by itself.
+ * empty again, as a new user would: each of the two commands sets up automatically.
  */
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -37,7 +37,7 @@ await main(async signal => {
     return 0;
   }
   const folder = await mkdtemp(path.join(tmpdir(), 'tpulab-fresh-'));
-  // Stand-in VMs have users of their own, who read the checkout through it.
+  // Stand-in VMs have their own users, who read the checkout through it.
   await chmod(folder, 0o755);
   try {
     const clone = path.join(folder, 'tpulab');
@@ -81,10 +81,10 @@ await main(async signal => {
 function freshEnvironment(home, keepCaches) {
   /** @type {Record<string, string | undefined>} */
   const env = { CI: 'true', VIRTUAL_ENV: undefined, CONDA_PREFIX: undefined, PYTHONPATH: undefined };
-  // What this checkout's own runs set must not lead the clone back here.
+  // Variables of this checkout's own runs must not lead the clone back here.
   for (const name of Object.keys(process.env)) {
     if (/^(TPULAB_|JUPYTER|XDG_|INIT_CWD$)/.test(name)) env[name] = undefined;
-    // npm's settings of the run that we are in; those of the person (a registry, a certificate) stay.
+    // npm's settings of the run that we are in; the person's settings (a registry, a certificate) stay.
     if (
       /^npm_(lifecycle|package|node_execpath|execpath|command|config_(local_prefix|prefix|noproxy))/.test(
         name
@@ -97,7 +97,7 @@ function freshEnvironment(home, keepCaches) {
   return {
     ...env,
     HOME: home,
-    // Where packages come from stays as the person has set it; what was downloaded before does not.
+    // The person's package sources stay as configured; earlier downloads do not.
     NPM_CONFIG_USERCONFIG:
       process.env['NPM_CONFIG_USERCONFIG'] ?? path.join(process.env['HOME'] ?? home, '.npmrc'),
     npm_config_cache: path.join(home, '.npm'),

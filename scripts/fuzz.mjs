@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run fuzz`: journals that were damaged at random, read by every reader, and a remote that answers with whatever a grammar of HTTP gives,
+ * `npm run fuzz`: randomly damaged journals, read by every reader, and a remote whose responses come from a grammar of HTTP,
  * for as long as wanted. `npm test` has a few of them.
  */
 import path from 'node:path';

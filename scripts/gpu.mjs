@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * `npm run test:gpu`: packs what a bare machine with an NVIDIA GPU, JAX and PyTorch lacks, at most 60 MiB, into .tpulab/gpu, and
- * runs bench/gpu/measure.py where this machine has such a GPU. Elsewhere it says how to run it there, in one call of 8 minutes.
+ * runs bench/gpu/measure.py where this machine has such a GPU. Elsewhere it prints how to run it there, in one call of 8 minutes.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -22,11 +22,11 @@ const HELP = `npm run test:gpu [-- OPTIONS]
   --cpu            with --python: try the script on this machine's processor
   --help           this text`;
 
-/** What the machine has, or what nothing here needs at run time. Its own JAX fits its own CUDA. */
+/** Packages that the machine has, or that nothing here needs at run time. Its own JAX fits its own CUDA. */
 const NOT_PACKED = /^(jax|jaxlib|numpy|scipy|ml-dtypes|torch|nvidia-.*|triton|debugpy|jedi|tensorstore)$/;
 const MOST_MIB = 60;
 const SECONDS = 480;
-/** Without an accelerator, on a machine that may be busy, the script is tried and nothing is measured. */
+/** Without an accelerator, on a possibly busy machine, the script is tested and nothing is measured. */
 const SECONDS_ON_CPU = 3 * SECONDS;
 
 const { values } = parseArgs({
@@ -57,7 +57,7 @@ try {
   process.exitCode = 1;
 }
 
-/** The packages of the lock that are packed, into one archive; the sources travel with the checkout. */
+/** The packages of the lock that are packed, into one archive; the sources are copied with the checkout. */
 async function pack() {
   rmSync(place, { recursive: true, force: true });
   mkdirSync(place, { recursive: true });

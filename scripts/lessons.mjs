@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `npm run test:lessons`: the lessons that `npm test` trains for a few steps only, trained to their end: what a reader is promised to see
- * and hear after minutes of training. And the voices on two hosts of a slice.
+ * `npm run test:lessons`: trains to their end the lessons that `npm test` trains for a few steps only: the results that the text promises
+ * after minutes of training. And the voices on two hosts of a slice.
  */
 import { spawnSync } from 'node:child_process';
 import { setUp, TEST_STAGES } from './setup/set-up.mjs';

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run test:libtpu`: the stand-in metric server of the specs, asked by libtpu's own SDK. Makes the environment `torch-tpu`,
+ * `npm run test:libtpu`: the stand-in metric server of the specs, queried by libtpu's own SDK. Makes the environment `torch-tpu`,
  * which has libtpu, unless TPULAB_LIBTPU_PYTHON names a Python that has it. Needs port 8431 free, and no TPU.
  */
 import { spawnSync } from 'node:child_process';

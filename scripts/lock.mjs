@@ -1,5 +1,5 @@
 // @ts-check
-/** `npm run lock`: makes the lock files of environments/NAME from requirements.in (and requirements-tpu.in), for all systems at once. */
+/** `npm run lock`: makes the lock files of environments/NAME from requirements.in (and requirements-tpu.in), for all systems together. */
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -7,7 +7,7 @@ import { checkout, shown } from './setup/checkout.mjs';
 import { runOrExplain } from './setup/run-command.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
 
-/** Packages that appeared later are not taken: two people who lock on different days get the same result. */
+/** Later packages are ignored: two people who lock on different days get the same result. */
 const EXCLUDE_NEWER = '2026-11-15';
 
 const HELP = `npm run lock [-- NAME…] [-- --upgrade]
@@ -18,7 +18,7 @@ Locked versions stay unchanged if the requirements allow it.
   --upgrade   use the newest versions that the requirements allow
   --help      this text`;
 
-/** What is locked in a folder; the second one takes the versions of the first. */
+/** The lock files of a folder; the second one uses the versions of the first. */
 const LOCKS = ['requirements', 'requirements-tpu'];
 
 /** @param {string} name */
@@ -62,7 +62,7 @@ async function main() {
   }
   const all = readdirSync(checkout.definitions)
     .filter(name => existsSync(path.join(checkout.definitions, name, 'requirements.in')))
-    // An environment for tests takes the versions of the one that it extends.
+    // An environment for tests uses the versions of the one that it extends.
     .sort(
       (one, other) =>
         Number(one.startsWith('test')) - Number(other.startsWith('test')) || (one < other ? -1 : 1)

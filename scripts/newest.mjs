@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * `npm run test:newest`: the agent's contract tests on the newest released jax and ipykernel, in an environment of its own. It
- * reports which hooks are there and what fails, and never blocks: packages that change are news, not a fault of this checkout.
- * `-- --pre` takes pre-releases too.
+ * `npm run test:newest`: the agent's contract tests on the newest released jax and ipykernel, in a separate environment. It
+ * reports which hooks exist and what fails, and never blocks: a change in a package is not a fault of this checkout.
+ * `-- --pre` includes pre-releases.
  */
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -51,7 +51,7 @@ try {
       env: UV_ENV
     });
   await uv('venv', '--no-project', '--no-config', '--python', python, place);
-  // Asked for anew each time: that is what this lane is for. The agent's own pins are not followed.
+  // Resolved again each time: that is the purpose of this lane. The agent's own pins are not followed.
   await uv(
     'pip',
     'install',
@@ -68,7 +68,7 @@ try {
     const { stdout } = await run(pythonIn(place), ['-c', code], { signal });
     stdout.forEach(print);
   }
-  // That the version is the pinned one is what this lane is not about.
+  // This lane does not check that the version is the pinned one.
   const options = [
     '-q',
     '--tb=line',
@@ -95,7 +95,7 @@ try {
   print([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
 }
 
-/** The one that is named on the command line, else the newest that uv finds. */
+/** The version named on the command line, else the newest that uv finds. */
 async function newestPython() {
   const [given] = positionals;
   if (given !== undefined) return given;

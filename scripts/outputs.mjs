@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run test:outputs`: what other people's packages show, in the session page, in JupyterLab with the extension and in a stock
+ * `npm run test:outputs`: the outputs of third-party packages in the session page, in JupyterLab with the extension and in a stock
  * JupyterLab, with the packages of environments/outputs. Writes docs/outputs-shown.md. Arguments go to Playwright (`-g NAME`).
  */
 import { writeFile } from 'node:fs/promises';
@@ -64,7 +64,7 @@ try {
         TPULAB_OUTPUTS: '1',
         TPULAB_LAB_ENV: place,
         TPULAB_STOCK_LAB: pythonIn(place),
-        // The kernels of the session page and of JupyterLab are those of the packages.
+        // The kernels of the session page and of JupyterLab come from the packages.
         TPULAB_ENV_DIR: path.join(place, 'no-environments'),
         JUPYTER_PATH: path.join(place, 'share', 'jupyter'),
         PATH: `${path.dirname(pythonIn(place))}${path.delimiter}${process.env['PATH'] ?? ''}`,

@@ -1,5 +1,5 @@
 // @ts-check
-/** `npm run package`: makes what people install into `dist/`. */
+/** `npm run package`: makes the installable packages in `dist/`. */
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,5 @@
 // @ts-check
-/** `npm run pictures`: takes the pictures of the documentation from shipped notebooks and real dialogs, and records what they show. */
+/** `npm run pictures`: takes the pictures of the documentation from shipped notebooks and real dialogs, and records their sources. */
 import { spawnSync } from 'node:child_process';
 import { recordPictures } from './check/pictures.mjs';
 import { checkout } from './setup/checkout.mjs';

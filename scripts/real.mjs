@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `npm run test:real`: the voices on real-sounding speech, judged by models that nobody here trained. Voices and judges come inside
- * packages whose hashes are in a lock file of its own; a package that is no longer offered is named, and its proofs are skipped.
+ * `npm run test:real`: the voices on real-sounding speech, judged by models that were not trained here. Voices and judges come inside
+ * packages whose hashes are in a separate lock file; a package that is no longer offered is named, and its proofs are skipped.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -24,7 +24,7 @@ try {
   process.exitCode = 1;
 }
 
-/** Exit status 5 of pytest: nothing was collected. Proofs that were all skipped do not pass either. */
+/** Exit status 5 of pytest: nothing was collected. Skipped proofs alone do not pass either. */
 function judge() {
   const { status } = spawnSync(
     torchPythons.real,

@@ -1,5 +1,5 @@
 // @ts-check
-/** `npm run size`: lines and files of each room, code and tests apart, and how they have grown since main. */
+/** `npm run size`: lines and files of each room, code and tests separately, and their growth since main. */
 import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { checkout } from './setup/checkout.mjs';
@@ -30,7 +30,7 @@ if (values.help) {
 }
 
 /**
- * @param {readonly string[]} where a commit, or the files as they are
+ * @param {readonly string[]} where a commit, or the current files
  * @returns {(readonly [string, number])[]}
  */
 function countLines(where) {

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `npm run test:smoke`: JupyterLab and Notebook 7 with other people's extensions beside ours, in an environment of its own with their
- * newest releases. It reports and never blocks: what it finds may be theirs. Arguments go to Playwright (`-g NAME`).
+ * `npm run test:smoke`: JupyterLab and Notebook 7 with third-party extensions beside ours, in a separate environment with their
+ * newest releases. It reports and never blocks: its findings may be third-party faults. Arguments go to Playwright (`-g NAME`).
  */
 import path from 'node:path';
 import { checkout } from './setup/checkout.mjs';
@@ -12,7 +12,7 @@ import { SetupProblem } from './setup/setup-problem.mjs';
 import { requireChromium } from './test/chromium.mjs';
 import { inRoot } from './test/steps.mjs';
 
-/** JupyterLab and its server stay those that the extension is built for. */
+/** JupyterLab and its server keep the versions that the extension is built for. */
 const PACKAGES = [
   'notebook',
   'jupyterlab-git',
@@ -22,7 +22,7 @@ const PACKAGES = [
   'jupyter-ai',
   'jupytext'
 ];
-/** Widgets of others, whose Python halves the kernel needs too. Both are in the kernel's own folder, beside what it has. */
+/** Third-party widgets, whose Python halves the kernel needs too. Both are in the kernel's own folder, beside its packages. */
 const WIDGETS = ['anywidget', 'tqdm'];
 const SHOWN = ['jupyterlab', ...PACKAGES, 'anywidget'];
 const VERSIONS = `import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in ${JSON.stringify(SHOWN)}))`;

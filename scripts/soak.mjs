@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * `npm run soak`: the bridge under steady output, with clients that come and go, executions and restarts, for as long as
- * wanted; says by how much memory, descriptors, timers and handles of gateway and keeper grow, and fails when they do.
+ * wanted; prints by how much memory, descriptors, timers and handles of gateway and keeper grow, and fails when they do.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';

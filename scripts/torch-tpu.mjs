@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * `npm run test:torch-tpu`: makes the environment `torch-tpu` and tries what of it can be tried without a TPU, then says
- * what could not. On a machine with chips the contract suite of the seam runs on it too, in one process on one device.
- * `-- --torch 2.12.1` does so with another release of torch, in an environment of its own.
+ * `npm run test:torch-tpu`: makes the environment `torch-tpu` and tests the parts that need no TPU, then prints
+ * the untested ones. On a machine with chips the contract suite of the seam runs on it too, in one process on one device.
+ * `-- --torch 2.12.1` does so with another release of torch, in a separate environment.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ process.once('SIGTERM', () => controller.abort());
 try {
   await setUp({ stages: [...TEST_STAGES, ...TORCH_TPU_STAGES], signal: controller.signal });
   const python = values.torch === undefined ? torchPythons.torchTpu : await withTorch(values.torch);
-  // pytest's own handler of torch's trace logger would have torch_tpu print every program.
+  // pytest's own handler of torch's trace logger would make torch_tpu print every program.
   const options = ['-m', 'pytest', '-q', '-rs', '-p', 'no:logging'];
   const test = (/** @type {string} */ room, /** @type {string[]} */ ...folders) =>
     spawnSync(python, [...options, ...folders.map(folder => path.join('tests', folder))], {
@@ -38,7 +38,7 @@ try {
 }
 
 /**
- * The environment of the tests with another release of torch; the other packages are those of the lock.
+ * The environment of the tests with another release of torch; the other packages are from the lock.
  *
  * @param {string} torch
  */

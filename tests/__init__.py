@@ -1,1 +1,1 @@
-"""Tests that see the project from outside, as notebooks and Jupyter clients do."""
+"""Tests that use the project from outside, as notebooks and Jupyter clients do."""

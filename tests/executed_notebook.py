@@ -1,4 +1,4 @@
-"""A notebook as the tests see it: read with settings of theirs, and what its cells have put out."""
+"""A notebook as the tests see it: read with the tests' settings, and the outputs of its cells."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExecutedNotebook:
 
 
 def read_notebook(file: Path, settings: Mapping[str, object]) -> NotebookNode:
-    """`settings` are set in a cell of their own after the one tagged `parameters`, as papermill does."""
+    """`settings` are set in a separate cell after the one tagged `parameters`, as papermill does."""
     notebook = cast(NotebookNode, nbformat.read(file, as_version=4))  # type: ignore[no-untyped-call]
     if settings:
         (place,) = [

@@ -10,7 +10,7 @@ import pytest
 
 from .lesson import CHECKOUT
 
-#: What Jupyter writes into a notebook that has run, but for the version of Python, which is the machine's.
+#: Metadata that Jupyter writes into an executed notebook, without the machine's version of Python.
 LANGUAGE_INFO = {
     "codemirror_mode": {"name": "ipython", "version": 3},
     "file_extension": ".py",

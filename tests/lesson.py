@@ -1,4 +1,4 @@
-"""The getting-started notebook as the tests see it: its file, its cells and what they printed."""
+"""The getting-started notebook as the tests see it: its file, its cells and their output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELL_DEADLINE_S = 300
 
 @dataclass(frozen=True)
 class ExecutedLesson(ExecutedNotebook):
-    """One run of the notebook, with what its kernel knew at the end."""
+    """One run of the notebook, with the final state of its kernel."""
 
     probe: dict[str, Any]
     arrays: Path
@@ -41,7 +41,7 @@ def read_lesson(**parameters: float) -> NotebookNode:
 
 
 def committed_lesson() -> NotebookNode:
-    """The notebook as git would commit it: a reader who has run it and saved it has outputs in the file."""
+    """The notebook as git would commit it: a reader who has run and saved it has outputs in the file."""
     path = NOTEBOOK.relative_to(CHECKOUT).as_posix()
     shown = subprocess.run(["git", "show", f":{path}"], cwd=CHECKOUT, capture_output=True, check=False)
     if shown.returncode != 0:
@@ -50,7 +50,7 @@ def committed_lesson() -> NotebookNode:
 
 
 async def execute_lesson(client: NotebookClient, arrays: Path) -> ExecutedLesson:
-    """Runs every cell, then asks the kernel for its arrays and for the compilations that JAX logged."""
+    """Runs every cell, then requests the kernel's arrays and the compilations that JAX logged."""
     notebook = client.nb
     ask = (PROBES / "lesson_state.py").read_text().replace("ARRAYS_PATH", repr(str(arrays)))
     lesson_cells = list(notebook.cells)

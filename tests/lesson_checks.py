@@ -1,4 +1,4 @@
-"""What each cell of the getting-started notebook has to print: one check a cell, against NumPy."""
+"""The expected output of each cell of the getting-started notebook: one check per cell, against NumPy."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _slider(lesson: ExecutedLesson) -> None:
 @check("slider-set")
 def _slider_set(lesson: ExecutedLesson) -> None:
     assert lesson.lines("slider-set") == ["The slider now stands at 0.050"]
-    # What a front end would show: the kernel sent the new value, and the sentence that depends on it.
+    # The display of a front end: the kernel sent the new value, and the sentence that depends on it.
     assert lesson.widget_state("FloatLogSliderModel")["value"] == LEARNING_RATE / 2
     assert lesson.widget_state("LabelModel")["value"] == "Python sees a learning rate of 0.050"
 
@@ -147,7 +147,7 @@ def _accuracy(lesson: ExecutedLesson) -> None:
     predicted = lenet(load_params(lesson.arrays, "trained"), data.images[data.test]).argmax(axis=1)
     accuracy = float((predicted == data.labels[data.test]).mean())
     assert accuracy > 0.9
-    # One image may stand on the edge between two digits in float32.
+    # One image may be on the boundary between two digits in float32.
     assert abs(printed / 100 - accuracy) < 1.5 / 360
 
 

@@ -66,7 +66,7 @@ def cross_entropy(logits: Array, labels: NDArray[np.int64]) -> float:
 
 @dataclass(frozen=True)
 class Draws:
-    """What the lesson draws from its random generator, in its order."""
+    """The lesson's draws from its random generator, in its order."""
 
     signals: Array
     filters: Array

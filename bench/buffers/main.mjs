@@ -75,7 +75,7 @@ await withServers([DIRECT, BRIDGE, ...options.peers], async ({ servers, folder }
 });
 
 /**
- * A client of its own for each measurement: a server that gives up on a large frame closes the socket.
+ * A separate client for each measurement: a server that rejects a large frame closes the socket.
  * @param {import('../servers/server.mjs').Server} server
  * @param {string} kernelId
  * @param {(client: Client) => Promise<Figures>} measure
@@ -127,7 +127,7 @@ async function inward(server, client, count, bytes) {
   forgetPeaks(before);
   const start = performance.now();
   for (let n = 0; n < count; n++) await client.post('comm_msg', { comm_id: comm, data: {} }, [buffer]);
-  // Answered after all that came before it.
+  // Answered after all earlier messages.
   const { at, idle } = await client.execute(BUFFERS_SHOWN, SILENCE_MS);
   await client.post('comm_close', { comm_id: comm, data: {} }, []);
   const arrived = idle ? client.tally.missing : 0;

@@ -3,7 +3,7 @@
  * Catching up with a long journal: a client that attaches behind a million messages, its first output, its rate, the gateway's memory.
  *
  * `npm run bench -- catch-up [--samples N] [--quick] [--no-save]`. The journal is written by the bridge's own writer under the id of a kernel
- * that is then started; nothing else has one to catch up with, so there is nothing to compare. Writes `bench/results/catch-up.json`.
+ * that is then started; no peer has a journal to catch up with, so there is no comparison. Writes `bench/results/catch-up.json`.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';

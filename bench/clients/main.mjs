@@ -2,7 +2,7 @@
 /**
  * Fan-out to 1, 4 and 16 clients of one kernel: deliveries a second and what each costs the server.
  *
- * `npm run bench -- clients [--peers NAME,…] [--samples N] [--quick] [--no-save]`. All clients live in this process, read alike and count
+ * `npm run bench -- clients [--peers NAME,…] [--samples N] [--quick] [--no-save]`. All clients run in this process, read alike and count
  * everything. Servers take turns, for each number of clients. Writes `bench/results/clients.json`.
  */
 import { machineFacts } from '../measure/machine.mjs';
@@ -99,7 +99,7 @@ async function measure(server, kernelId, count, messages) {
   };
 }
 
-/** Until each has everything or nothing has come for a while. @param {readonly Client[]} clients @param {number} messages */
+/** Until each has everything or no message has come for a while. @param {readonly Client[]} clients @param {number} messages */
 async function allHave(clients, messages) {
   const isDone = (/** @type {Client} */ client) =>
     client.tally.delivered >= messages || performance.now() - client.receivedAt > SILENCE_MS;

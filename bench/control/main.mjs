@@ -3,10 +3,10 @@
  * How soon a training in a busy cell answers a command, beside kernel_info on Jupyter's control channel and a comm message on its shell channel.
  *
  * `npm run bench -- control [--samples N] [--quick] [--no-save]`. One kernel of the bridge trains in a synchronous cell, with steps of 5 and
- * of 200 ms that either sleep (as one that waits for a device) or reckon in Python and never let go of the interpreter by themselves. Commands
- * (`set`) and kernel_info requests are sent in turn, at moments that have nothing to do with the steps. Of a command is measured: until the
- * page hears that the agent has accepted it; until it hears that it was applied; and the second without the time for which the command
- * waited in the kernel for the boundary between two steps. The aim: that is at most 50 ms. Writes `bench/results/control.json`.
+ * of 200 ms that either sleep (as one that waits for a device) or compute in Python without releasing the interpreter. Commands
+ * (`set`) and kernel_info requests are sent in turn, at moments independent of the steps. Three times are measured per command: until the
+ * page is notified that the agent has accepted it; until it is notified that it was applied; and the second without the command's
+ * wait in the kernel for the boundary between two steps. The aim for the last: at most 50 ms. Writes `bench/results/control.json`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { machineFacts, versionsOf } from '../measure/machine.mjs';
@@ -19,7 +19,7 @@ import { now, Page } from './page.mjs';
 
 const AIM_MS = 50;
 const WARM_UP = 5;
-/** A kernel has to import jax first, on a machine that may be busy. */
+/** A kernel has to import jax first, on a possibly busy machine. */
 const PATIENCE_MS = 120_000;
 const STEPS_MS = [5, 200];
 const WORKS = {
@@ -100,7 +100,7 @@ function both(times) {
  * @param {import('../servers/bridge.mjs').Bridge} bridge
  * @param {string} kernelId
  * @param {Page} page
- * @param {string} code a cell that goes on until it is stopped
+ * @param {string} code a cell that continues until it is stopped
  * @param {number} stepMs
  * @returns {Promise<Times>}
  */
@@ -128,7 +128,7 @@ async function measure(bridge, kernelId, page, code, stepMs) {
     times.kernelInfo.push(now() - requestedAt);
     times.accepted.push(acceptedAt - sentAt);
     times.applied.push(at - sentAt);
-    // Both moments are the kernel's: it took the command, and it applied it at the boundary.
+    // Both moments are the kernel's: it accepted the command, and it applied it at the boundary.
     times.outside.push(at - sentAt - (message.time - answer.time));
   }
   await bridge.control(kernelId, { id: `stop-${Date.now()}`, action: 'stop' });

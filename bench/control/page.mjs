@@ -1,5 +1,5 @@
 // @ts-check
-/** A page that steers a training: it sends on the channels socket of a kernel, and hears on the events socket what became of commands. */
+/** A page that steers a training: it sends on the channels socket of a kernel, and receives results on the events socket. */
 
 export class Page {
   /** @type {import('../servers/server.mjs').Connection} */
@@ -49,12 +49,12 @@ export class Page {
     return now() - sentAt;
   }
 
-  /** Resolves with the final word about a command. @param {string} id @returns {Promise<{ at: number, message: any }>} */
+  /** Resolves with the final report about a command. @param {string} id @returns {Promise<{ at: number, message: any }>} */
   receivedFor(id) {
     return new Promise(resolve => this.#commands.set(id, resolve));
   }
 
-  /** Resolves when a run has begun that was not there before. @returns {Promise<void>} */
+  /** Resolves when a new run has started. @returns {Promise<void>} */
   nextRun() {
     return new Promise(resolve => (this.#onRun = () => resolve(undefined)));
   }
@@ -94,7 +94,7 @@ export class Page {
   }
 }
 
-/** Unix milliseconds with fractions, as the kernel tells them. */
+/** Unix milliseconds with fractions, as the kernel sends them. */
 export function now() {
   return performance.timeOrigin + performance.now();
 }

@@ -34,7 +34,7 @@ sampling.STEPS_PER_CHECK = GROUP
 
 
 def around(groups: list[tuple[int, float]]) -> dict[str, float]:
-    """The median of the groups of rows near each place: (last row, ms of a row)."""
+    """The median of the groups of rows near each place: (last row, ms per row)."""
     return {
         str(place): statistics.median(
             ms for row, ms in groups if row > GROUP and abs(row - place) <= max(8, place // 20)
@@ -80,10 +80,10 @@ def static(name: str) -> dict[str, Any]:
 
 @torch.no_grad()
 def growing(name: str, rows: int) -> dict[str, Any]:
-    """transformers' own cache, which grows: on XLA each row has shapes of its own."""
+    """transformers' own cache, which grows: on XLA each row has its own shapes."""
     backend = make(name, "cpu")
     model = backend.prepare(endless(tiny_model()))
-    # Without it, reading the masks back would be timed too.
+    # Without it, the time of reading the masks back would be included.
     make_static(model)
     text, mask = generation._padded([TEXT], 128)
     text, mask = backend.to_device([torch.cat([text, torch.zeros_like(text)]), mask.repeat(2, 1)])
@@ -118,7 +118,7 @@ def growing(name: str, rows: int) -> dict[str, Any]:
 
 @torch.no_grad()
 def beside_transformers(rows: int = 400) -> dict[str, float]:
-    """`DiaForConditionalGeneration.generate` and ours, of the same text by the same rule."""
+    """`DiaForConditionalGeneration.generate` and ours, with the same text and the same rule."""
     inputs = tiny_processor()(["[S1] The quick brown fox jumps over the lazy dog."], padding=True)
     text = inputs.input_ids[0][inputs.attention_mask[0].bool()]
     plain, options = endless(tiny_model()), {"do_sample": False, "guidance_scale": 3.0, "top_k": 45}
@@ -141,7 +141,7 @@ def beside_transformers(rows: int = 400) -> dict[str, float]:
         figures[name] = (time.process_time() - began) * 1e3 / rows
         length = min(len(codes), len(found) - 1 - max(delay))
         theirs = torch.stack([found[1 + d : 1 + d + length, c] for c, d in enumerate(delay)], 1)
-        if dtype == torch.float32:  # Rounded to bfloat16, a random model decides otherwise.
+        if dtype == torch.float32:  # Rounded to bfloat16, a random model decides differently.
             figures[f"{name}, equal tokens"] = float((codes[:length] == theirs).float().mean())
     return figures
 

@@ -1,7 +1,7 @@
 """Trains the tiny model on the synthetic corpus with the recipe's defaults, and prints a JSON line: the
 cross-entropy of held-out clips, whole and for each channel, before and after each epoch, and the seconds.
 
-`python learning.py FOLDER` keeps sound and codes in FOLDER: encoding takes longer than training. Run by
+`python learning.py FOLDER` stores sound and codes in FOLDER: encoding takes longer than training. Run by
 `main.mjs` in the environment `torch-xla`.
 """
 
@@ -75,7 +75,7 @@ def main() -> None:
             held_out = trainer.evaluate(test)
             epochs.append({"seconds": time.perf_counter() - began, "held_out": held_out})
     channels = {"before": before, "after": of_each_channel(trainer, test)}
-    # The same sound with the text of another clip: what is lost is what the texts give.
+    # The same sound with the text of another clip: the difference is the contribution of the texts.
     channels["after, with others' texts"] = of_each_channel(
         trainer,
         [replace(clip, text=other.text) for clip, other in zip(test, test[1:] + test[:1], strict=True)],

@@ -1,13 +1,13 @@
 // @ts-check
 /**
- * Dia's training step, its input side and a row of its generation, on XLA:CPU and in plain PyTorch, and what the tiny model learns:
- * the codes of held-out clips, and to say held-out words.
+ * Dia's training step, its input side and a row of its generation, on XLA:CPU and in plain PyTorch, and the progress of the tiny model:
+ * the codes of held-out clips, and pronouncing held-out words.
  *
  * A row of generation (nine tokens) compares our static cache with a growing one (transformers' DynamicCache), at row 10, 100
  * and 1,000; a training step compares the recipe with plain transformers. Needs the environment `torch-xla`; about ten
- * minutes, three of them for encoding the corpus. Options: `--corpus FOLDER` keeps sound and codes there, `--no-save`. Exit
+ * minutes, three of them for encoding the corpus. Options: `--corpus FOLDER` stores sound and codes there, `--no-save`. Exit
  * code 1: with the static cache on XLA, row 1,000 takes over 20 % longer than row 10, or there are more than three programs;
- * or training does not halve the cross-entropy of the held-out clips; or fewer than half of the held-out words are heard.
+ * or training does not halve the cross-entropy of the held-out clips; or fewer than half of the held-out words are recognised.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ if (!existsSync(PYTHON)) {
 }
 const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla', 'transformers']) };
 
-/** @param {string} part @param {string[]} options @returns {any} what the part's last line says */
+/** @param {string} part @param {string[]} options @returns {any} the part's last line */
 function measure(part, ...options) {
   console.error(`measuring ${part} …`);
   const output = execFileSync(PYTHON, [join(ROOT, 'bench', 'dia', `${part}.py`), ...options], {

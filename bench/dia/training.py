@@ -47,7 +47,7 @@ def clips(count: int = 40) -> list[Clip]:
 
 
 def recipe(name: str) -> tuple[Callable[[Any], None], Callable[[], None], dict[str, float]]:
-    """The step on a batch of the host, the wait for the device, and what compiling took."""
+    """The step on a batch of the host, the wait for the device, and the compile time."""
     backend = make(name, "cpu")
     trainer = Trainer(CONFIG, tiny_model(), backend, 10_000)
     batch = next(train_batches(clips(), CONFIG, trainer.layout))
@@ -81,7 +81,7 @@ def plain() -> tuple[Callable[[Any], None], Callable[[], None], dict[str, float]
 
 def main() -> None:
     torch.set_num_threads(1)
-    # XLA first: autograd knows only the devices that are there at its first backward pass.
+    # XLA first: autograd knows only the devices that exist at its first backward pass.
     kinds = {"recipe, XLA:CPU": recipe("torch_xla"), "recipe, plain PyTorch": recipe("cpu")}
     kinds["plain transformers, eager"] = plain()
     layout = Trainer(CONFIG, tiny_model(), make("cpu", "cpu"), 1).layout

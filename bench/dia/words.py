@@ -1,10 +1,10 @@
 """Trains the tiny model to say single words, and prints a JSON line: how many held-out words a recogniser
-hears before and after, and the cross-entropy of their codes with their own texts and with others'.
+recognises before and after, and the cross-entropy of their codes with their own texts and with others'.
 
-The words are cut out of sentences of the synthetic corpus in one voice; those of the first sentences are held
-out. Their codes are those of the lessons' codec (`audio.mel_codec`): those of a random DAC depend so much on
-where in a period of the voice a frame begins that texts tell nothing about them. The recogniser
-(`audio.recognition`) knows no model. Run by `main.mjs` in the environment `torch-xla`.
+The words are cut out of sentences of the synthetic corpus in one voice; the first sentences are held
+out. Their codes are from the lessons' codec (`audio.mel_codec`): codes of a random DAC depend so much on
+where in a period of the voice a frame begins that texts do not predict them. The recogniser
+(`audio.recognition`) uses no model. Run by `main.mjs` in the environment `torch-xla`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def clips_of(words: Sequence[tuple[str, np.ndarray]], codec: MelCodec) -> list[C
 
 
 def word_share(codes: Sequence[Any], words: Sequence[str], codec: MelCodec) -> float:
-    """Of Int[frame, channel] for each word, the share that the recogniser takes for that word."""
+    """For Int[frame, channel] of each word, the share that the recogniser assigns to that word."""
     right = 0
     for each, word in zip(codes, words, strict=True):
         if len(each):

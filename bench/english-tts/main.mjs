@@ -32,7 +32,7 @@ if (!existsSync(PYTHON)) {
 const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla']) };
 const folder = mkdtempSync(join(tmpdir(), 'english-tts-'));
 
-/** @param {string} part @returns {any} what the part's last line says */
+/** @param {string} part @returns {any} the part's last line */
 function measure(part) {
   console.error(`measuring ${part} …`);
   const script = join(ROOT, 'bench', 'english-tts', 'measure.py');

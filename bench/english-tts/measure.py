@@ -1,10 +1,10 @@
-"""Times the English voice and lets it learn; prints a JSON line. Run by `main.mjs` in the environment
+"""Times the English voice and trains it; prints a JSON line. Run by `main.mjs` in the environment
 `torch-xla`.
 
 `steps`: the lesson's training step in the recipe (XLA:CPU and plain PyTorch) and the same network in a plain
 loop of torch, groups of steps in turns, one thread, the lower quartile of the groups. `input`: batches alone.
 `overhead`: what profiler and memory manager take of a batch. `learning` (with a folder): trains the lesson on
-plain PyTorch with all cores, and has the held-out sentences recognised as time goes by.
+plain PyTorch with all cores, and has the held-out sentences recognised at intervals.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def recipe(name: str, data: Any) -> tuple[Callable[[Any], Any], Callable[[], Non
 
 
 def plain(data: Any) -> tuple[Callable[[Any], Any], Callable[[], None]]:
-    """The same network, loss, optimizer and clipping, as one writes them without the recipe."""
+    """The same network, loss, optimizer and clipping, as usually written without the recipe."""
     model = KokoroModel(CONFIG, 96)
     model.mel_mean.copy_(torch.tensor(data[2]["mel_mean"]))
     model.mel_std.copy_(torch.tensor(data[2]["mel_std"]))

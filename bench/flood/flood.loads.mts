@@ -1,4 +1,4 @@
-/** Runs each cell that puts out too much on each side, types letters beside it, and interrupts it. Writes down the figures. */
+/** Runs each cell with too much output on each side, types letters beside it, and interrupts it. Records the figures. */
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ interface Side {
   readonly session: (path: string, name: string) => Promise<() => Promise<void>>;
 }
 
-/** What a cell does until it is interrupted, or until its end. */
+/** The action of a cell until it is interrupted, or until its end. */
 const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless: boolean }>> = {
   nothing: { code: 'pass', isEndless: false },
   'endless print': { code: "while True: print('x'*200)", isEndless: true },
@@ -52,9 +52,9 @@ const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless
 };
 
 const EDITOR = '.jp-CodeCell .cm-content';
-/** A page that is not there by then does not come. */
+/** A page that is not loaded by then never loads. */
 const WAIT_MS = 60_000;
-/** A letter or an interrupt that takes longer has no effect, for whoever waits for it. */
+/** A letter or an interrupt that takes longer has no effect for the user. */
 const EFFECT_MS = 30_000;
 
 /** The largest renderer process of the browser, in MB. */
@@ -95,7 +95,7 @@ function measureKeys(): void {
   new PerformanceObserver(keys).observe({ type: 'event', durationThreshold: 16 } as PerformanceObserverInit);
 }
 
-/** Until it stands in the cell, which has had `count` of them. */
+/** Until it is shown in the cell, which has had `count` of them. */
 async function letter(page: Page, count: number): Promise<void> {
   const editor = page.locator(EDITOR).nth(1);
   await page.keyboard.type('x');
@@ -116,7 +116,7 @@ interface Measured {
   interruptMs: number | null;
 }
 
-/** With what is known of a page that has frozen. */
+/** With the known state of a page that has frozen. */
 async function measure(side: Side, cell: string, seconds: number): Promise<Measured> {
   const browser = await chromium.launch({
     executablePath: findChromium() ?? '',
@@ -135,7 +135,7 @@ async function measure(side: Side, cell: string, seconds: number): Promise<Measu
   await Promise.race([looking, late]);
   clearTimeout(timer);
   await browser.close();
-  // What was not interrupted would slow down what is measured next.
+  // An uninterrupted cell would slow down the next measurement.
   await end();
   return found;
 }
@@ -162,7 +162,7 @@ async function look(
     .getByRole('button', { name: /JAX|Python 3|This computer/ })
     .first()
     .waitFor({ timeout: WAIT_MS });
-  // A page that has just connected still reads what its kernel has done.
+  // A page that has just connected still reads its kernel's earlier messages.
   await page.waitForTimeout(5_000);
   const startedAt = Date.now();
   await page.keyboard.press('Control+Enter');
@@ -176,7 +176,7 @@ async function look(
     await page.waitForTimeout(200);
   }
   const slow = await page.evaluate(() => (globalThis as unknown as Typed).typed);
-  // What took less than 16 ms, the browser does not list.
+  // The browser does not list events of less than 16 ms.
   const letters = [...slow, ...Array.from({ length: Math.max(0, count - slow.length) }, () => 16)];
   found.letterP50Ms = percentile(letters, 0.5);
   found.letterP95Ms = percentile(letters, 0.95);

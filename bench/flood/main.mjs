@@ -22,7 +22,7 @@ const CHECKOUT = dirname(dirname(HERE));
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '60' },
-    // Those whose name has this text.
+    // The ones whose name contains this text.
     sides: { type: 'string', default: '' },
     cells: { type: 'string', default: '' },
     'no-save': { type: 'boolean', default: false }

@@ -46,7 +46,7 @@ def static(name: str, count: int) -> dict[str, float]:
 
 @torch.no_grad()
 def growing(name: str, count: int) -> dict[str, float]:
-    """As the original: keys and values are appended, so each token has shapes of its own."""
+    """Like the original: keys and values are appended, so each token has its own shapes."""
     backend = make(name, "cpu")
     model = backend.prepare(endless())
     device, before = backend.device(), backend.compilations()

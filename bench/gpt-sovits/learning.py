@@ -29,7 +29,7 @@ from tpulab_recipes.gpt_sovits.trainer import Trainer
 from tpulab_recipes.gpt_sovits.voices import Voice, envelope_distance
 from tpulab_recipes.runtime.selection import make
 
-#: Steps, not seconds: what is learned must not depend on how busy the machine is.
+#: Steps, not seconds: the result must not depend on the load of the machine.
 STEPS, CLIPS, HELD_OUT = 700, 60, 6
 
 

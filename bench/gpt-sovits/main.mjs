@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The two updates of GPT-SoVITS on XLA:CPU and eagerly in plain PyTorch, and tokens a second of its first stage with a static and
- * with a growing cache; what the small model learns.
+ * with a growing cache; and the progress of the small model.
  *
  * Needs the environment `torch-xla`; about five minutes. Option: `--no-save`. Exit code 1: more than three
  * programs for a step or for all tokens; the held-out mel distance is not halved, or a converted sentence is not nearer its target.
@@ -14,7 +14,7 @@ import { parseArgs } from 'node:util';
 import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
 
-/** The step's two programs and the one of the batch's transfer; the text, a token, and what both begin with. */
+/** The step's two programs and the program of the batch's transfer; the text, a token, and their common start. */
 const LIMIT = { programsOfStep: 3, programsOfTokens: 3 };
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PYTHON = join(
@@ -31,7 +31,7 @@ if (!existsSync(PYTHON)) {
 }
 const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla']) };
 
-/** @param {string} part @returns {any} what the part's last line says */
+/** @param {string} part @returns {any} the part's last line */
 function measure(part) {
   console.error(`measuring ${part} …`);
   const output = execFileSync(PYTHON, [join(ROOT, 'bench', 'gpt-sovits', `${part}.py`)], {

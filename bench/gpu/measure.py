@@ -3,8 +3,8 @@ GPU, JAX and PyTorch runs it.
 
     python bench/gpu/measure.py OUT.json [--packages FOLDER] [--seconds 480] [--cpu]
 
-Each part runs in a process of its own with a deadline, so that none takes another one's memory or time; what
-fails is written down with its reason. `--cpu` tries the script itself, without an accelerator.
+Each part runs in a separate process with a deadline, so that none takes another one's memory or time; a
+failure is recorded with its reason. `--cpu` tests the script itself, without an accelerator.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def clock_jax() -> dict[str, Any]:
 
 
 def clock_torch() -> dict[str, Any]:
-    """The same in PyTorch: the truth is what events of the device say."""
+    """The same in PyTorch: the reference are events of the device."""
     import torch
 
     device = "cpu" if on_cpu() else "cuda"
@@ -105,7 +105,7 @@ def clock_torch() -> dict[str, Any]:
 
 
 def beside_the_clock(step: Callable[[], Any], truth_ms: float) -> dict[str, Any]:
-    """Runs a loop whose host is faster than the device, and reads what the agent made of it."""
+    """Runs a loop whose host is faster than the device, and reads the agent's figures of it."""
     import tpulab
     from tpulab.agent import process_agent
 
@@ -141,7 +141,7 @@ def memory_torch() -> dict[str, Any]:
 
 
 def out_of_memory(ask: Callable[[], Any]) -> dict[str, Any]:
-    """What the agent says of an allocation that cannot be, and who it names."""
+    """The agent's report of an impossible allocation, and the owners that it names."""
     from tpulab.agent import process_agent
     from tpulab.memory.error import memory_error
 
@@ -200,7 +200,7 @@ def dia() -> dict[str, Any]:
 
 
 def voice(script: str) -> dict[str, Any]:
-    """Training steps of a voice, as its test of the export makes them, on the GPU."""
+    """Training steps of a voice, as in the test of its export, on the GPU."""
     import importlib.util
 
     from tpulab_recipes.compile_ahead import torch_export
@@ -240,7 +240,7 @@ def on_cpu() -> bool:
 
 
 def run_part(name: str, seconds: float, more: dict[str, str] | None = None) -> dict[str, Any]:
-    """A part in a process of its own; what went wrong is an answer too."""
+    """Runs a part in a separate process; a failure is a result too."""
     environment = {**os.environ, **(more or {})}
     began = time.monotonic()
     try:
@@ -275,12 +275,12 @@ def main() -> int:
     if not options.out:
         parser.error("say where the figures go: measure.py OUT.json")
     own = [ROOT / "kernel-agent" / "src", ROOT / "recipes" / "src"]
-    # After the packages of this Python, which has its own NumPy: what is packed only fills gaps.
+    # After the packages of this Python, which has its own NumPy: packed ones only fill gaps.
     paths = [*map(str, own), *([options.packages] if options.packages else [])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if options.cpu:
-        # Tried, not measured: programs that compile in a third of the time, and no import of torch_tpu.
+        # A test, not a measurement: programs that compile in a third of the time, and no import of torch_tpu.
         os.environ.update(TPULAB_GPU_ON_CPU="1", JAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")
         os.environ.update(
             XLA_FLAGS="--xla_backend_optimization_level=0",

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Passes TCP connections on and delays all bytes, in each direction by half of a round trip: `node delay-relay.mjs PORT` prints the port on which
- * it listens, and each line on its standard input is a new round trip in milliseconds. It stands for the way to a
+ * it listens, and each line on its standard input is a new round trip in milliseconds. It replaces the path to a
  * machine far away where the kernel has no netem: the window of TCP is not narrowed by it, and no packet is lost.
  */
 import { connect, createServer } from 'node:net';
@@ -23,7 +23,7 @@ server.listen(0, '127.0.0.1', () => {
 });
 
 /**
- * In order: a piece is never due before the one that came earlier.
+ * In order: a piece is never due before an earlier one.
  * @param {import('node:net').Socket} from
  * @param {import('node:net').Socket} into
  */

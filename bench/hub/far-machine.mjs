@@ -1,5 +1,5 @@
 // @ts-check
-/** A sshd of our own on this machine, a way to it that can be delayed, and an ssh that knows both. No root is needed. */
+/** A sshd of our own on this machine, a connection to it that can be delayed, and an ssh that knows both. No root is needed. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -20,8 +20,8 @@ const SSHD = ['/usr/sbin/sshd', '/usr/local/sbin/sshd', '/usr/bin/sshd'].find(ex
 
 /**
  * @typedef {object} FarMachine
- * @property {string} bin folder with an `ssh` for the host `far`, to be first on a PATH
- * @property {(ms: number) => void} setDelay round trip that is added
+ * @property {string} bin folder with an `ssh` for the host `far`, to be put first on a PATH
+ * @property {(ms: number) => void} setDelay the added round trip
  * @property {(args: readonly string[]) => Promise<() => Promise<void>>} tunnel a plain `ssh -N` with these arguments
  * @property {() => Promise<void>} close
  */
@@ -56,7 +56,7 @@ export async function openFarMachine(folder, env) {
       .join(' ')}`
   ];
   await writeFile(own('sshd_config'), `${settings.join('\n')}\n`);
-  // As root it wants this folder, which its package makes when it starts a server.
+  // As root it requires this folder, which its package creates when it starts a server.
   if (process.getuid?.() === 0) await mkdir('/run/sshd', { recursive: true, mode: 0o755 });
   const sshd = startChild([SSHD, '-D', '-e', '-f', own('sshd_config')], {
     env: process.env,

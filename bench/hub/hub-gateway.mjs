@@ -1,5 +1,5 @@
 // @ts-check
-/** A gateway that reaches another one over ssh, and that other one, which it starts there. */
+/** A gateway that reaches another one over ssh, and the other one, which it starts there. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
@@ -14,9 +14,9 @@ const CONNECTED_MS = 60_000;
 
 /**
  * @typedef {object} Hub
- * @property {{ url: string, token: string }} through the far gateway, by way of the near one
+ * @property {{ url: string, token: string }} through the far gateway, through the near one
  * @property {{ socketPath: string, token: string }} far the far gateway itself
- * @property {string} tunnel the near end of the hub's own ssh, past which the hub passes things on
+ * @property {string} tunnel the near end of the hub's own ssh, through which the hub forwards
  * @property {() => Promise<void>} close ends both, and the kernels
  */
 

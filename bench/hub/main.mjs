@@ -2,8 +2,8 @@
 /**
  * What the hub costs: a cell's round trip and a flood of output through hub and ssh, against the same bridge without the hub, and jupyter_server.
  *
- * `npm run bench -- hub [--peers jupyter-server] [--samples N] [--quick] [--no-save]`. A sshd of its own stands for the far machine; delays of 0, 20 and
- * 100 ms are added on the way to it. All sides are asked in turn, in one run: the bridge at its own socket (without delay only),
+ * `npm run bench -- hub [--peers jupyter-server] [--samples N] [--quick] [--no-save]`. An sshd is the far machine; delays of 0, 20 and
+ * 100 ms are added on the way to it. All sides are measured in turn, in one run: the bridge at its own socket (without delay only),
  * the same bridge through plain `ssh -L`, at the near end of the hub's own ssh, through the hub, and jupyter_server as it is shipped through `ssh -L`.
  * The overhead of the hub is what it adds to its own ssh at p50. Writes `bench/results/hub.json`.
  */
@@ -27,7 +27,7 @@ import { openHub } from './hub-gateway.mjs';
 const DELAYS_MS = [0, 20, 100];
 const WARM_UP = 20;
 const PLAIN = 'same bridge, ssh -L';
-/** The same connection as the hub's: plain `ssh -L` lets small packets wait (Nagle), one that has run a command does not. */
+/** The same connection as the hub's: plain `ssh -L` delays small packets (Nagle), a connection that has run a command does not. */
 const HUB_SSH = "same bridge, the hub's ssh";
 const HUB = 'hub';
 const ENV_DIR = process.env['TPULAB_ENV_DIR'] ?? checkout.envs;
@@ -176,7 +176,7 @@ async function inTurn(sides, rounds) {
   }
 }
 
-/** Outputs a second that arrive, and how many did not. @param {Side} side */
+/** Received outputs per second, and the number of missing ones. @param {Side} side */
 async function flood({ client }) {
   client.startTally();
   const { sentAt } = await client.execute(displayData(FLOOD, FLOOD_BYTES), 120_000);

@@ -3,7 +3,7 @@
  * What kernels cost a server: memory and processor time with 1, 16 and 64 idle ones, and the time from asking for a kernel to its first idle.
  *
  * `npm run bench -- kernels [--peers NAME,…] [--samples N] [--quick] [--no-save]`. The idle kernels are light ones that only answer (their
- * memory is not counted); kernels that are timed are the real ones, started in turn. Writes `bench/results/kernels.json`.
+ * memory is not counted); timed kernels are real ones, started in turn. Writes `bench/results/kernels.json`.
  */
 import { machineFacts } from '../measure/machine.mjs';
 import { readOptions } from '../measure/options.mjs';
@@ -17,7 +17,7 @@ const options = readOptions(['jupyverse', 'jupyter-server']);
 const STARTS = options.samples ?? (options.quick ? 4 : 20);
 const IDLE_COUNTS = options.quick ? [1, 8] : [1, 16, 64];
 const REST_MS = 2000;
-/** V8 collects what a start has left for some seconds after it. */
+/** V8 collects the garbage of a start for some seconds after it. */
 const SETTLE_MS = options.quick ? 1000 : 15_000;
 const WATCH_MS = options.quick ? 2000 : 5000;
 
@@ -47,7 +47,7 @@ await withServers([BRIDGE, ...options.peers], async ({ servers }) => {
     for (const count of IDLE_COUNTS) {
       const failure = await startMore(server, kernels, count);
       if (failure !== null) {
-        // A peer that gives up is a result, and does not keep the others from being measured.
+        // A peer that fails is a result, and does not prevent the measurement of the others.
         if (server.name === servers.get(BRIDGE)?.name) throw failure;
         console.error(`${server.name}: no more than ${kernels.length} kernels: ${failure.message}`);
         break;
@@ -80,7 +80,7 @@ async function measureStarts(servers) {
       // The first one warms the disk's cache for all.
       if (round >= 0) times.get(server.name)?.push(performance.now() - start);
       await server.endKernel(kernel);
-      // What a start leaves behind (a kernel that ends, a process that is held ready for the next) is not to burden another server's.
+      // The remains of a start (a kernel that ends, a process held ready for the next) must not burden another server's.
       await new Promise(resolve => setTimeout(resolve, REST_MS));
     }
   }

@@ -3,7 +3,7 @@
  * How much later JupyterLab is ready with the extension than without it: the same Lab, loaded with and without in turn.
  *
  * `npm run bench -- lab-start [--loads N] [--no-save]`. Two Labs run side by side; each load is a fresh page with a warm browser cache,
- * timed by the page itself from navigation to the moment when Lab says that it is restored. Writes `bench/results/lab-start.json`.
+ * timed by the page itself from navigation to the moment when Lab reports that it is restored. Writes `bench/results/lab-start.json`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ import { printTable, saveResults } from '../measure/results.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const CHECKOUT = dirname(dirname(HERE));
-/** Design aim: not more than this much later. */
+/** Design aim: at most this much later. */
 const AIM_MS = 50;
 
 const { values } = parseArgs({

@@ -1,4 +1,4 @@
-/** The browser of the specs, with one file that is no test but a measurement. */
+/** The browser of the specs, with one file that measures instead of tests. */
 import base from '../../ui-tests/playwright.config.js';
 
 export default {

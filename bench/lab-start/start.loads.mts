@@ -1,4 +1,4 @@
-/** Loads Lab with and without the extension in turn, and writes down how long each took. */
+/** Loads Lab with and without the extension in turn, and records the time of each. */
 import { writeFile } from 'node:fs/promises';
 import { test } from '@playwright/test';
 import { LabServer } from '../../ui-tests/lab/lab-server.js';

@@ -1,10 +1,10 @@
-"""What an output costs a kernel: the launcher beside the stock one, and every message of both compared.
+"""The cost of an output to a kernel: the launcher beside the stock one, and every message of both compared.
 
 Usage: python compare.py [--outputs N] [--rounds N] [--json FILE]. Run it in the environment `jax`.
 
-The kernels run the same cells in turns, with one reader each that takes everything. A cell times itself: wall
+The kernels run the same cells in turns, with one reader each that reads everything. A cell times itself: wall
 and processor time of the kernel's process for each output. The messages of one round are compared frame by
-frame; ids, times and the order of keys in a parent header are all that may differ.
+frame; only ids, times and the order of keys in a parent header may differ.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Kernel:
     def __init__(self, folder: Path, arguments: list[str]) -> None:
         ring = {"resend_socket": str(folder / "resend.sock")}
         self.file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
-        # As a keeper does it, so that recording is part of what is measured.
+        # As a keeper does it, so that recording is part of the measurement.
         Path(self.file).write_text(json.dumps({**json.loads(Path(self.file).read_text()), **ring}))
         log = (folder / "log").open("wb")
         self.process = subprocess.Popen(
@@ -73,7 +73,7 @@ class Kernel:
         self.frames: list[list[bytes]] = []
 
     def _answers(self) -> bool:
-        """Whether shell answers and iopub is heard; both take a moment, on a busy machine a long one."""
+        """Whether shell answers and iopub is received; both take a moment, on a busy machine a long one."""
         self.client.kernel_info()
         try:
             self.client.get_shell_msg(timeout=5)
@@ -82,7 +82,7 @@ class Kernel:
             return False
 
     def run(self, code: str) -> list[list[bytes]]:
-        """Runs a cell and answers its iopub messages, as frames."""
+        """Runs a cell and returns its iopub messages, as frames."""
         request = self.client.execute(code)
         frames: list[list[bytes]] = []
         socket = self.client.iopub_channel.socket
@@ -115,7 +115,7 @@ def measured(frames: list[list[bytes]]) -> tuple[float, float]:
 
 
 def comparable(frames: list[list[bytes]]) -> list[Any]:
-    """A message less what differs between any two runs. The bytes of the content stay bytes."""
+    """A message without the parts that differ between any two runs. The bytes of the content stay bytes."""
     messages = []
     for message in frames:
         at = message.index(b"<IDS|MSG>")
@@ -133,7 +133,7 @@ def comparable(frames: list[list[bytes]]) -> list[Any]:
 
 
 def joined(messages: list[Any]) -> list[Any]:
-    """Text that one stream sends in a row is one message: where it is cut depends on a timer of 0.2 s."""
+    """Consecutive text of one stream is one message: a timer of 0.2 s decides where it is cut."""
     result: list[Any] = []
     for message in messages:
         *rest, content, _ = message
@@ -148,12 +148,12 @@ def joined(messages: list[Any]) -> list[Any]:
 
 
 def difference(stock: list[Any], launcher: list[Any]) -> str:
-    """Empty when both said the same; what the stock kernel lost, when that is all (its queue has a mark)."""
+    """Empty when both printed the same; else the losses of the stock kernel (its queue has a mark)."""
     stock, launcher = joined(stock), joined(launcher)
     if stock == launcher:
         return ""
     rest = iter(launcher)
-    # In order, each of them somewhere in the launcher's: what is missing was dropped.
+    # In order, each of them somewhere in the launcher's: missing ones were dropped.
     if all(any(one == other for other in rest) for one in stock):
         return f"the stock kernel lost {len(launcher) - len(stock)}"
     return "they differ"

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * What an output costs a kernel, with our launcher and with ipykernel's, and whether both say the same.
+ * The cost of an output to a kernel, with our launcher and with ipykernel's, and whether both print the same.
  *
  * Options: `--outputs N`, `--rounds N`, `--json FILE`.
  */

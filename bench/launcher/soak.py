@@ -37,7 +37,7 @@ CELL = "for i in range({lines}): print('line', i, flush=True)\nprint('END', flus
 
 
 def read(endpoint: str, sleep_s: float) -> None:
-    """The reader's process. Writes a line of JSON a second, and one with `end` when it has seen the end."""
+    """The reader's process. Writes a line of JSON a second, and one with `end` when it has read the end."""
     socket = zmq.Context.instance().socket(zmq.SUB)
     socket.setsockopt(zmq.SUBSCRIBE, b"")
     socket.connect(endpoint)
@@ -73,7 +73,7 @@ def say(**content: Any) -> None:
 
 def play(folder: Path, number: int, lines: int, stall_s: float) -> dict[str, Any]:
     file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
-    # As a keeper does it, so that recording is part of what is tried.
+    # As a keeper does it, so that recording is part of the test.
     info = {**json.loads(Path(file).read_text()), "resend_socket": str(folder / "resend.sock")}
     Path(file).write_text(json.dumps(info))
     log = folder / "log"
@@ -93,12 +93,12 @@ def play(folder: Path, number: int, lines: int, stall_s: float) -> dict[str, Any
     )
     client = BlockingKernelClient(connection_file=file)
     client.load_connection_file()
-    # Without iopub: it would be another reader, and one that never reads.
+    # Without iopub: it would be another reader, and would never read.
     client.start_channels(iopub=False)
     try:
         hears = Words(reader)
         ready_until = time.monotonic() + START_S
-        # The reader has to be subscribed before the cell runs: it hears the states of these requests.
+        # The reader has to be subscribed before the cell runs: it receives the states of these requests.
         while not hears.next(0.2).get("heard"):
             client.kernel_info()
             assert kernel.poll() is None, log.read_text()
@@ -142,7 +142,7 @@ def play(folder: Path, number: int, lines: int, stall_s: float) -> dict[str, Any
 
 
 class Words:
-    """What the reader says, without waiting longer than asked."""
+    """The reader's text, waiting no longer than requested."""
 
     def __init__(self, reader: subprocess.Popen[bytes]) -> None:
         assert reader.stdout is not None

@@ -1,10 +1,10 @@
 // @ts-check
-/** What the disk takes: the same bytes written to a file as the journal's writer does, and nothing else. */
+/** The rate of the disk: the same bytes written to a file as by the journal's writer, and nothing else. */
 import { closeSync, fdatasync, openSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-/** As the journal: synced in the background, about ten times a second. */
+/** Like the journal: synced in the background, about ten times a second. */
 const SYNC_MS = 80;
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the figures were measured on, without names or paths of the machine. */
+/** The machine of the figures, without its names or paths. */
 import { execFileSync } from 'node:child_process';
 import { arch, availableParallelism, cpus, loadavg, platform, release, totalmem } from 'node:os';
 
@@ -19,7 +19,7 @@ export function machineFacts() {
 }
 
 /**
- * Versions of what is compared, without those that are not installed.
+ * Versions of the compared packages, without those that are not installed.
  * @param {string} python
  * @param {readonly string[]} distributions
  * @returns {Record<string, string>}

@@ -1,5 +1,5 @@
 // @ts-check
-/** Options that all benchmarks with servers have. */
+/** Options of all benchmarks with servers. */
 import { parseArgs } from 'node:util';
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-/** What a server costs: processor time and memory of its processes, the kernels themselves left out. Linux only: /proc. */
+/** The cost of a server: processor time and memory of its processes, without the kernels themselves. Linux only: /proc. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 /** Clock ticks of /proc are a hundredth of a second on every Linux that Node runs on. */
@@ -12,7 +12,7 @@ const KERNEL = /tpulab\.launcher|ipykernel|light_kernel\.py/;
  * @property {'server' | 'keeper'} role
  * @property {number} cpuMs since its start
  * @property {number} rssMb
- * @property {number} pssMb of what it shares with others, its part: what the machine has less because of it
+ * @property {number} pssMb with its part of shared memory: the memory that the machine lacks because of it
  * @property {number} peakMb since `forgetPeaks`
  */
 
@@ -35,19 +35,19 @@ export function sampleTree(root) {
   return samples;
 }
 
-/** Begins `peakMb` anew. @param {readonly ProcessSample[]} samples */
+/** Restarts `peakMb`. @param {readonly ProcessSample[]} samples */
 export function forgetPeaks(samples) {
   for (const { pid } of samples) {
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, '5');
     } catch {
-      // Not allowed everywhere; the peak is then that of the whole life, which the caller can only overstate.
+      // Not allowed everywhere; the peak then covers the whole life, which the caller can only overstate.
     }
   }
 }
 
 /**
- * Processor time between two samples; a process that was not there before counts in full.
+ * Processor time between two samples; a new process counts in full.
  * @param {readonly ProcessSample[]} before
  * @param {readonly ProcessSample[]} after
  */
@@ -78,7 +78,7 @@ function childrenByParent() {
 }
 
 /**
- * The fields after the program's name, which may hold anything.
+ * The fields after the program's name, which may contain any character.
  * @param {number | string} pid
  */
 function statOf(pid) {

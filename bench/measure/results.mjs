@@ -37,7 +37,7 @@ export function shown(cell) {
  * @param {string} benchmark
  * @param {object} machine
  * @param {object} results
- * @param {object} options with which it was run
+ * @param {object} options the options of the run
  */
 export async function saveResults(benchmark, machine, results, options) {
   const text = JSON.stringify({ benchmark, machine, options, results }, null, 2);

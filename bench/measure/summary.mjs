@@ -1,5 +1,5 @@
 // @ts-check
-/** The summary of all results: each aim beside what was measured. */
+/** The summary of all results: each aim beside its measurement. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { shown } from './results.mjs';
@@ -133,7 +133,7 @@ const READERS = {
         // The keeper that waits for the next kernel is one of them.
         aim: count === '1' ? 'gateway 90 MB, a keeper 30 MB' : '',
         measured: `${shown(pssMb)} MB (each process's resident memory: ${shown(rssMb)}), of keepers ${shown(keepersMb)}; ${shown(cpuMsPerSecond)} ms CPU a second`,
-        // Results of before have no such figure.
+        // Older results have no such figure.
         met: count === '1' && pssMb !== undefined ? serverMb <= 90 && keepersMb <= 2 * 30 : null
       });
     }

@@ -37,14 +37,14 @@ describe('the summary', () => {
     writeFileSync(join(folder, 'roundtrip.json'), JSON.stringify({ machine, results: results(bridgeMs) }));
   };
 
-  it('says yes where the bridge is within 1 ms of direct ZeroMQ and ahead of the best peer', () => {
+  it('is yes where the bridge is within 1 ms of direct ZeroMQ and ahead of the best peer', () => {
     save(5.9);
     expect(summaryOf(folder)).toMatch(
       /round trip, 10 a second, p50 \|.*best peer jupyverse 6\.50 ms \| yes \|/
     );
   });
 
-  it('says no where a peer is ahead, although the bridge is near enough to direct ZeroMQ', () => {
+  it('is no where a peer is ahead, although the bridge is near enough to direct ZeroMQ', () => {
     save(5.95);
     writeFileSync(
       join(folder, 'roundtrip.json'),
@@ -53,12 +53,12 @@ describe('the summary', () => {
     expect(summaryOf(folder)).toMatch(/\| \*\*no\*\* \|/);
   });
 
-  it('says no where the bridge is more than 1 ms slower than direct ZeroMQ', () => {
+  it('is no where the bridge is more than 1 ms slower than direct ZeroMQ', () => {
     save(6.1);
     expect(summaryOf(folder)).toMatch(/\| \*\*no\*\* \|/);
   });
 
-  it('leaves out what was not measured', () => {
+  it('leaves out missing measurements', () => {
     save(5.9);
     expect(summaryOf(folder)).not.toContain('catching up');
   });

@@ -2,8 +2,8 @@
 /**
  * The notebooks 00 to 08 through a bridge, from top to bottom, with the settings that they have when they are opened.
  *
- * Seconds are the sum of what the cells took, without the start of bridge and kernel; of them compilers took what is said beside.
- * CPU seconds are the kernel's on all cores, its start included: on a machine with other work they say what the seconds do not.
+ * Seconds are the sum of the times of the cells, without the start of bridge and kernel; the compilers' part is printed beside it.
+ * CPU seconds are the kernel's on all cores, its start included: on a machine with other work they show the effort that the seconds hide.
  * The aim: 90 s on two processor cores, 180 s for 05, 120 s for 06 to 08. Needs the environments `jax` and `torch-xla`, and the Python of the
  * client tests (`npm test -- clients` makes it). Exit code 1: one took longer, or failed.
  */
@@ -93,7 +93,7 @@ for (const { file, limitS } of chosen) {
     process.exitCode = 1;
     continue;
   }
-  // Rows that are kept are of other days and machines.
+  // Retained rows are from other days and machines.
   const { measuredAt, cpu, commit } = machine;
   results.push({ notebook: file, ...took, limitS, loadBefore, on: { measuredAt, cpu, commit } });
   if (took.seconds > limitS) process.exitCode = 1;
@@ -123,7 +123,7 @@ if (!values['no-save']) {
   await saveResults('notebooks', machine, rows.filter(Boolean), { only: values.only });
 }
 
-/** @param {string} file @returns {Promise<Took | null>} null when it failed; what it said is on the terminal */
+/** @param {string} file @returns {Promise<Took | null>} null when it failed; its output is on the terminal */
 function run(file) {
   const child = spawn(PYTHON, [join(ROOT, 'bench', 'notebooks', 'run_one.py'), file], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-#: More than any of them may take on a busy machine.
+#: Longer than any of them may take on a busy machine.
 CELL_DEADLINE_S = 1200
 
 COUNT_IN_JAX = """
@@ -41,7 +41,7 @@ print(json.dumps({"programs": made.count, "compileS": made.seconds, "cpuS": time
 
 
 def seconds_of(cells: list[Any]) -> dict[str, float]:
-    """Seconds from the kernel's note that it begins a cell to the client's note that it has ended, by cell
+    """Seconds from the kernel's note that it starts a cell to the client's note that it has ended, by cell
     id."""
     took = {}
     for cell in cells:

@@ -26,12 +26,12 @@ function valueAt(series: number, x: number): number {
   return Math.sin(x / 20 + series) * 40 + 50 + Math.cos(x / 3 + series * 2) * 5;
 }
 
-/** Different drawings before they come again. */
+/** Different drawings before they repeat. */
 export const TURNS = 40;
 const ours: number[][][] = [];
 const peers: object[][] = [];
 
-/** Made beforehand, in the form that each library wants: making them is not drawing. */
+/** Made beforehand, in the form that each library requires: making them is not drawing. */
 export function prepare(): void {
   for (let turn = ours.length; turn < TURNS; turn += 1) {
     const xs = Array.from({ length: POINTS }, (_, at) => turn + at);
@@ -63,7 +63,7 @@ export function OurLines({ loop, turn, chart }: LinesProps): JSX.Element {
   );
 }
 
-/** As the dashboard of GPUs draws its charts: React components, without animation. */
+/** Like the dashboard of GPUs draws its charts: React components, without animation. */
 export function PeerLines({ turn }: LinesProps): JSX.Element {
   const data = peers[turn] ?? [];
   return (
@@ -83,7 +83,7 @@ export function PeerLines({ turn }: LinesProps): JSX.Element {
   );
 }
 
-/** Figures of a slice that change with each turn. */
+/** Figures of a slice that change each time. */
 export function tilesAt(count: number, turn: number) {
   const gib = 2 ** 30;
   return tilesOf(

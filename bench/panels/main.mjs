@@ -4,10 +4,10 @@
  *
  * `npm run bench -- panels [--seconds N] [--heap-minutes N] [--no-save]`. Builds the panels as they are, opens them in Chromium and feeds each
  * ten frames a second with ten steps in each. The share is processor time of the page's main thread, as Chromium counts it.
- * Reading the frames without any panel is measured in the same run, to compare with; so are eight line charts against those of
+ * Reading the frames without any panel is measured in the same run, to compare with; so are eight line charts against charts of
  * Recharts, which the dashboards of GPUs draw with, and a grid of 256 devices. Writes `bench/results/panels.json`.
  *
- * `--heap-minutes N` measures something else, and nothing but that: how the heap of three such pages, open at once, grows
+ * `--heap-minutes N` measures only another thing: how the heap of three such pages, open together, grows
  * in N minutes. Writes `bench/results/panels-heap.json`.
  *
  * `--hosts N` measures the panel of a slice of N hosts with four chips each, and the tabs of what each printed, beside a slice of four.
@@ -135,7 +135,7 @@ async function inBrowser(root, use) {
   const errors = [];
   try {
     const result = await use(async () => {
-      // A context of its own: a page behind another one of the same window would draw nothing.
+      // A separate context: a page behind another one of the same window would draw nothing.
       const context = await browser.newContext({ viewport: { width: 1500, height: 1400 } });
       const page = await context.newPage();
       page.on('pageerror', error => errors.push(error));
@@ -269,7 +269,7 @@ async function measure(open) {
 }
 
 /**
- * One load that draws by itself: mounted, measured, and taken away.
+ * One load that draws independently: mounted, measured, and removed.
  *
  * @param {import('@playwright/test').Page} page
  * @param {import('@playwright/test').CDPSession} devtools
@@ -283,7 +283,7 @@ async function load(page, devtools, mount) {
   return measured;
 }
 
-/** What is left after a collection, bytes. @param {import('@playwright/test').CDPSession} devtools */
+/** The heap after a collection, bytes. @param {import('@playwright/test').CDPSession} devtools */
 async function heap(devtools) {
   await devtools.send('HeapProfiler.collectGarbage');
   const { metrics } = await devtools.send('Performance.getMetrics');

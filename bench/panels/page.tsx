@@ -1,4 +1,4 @@
-/** The page that the benchmark loads: eight panels, each fed by a stream of its own, as frames of text. */
+/** The page that the benchmark loads: eight panels, each fed by a separate stream, as frames of text. */
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { StepSample } from '@tpulab/protocol';
@@ -68,7 +68,7 @@ function stateOf(kernel: KernelTelemetry): PanelState {
   return new PanelState(followed as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
 }
 
-/** As the gateway sends it: text, so that reading it counts too. */
+/** As the gateway sends it: text, so that parsing it counts too. */
 function frameOf(panel: number, data: object, topic: string): string {
   seqs[panel] = (seqs[panel] ?? 0) + 1;
   return JSON.stringify({ op: 'events', events: [{ topic, kernelId: `k${panel}`, seq: seqs[panel], data }] });
@@ -131,19 +131,19 @@ declare global {
     bench: {
       /** Mounts the panels; without it only the reading of frames is measured. */
       mount(): void;
-      /** Eight line charts of four series and 600 points, drawn anew ten times a second: ours, or those of the peer. */
+      /** Eight line charts of four series and 600 points, redrawn ten times a second: ours, or the peer's. */
       mountLines(kind: 'ours' | 'recharts'): void;
       /** Devices of a slice in the grid, with new figures twice a second. */
       mountDevices(count: number): void;
       /** The panel of a slice with a run on so many hosts, and the grid of its chips, four a host; figures twice a second. */
       mountHosts(count: number): void;
-      /** Makes tabs of what so many hosts printed, so many lines each; answers ms until they are laid out. */
+      /** Makes tabs of the output of so many hosts, so many lines each; returns ms until they are laid out. */
       openTabs(count: number, lines: number): number;
-      /** Takes away what was mounted and stops its figures. */
+      /** Removes the mounted parts and stops their figures. */
       unmount(): void;
       /** Feeds prepared frames; 0 stops. */
       feed(frames: number): void;
-      /** Feeds frames that are made as they are needed, for as long as the page is open. */
+      /** Feeds frames that are made on demand, for as long as the page is open. */
       feedEndlessly(): void;
       hide(hidden: boolean): void;
       counts(): { frames: number; steps: number; charts: number };
@@ -151,7 +151,7 @@ declare global {
   }
 }
 
-/** As the lead of a slice tells of the steps: host 7 is late. */
+/** The lead's report of a slice's steps: host 7 is late. */
 function hostsAt(count: number, turn: number): object {
   const hosts = Array.from({ length: count }, (_, host) => {
     const inputMs = host === 7 ? 20 : 2 + Math.sin(turn + host);

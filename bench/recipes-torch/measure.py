@@ -27,7 +27,7 @@ Batches = Callable[[], Iterable[Any]]
 
 
 def keeper() -> str:
-    """A socket that a thread reads stands for the keeper, so that what the agent measures is really sent."""
+    """A socket that a thread reads replaces the keeper, so that the agent's measurements are really sent."""
     path = os.path.join(tempfile.mkdtemp(prefix="tl-"), "k.sock")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -107,7 +107,7 @@ def main() -> None:
 
     import tpulab
 
-    # XLA first: autograd knows only the devices that are there at its first backward pass.
+    # XLA first: autograd knows only the devices that exist at its first backward pass.
     xla, plain = make("torch_xla", "cpu"), make("cpu", "cpu")
     on_xla, on_plain = RECIPES[options.recipe](xla), RECIPES[options.recipe](plain)
     run = tpulab.run(options.recipe, log=False)
@@ -121,7 +121,7 @@ def main() -> None:
         measure()  # compiles, and fills the caches
     times: dict[str, list[float]] = {name: [] for name in kinds}
     for turn in range(options.rounds):
-        # In another order each time, so that nobody is always behind the same one.
+        # In another order each time, so that none always follows the same one.
         for name in random.Random(turn).sample(sorted(kinds), len(kinds)):
             times[name].append(kinds[name]())
     quartile = {name: statistics.quantiles(values, n=4)[0] for name, values in times.items()}

@@ -3,9 +3,9 @@
  * Round trip of an execution at 1, 10 and 100 requests a second: direct ZeroMQ, a bare relay, the bridge (journal on) and its peers.
  *
  * `npm run bench -- roundtrip [--peers NAME,…] [--samples N] [--quick] [--no-save]`. All run the same kernel command on this
- * machine at the same time. Up to 10 a second the servers are asked in turn, each in its slot of the period; at 100 a second,
+ * machine at the same time. Up to 10 a second the servers get requests in turn, each in its slot of the period; at 100 a second,
  * and back to back, each gets short blocks, in turn. The time counts from sending until both the reply and the idle
- * status are there. Writes `bench/results/roundtrip.json`.
+ * status have arrived. Writes `bench/results/roundtrip.json`.
  */
 import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { readOptions } from '../measure/options.mjs';
@@ -21,7 +21,7 @@ const BLOCK = 50;
 
 const options = readOptions(PEERS);
 const full = options.samples ?? (options.quick ? 60 : 300);
-/** A second for each sample is dear, and there is little to see in it. */
+/** A second per sample is expensive, and shows little. */
 const SAMPLES = {
   1: Math.min(full, options.quick ? 15 : 40),
   10: Math.min(full, 150),
@@ -93,7 +93,7 @@ async function inBlocks(targets, samples, rate) {
       const running = [];
       for (let n = 0; n < Math.min(BLOCK, samples - done); n++) {
         await untilTime(start + (n * 1000) / rate);
-        running.push(sample(target)); // whether the one before has been answered or not
+        running.push(sample(target)); // whether the previous one has been answered or not
       }
       await Promise.all(running);
     }

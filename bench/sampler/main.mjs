@@ -23,7 +23,7 @@ import { printTable, saveResults } from '../measure/results.mjs';
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ENTRY = join(HERE, '..', '..', 'kernel-bridge', 'bin', 'tpulab.js');
 const LIMIT_PERCENT = 1;
-/** A gateway that has just started, or a page that has just come, costs more than one that goes on. */
+/** A gateway or a page that has just started costs more than one that has run for a while. */
 const WARM_UP_MS = 20_000;
 
 const { values } = parseArgs({

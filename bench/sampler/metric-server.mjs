@@ -1,5 +1,5 @@
 // @ts-check
-/** Stands for a runtime that uses the chips: serves libtpu's metrics of some devices on a free port, which it prints. */
+/** Replaces a runtime that uses the chips: serves libtpu's metrics of some devices on a free port, which it prints. */
 import { Server, ServerCredentials, status } from '@grpc/grpc-js';
 import { metricService } from '../../kernel-bridge/lib/devices/metric-service.js';
 
@@ -34,6 +34,6 @@ server.addService(metricService(), {
 });
 server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) => {
   if (error) throw error;
-  // A text: where colours are forced, as Playwright does, a number would be printed in one.
+  // A string: where colours are forced, as by Playwright, a number would be printed in colour.
   console.log(String(port));
 });

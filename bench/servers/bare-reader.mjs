@@ -1,5 +1,5 @@
 // @ts-check
-/** A process of its own that reads a kernel of its own with pyzmq and does nothing else: what a server is held against. */
+/** A separate process that reads its own kernel with pyzmq and does nothing else: the reference for a server. */
 import { randomBytes } from 'node:crypto';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

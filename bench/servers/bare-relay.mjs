@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The floor for any server in TypeScript that keeps a kernel in one process and its clients in another: a WebSocket in front, a
- * kernel's sockets behind, and nothing in between. What the bridge takes longer than this is its own doing.
+ * The floor for any server in TypeScript with a kernel in one process and its clients in another: a WebSocket in front, a
+ * kernel's sockets behind, and nothing in between. The bridge's additional time is its own.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -34,7 +34,7 @@ export async function endChild(child) {
 }
 
 /**
- * Asks until `attempt` gives a value: for a server that is starting.
+ * Retries until `attempt` gives a value: for a server that is starting.
  * @template T
  * @param {string} what for the message when time is up
  * @param {() => Promise<T | null>} attempt

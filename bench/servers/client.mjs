@@ -1,5 +1,5 @@
 // @ts-check
-/** One client of one kernel: sends requests and knows when each is answered. Costs little for each message. */
+/** One client of one kernel: sends requests and records when each is answered. Costs little for each message. */
 import { executeContent } from './messages.mjs';
 
 /** Every output of the benchmarks carries this and eight digits: found without parsing, so that reading costs all alike. */
@@ -9,7 +9,7 @@ const DIGITS = 8;
 
 /**
  * @typedef {object} Answer
- * @property {number} at `performance.now()` when reply and idle were both there, or when waiting ended
+ * @property {number} at `performance.now()` when reply and idle had both arrived, or when waiting ended
  * @property {boolean} reply
  * @property {boolean} idle
  */
@@ -18,7 +18,7 @@ const DIGITS = 8;
  * @typedef {object} Tally
  * @property {number} delivered
  * @property {number} disordered numbers that came after a higher one, or again
- * @property {number} missing between the first and the last that came
+ * @property {number} missing between the first and the last received one
  * @property {number} lastAt
  * @property {number} bytes of buffers
  */
@@ -31,7 +31,7 @@ export class Client {
   #last = -1;
   /** @type {Tally} */
   tally = emptyTally();
-  /** Last time that anything came. */
+  /** Time of the last received message. */
   receivedAt = performance.now();
 
   /** @param {import('./server.mjs').Connection} connection */
@@ -48,7 +48,7 @@ export class Client {
   /**
    * @param {string} msgType
    * @param {object} content
-   * @param {number} [silenceMs] give up when nothing at all has come for so long
+   * @param {number} [silenceMs] stop when no message at all has come for so long
    * @returns {Promise<Answer & { sentAt: number }>}
    */
   async request(msgType, content, silenceMs = 60_000) {
@@ -80,7 +80,7 @@ export class Client {
     return this.request('execute_request', executeContent(code), silenceMs);
   }
 
-  /** Asks until an answer is complete: a subscription may reach a kernel after its first answers. */
+  /** Repeats requests until a response is complete: a subscription may reach a kernel after its first responses. */
   async ready() {
     const deadline = performance.now() + 60_000;
     while (performance.now() < deadline) {

@@ -18,7 +18,7 @@ const PORTS = Object.freeze({ shell_port: 1, iopub_port: 2, stdin_port: 3, contr
  */
 
 /**
- * Runs the kernel by itself, over `ipc://` as under the bridge.
+ * Runs the kernel alone, over `ipc://` as under the bridge.
  * @param {import('./server.mjs').Kernel} kernel
  * @param {string} folder
  * @param {string} id

@@ -1,5 +1,5 @@
 // @ts-check
-/** jupyter_server as it is shipped and with its brakes off, and jupyter_kernel_gateway, which is built on it. */
+/** jupyter_server as shipped and without its limits, and jupyter_kernel_gateway, which is built on it. */
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,10 +7,10 @@ import { endChild, startChild, until } from './child.mjs';
 import { freePort } from './free-port.mjs';
 import { openWebSocket } from './websocket-connection.mjs';
 
-/** Frames of 50 MB are part of what is measured; tornado's own limit is 10 MiB. */
+/** Frames of 50 MB are part of the measurement; tornado's own limit is 10 MiB. */
 const LARGEST_FRAME_BYTES = 256 * 2 ** 20;
 
-/** Small packets wait for an acknowledgement unless the socket is told not to; the server has no setting for it. */
+/** Small packets wait for an acknowledgement unless the socket has TCP_NODELAY; the server has no setting for it. */
 const NODELAY = `
 from jupyter_server.services.kernels.websocket import KernelWebsocketHandler
 

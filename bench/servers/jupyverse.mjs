@@ -1,5 +1,5 @@
 // @ts-check
-/** jupyverse, without the parts that serve pages. It starts kernels through sessions alone. */
+/** jupyverse, without the parts that serve pages. It starts kernels only through sessions. */
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { endChild, startChild, until } from './child.mjs';
@@ -40,7 +40,7 @@ export async function openJupyverse(python, { folder, jupyterPath }) {
       const response = await fetch(`${url}/api/sessions`, {
         method: 'POST',
         headers,
-        // It has been seen to answer never.
+        // Without a limit, it sometimes never responds.
         signal: AbortSignal.timeout(START_LIMIT_MS),
         body: JSON.stringify({
           kernel: { id: null, name: spec },

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the kernels are told to run. The mark is made with `chr`, so that the code that is sent back does not look like output. */
+/** The code that the kernels run. The mark is made with `chr`, so that the code that is sent back does not look like output. */
 import { MARK } from './client.mjs';
 
 const MARK_CODE = `chr(${MARK.charCodeAt(0)})`;
@@ -41,7 +41,7 @@ _bench()`;
 
 export const COMM_TARGET = 'bench-in';
 
-/** Counts buffers that come. */
+/** Counts received buffers. */
 export const BUFFERS_IN = `
 _bench_bytes = 0
 _bench_count = 0
@@ -54,7 +54,7 @@ def _bench_opened(comm, message):
             _bench_count += 1
 get_ipython().kernel.comm_manager.register_target("${COMM_TARGET}", _bench_opened)`;
 
-/** Shows how many have come. */
+/** Prints the number of received ones. */
 export const BUFFERS_SHOWN = `
 _bench_template = ${MARK_CODE} + "${NUMBER}"
 print(_bench_template % _bench_count)

@@ -1,4 +1,4 @@
-"""A kernel that answers and does nothing else: with idle ipykernels nobody would see what a server needs."""
+"""A kernel that answers and does nothing else: idle ipykernels would hide the needs of a server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LightKernel:
         self.sockets[channel].send_multipart([*idents, DELIMITER, signature.hexdigest().encode(), *parts])
 
     def answer(self, channel: str) -> bool:
-        """Answers one request; whether the kernel goes on."""
+        """Answers one request; returns whether the kernel continues."""
         frames = self.sockets[channel].recv_multipart()
         start = frames.index(DELIMITER)
         idents, parent = frames[:start], json.loads(frames[start + 2])

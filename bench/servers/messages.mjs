@@ -65,7 +65,7 @@ export function encodeFrame(channel, parts) {
  * @returns {{ channel: string, parts: Buffer[] }}
  */
 export function decodeFrame(frame) {
-  // 32 bits of each offset are enough for what is sent here, and read in no time.
+  // 32 bits of each offset are enough for these messages, and quick to read.
   const count = frame.readUInt32LE(0);
   if (count < 6) throw new Error(`A frame of ${count} offsets cannot hold a message.`);
   let start = frame.readUInt32LE(8);

@@ -1,5 +1,5 @@
 // @ts-check
-/** Opens the servers that a benchmark compares, and ends them all whatever happens. */
+/** Opens the servers that a benchmark compares, and ends them all in every case. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const LIGHT_KERNEL = fileURLToPath(new URL('light_kernel.py', import.meta.url));
 
 export const DIRECT = 'direct';
 export const BRIDGE = 'bridge';
-/** Not a server to compare with, but the floor for ours. */
+/** Not a server for comparison, but the floor for ours. */
 export const RELAY = 'relay';
 export const PEERS = Object.freeze(['jupyverse', ...Object.keys(VARIANTS)]);
 
@@ -31,7 +31,7 @@ export const PEERS = Object.freeze(['jupyverse', ...Object.keys(VARIANTS)]);
 
 /**
  * @template T
- * @param {readonly string[]} wanted names, in the order in which they are shown; the bridge is always there
+ * @param {readonly string[]} wanted names, in the order in which they are shown; the bridge is always included
  * @param {(open: OpenServers) => Promise<T>} work
  * @returns {Promise<T>}
  */
@@ -51,7 +51,7 @@ export async function withServers(wanted, work) {
       process.once(signal, () => reject(new Error(`The benchmark was ended by ${signal}.`)));
     }
   });
-  interrupted.catch(() => undefined); // also when nobody waits for it any more
+  interrupted.catch(() => undefined); // also when no caller waits for it any more
   try {
     const jupyterPath = join(folder, 'jupyter');
     /** @param {string} name */

@@ -1,5 +1,5 @@
 // @ts-check
-/** The Python environment of the servers that we compare with, from `environments/bench-peers`; made at the first use. */
+/** The Python environment of the compared servers, from `environments/bench-peers`; made at the first use. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkout } from '../../scripts/setup/checkout.mjs';

@@ -1,4 +1,4 @@
-"""The bare reader: pyzmq sockets on a kernel, nothing verified, nothing parsed but what ends a run.
+"""The bare reader: pyzmq sockets on a kernel, nothing verified, and only the end of a run parsed.
 
 Reads a line of JSON `{"code": …}` for each execution from stdin and answers with one line of figures.
 """

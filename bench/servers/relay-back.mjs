@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The back of the bare relay: a kernel's shell and iopub on one side, the front on the other. Arguments: connection file,
- * path of the socket for the front. It signs and verifies, because whoever speaks to a kernel must; it keeps and decides nothing.
+ * path of the socket for the front. It signs and verifies, because every client of a kernel must; it stores and decides nothing.
  */
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';

@@ -1,5 +1,5 @@
 // @ts-check
-/** The front of the bare relay: a WebSocket whose frames go to the back as they are, and back. Arguments: path of the back's socket. */
+/** The front of the bare relay: a WebSocket whose frames go to the back unchanged, and back. Arguments: path of the back's socket. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';

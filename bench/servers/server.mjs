@@ -1,11 +1,11 @@
 // @ts-check
-/** What is measured: a server that has kernels, and a client's connection to one of them. */
+/** The measured object: a server that has kernels, and a client's connection to one of them. */
 
 /**
  * @typedef {object} Connection one client; the same code reads and writes for all servers
  * @property {string} session
  * @property {(channel: string, msgType: string, content: object, buffers?: readonly Buffer[]) => Promise<string>} send
- *   resolves with the msg_id once the bytes were taken
+ *   resolves with the msg_id once the bytes were accepted
  * @property {(see: Listener) => void} listen one listener at a time
  * @property {() => Promise<void>} close
  */
@@ -31,7 +31,7 @@
 /**
  * @typedef {object} Place
  * @property {string} folder for everything that the server writes; removed afterwards
- * @property {Kernel} kernel what each server runs
+ * @property {Kernel} kernel the kernel that each server runs
  * @property {string} jupyterPath folder of kernelspecs: `bench` is `kernel`, `light` a kernel that costs little
  */
 

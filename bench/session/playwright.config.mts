@@ -1,4 +1,4 @@
-/** The browser of the specs, with one file that is no test but a measurement: nothing records what the page does while it is timed. */
+/** The browser of the specs, with one file that measures instead of tests: nothing records the page's actions while it is timed. */
 import base from '../../ui-tests/playwright.config.js';
 
 export default {

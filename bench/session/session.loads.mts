@@ -1,4 +1,4 @@
-/** Loads the session page and JupyterLab in turn, then scrolls and floods both; writes down the figures. */
+/** Loads the session page and JupyterLab in turn, then scrolls and floods both; records the figures. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Browser, type CDPSession, type Page, test } from '@playwright/test';
@@ -13,7 +13,7 @@ interface Load {
   readonly requests: number;
 }
 
-/** One of the two: where its notebooks lie, how it is opened, and the gateway that has its kernels. */
+/** One of the two: the place of its notebooks, how it is opened, and the gateway of its kernels. */
 interface Side {
   readonly name: string;
   readonly write: (file: string, text: string) => Promise<void>;
@@ -25,7 +25,7 @@ interface Side {
 
 const EDITOR = '.jp-CodeCell .cm-content';
 const RESULT = '.jp-CodeCell .jp-OutputArea-output';
-/** What is scrolled in a notebook, on both sides. */
+/** The scrolled element of a notebook, on both sides. */
 const SCROLLER = '.jp-Notebook .jp-WindowedPanel-outer';
 const CELLS = 1_000;
 /** One turn of a mouse wheel in CSS pixels, and how often it is turned: far enough from the end of the notebook on both sides. */
@@ -34,7 +34,7 @@ const WHEEL_TURNS = 200;
 const LINES = 20_000;
 const WAIT_MS = 180_000;
 
-/** As the figures are given: 10 Mbit/s, 40 ms, a quarter of the processor. */
+/** As stated with the figures: 10 Mbit/s, 40 ms, a quarter of the processor. */
 async function slowDown(session: CDPSession): Promise<void> {
   const throughput = 10_000_000 / 8;
   await session.send('Network.emulateNetworkConditions', {
@@ -109,7 +109,7 @@ async function load(browser: Browser, side: Side, file: string, isSlow: boolean)
     const editorMs = await seenAt(page, 'editorMs');
     await page.locator(EDITOR).first().click();
     await side.isReady(page);
-    // Once: each further press would clear the output that is waited for, and a slow page would never show it.
+    // Once: each further press would clear the expected output, and a slow page would never show it.
     await page.keyboard.press('Control+Enter');
     const resultMs = await seenAt(page, 'resultMs');
     return { editorMs: Math.round(editorMs), resultMs: Math.round(resultMs), bytes, requests };
@@ -118,7 +118,7 @@ async function load(browser: Browser, side: Side, file: string, isSlow: boolean)
   }
 }
 
-/** Frames a second and the longest pause between two, while `action` goes on. */
+/** Frames a second and the longest pause between two, while `action` runs. */
 async function frames(page: Page, action: () => Promise<void>): Promise<{ fps: number; longestMs: number }> {
   await page.evaluate(() => {
     const scope = globalThis as unknown as { times: number[]; isOver: boolean };
@@ -141,14 +141,14 @@ async function frames(page: Page, action: () => Promise<void>): Promise<{ fps: n
   return { fps: Math.round(gaps.length / seconds), longestMs: Math.round(Math.max(...gaps)) };
 }
 
-/** A session of the notebook with a kernel that runs, so that no load waits for the start of one. */
+/** A session of the notebook with a running kernel, so that no load waits for the start of one. */
 async function attach(side: Side, file: string, kernelId: string | null): Promise<string> {
   const kernel = kernelId === null ? { name: 'tpulab-jax' } : { id: kernelId };
   const made = await side.ask('api/sessions', { path: file, name: file, type: 'notebook', kernel });
   return made.kernel.id;
 }
 
-/** Opens a notebook with a kernel of its own, and waits until both are there. */
+/** Opens a notebook with a separate kernel, and waits until both are ready. */
 async function opened(browser: Browser, side: Side, file: string, cells: readonly string[]): Promise<Page> {
   await side.write(file, notebookText(cells));
   await attach(side, file, null);
@@ -158,7 +158,7 @@ async function opened(browser: Browser, side: Side, file: string, cells: readonl
   return page;
 }
 
-/** Waits until no more cells come into the page by themselves, at most `WAIT_MS`. Resolves with how many there are. */
+/** Waits until no more cells come into the page automatically, at most `WAIT_MS`. Resolves with their number. */
 async function settled(page: Page): Promise<number> {
   const editors = page.locator(EDITOR);
   let count = -1;
@@ -187,7 +187,7 @@ async function scroll(browser: Browser, side: Side): Promise<object> {
     }
   });
   const distancePx = (await scrolledPx()) - fromPx;
-  // Estimated heights of cells become real ones on the way, which moves the notebook a little by itself.
+  // Estimated heights of cells become real ones on the way, which moves the notebook a little without scrolling.
   const wantedPx = WHEEL_TURNS * WHEEL_PX;
   if (Math.abs(distancePx - wantedPx) > wantedPx / 10)
     throw new Error(`${side.name}: scrolled by ${distancePx} px, not by ${wantedPx} px.`);
@@ -260,7 +260,7 @@ test('loads', async ({ browser }) => {
     for (const isSlow of [false, true]) {
       for (let at = 0; loads > 0 && at <= loads; at += 1) {
         for (const side of sides) {
-          // A file and a cell of its own: nothing is there of what an earlier page has run.
+          // A separate file and cell: they contain no results of an earlier page.
           const name = `load-${isSlow ? 'slow' : 'fast'}-${at}.ipynb`;
           await side.write(name, notebookText(['1 + 1']).replace('cell-0', `cell-${isSlow}-${at}`));
           kernels.set(side, await attach(side, name, kernels.get(side) ?? null));

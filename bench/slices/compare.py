@@ -1,7 +1,7 @@
-"""A kernel of several hosts beside plain ipyparallel, as a client of the kernel sees both.
+"""A kernel of several hosts beside plain ipyparallel, from the view of a client of the kernel.
 
-Both start engines on this machine, join jax.distributed over gloo and run the same cells: ours as they
-are, ipyparallel's with `%%px` in an ordinary kernel. Wall time, medians; on two cores all hosts share them.
+Both start engines on this machine, join jax.distributed over gloo and run the same cells: ours unchanged,
+ipyparallel's with `%%px` in an ordinary kernel. Wall time, medians; on two cores all hosts share them.
 """
 
 from __future__ import annotations

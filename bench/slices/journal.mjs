@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What 256 hosts print through the real journal: a kernel in whose cell the lead's own code takes the lines of hosts that are not there,
- * the bridge that writes and serves what the lead publishes, and clients that attach during the cell and after it.
+ * The output of 256 hosts through the real journal: a kernel in whose cell the lead's own code receives the lines of simulated hosts,
+ * the bridge that writes and serves the lead's messages, and clients that attach during the cell and after it.
  *
  * `npm run bench -- slices --journal [--hosts N] [--lines N] [--no-save]`. Writes `bench/results/slice-journal.json`.
  */
@@ -25,7 +25,7 @@ const hosts = Number(values.hosts);
 const lines = Number(values.lines);
 const DEADLINE_MS = 300_000;
 
-/** Takes the lines of all hosts as the lead does, and shows the fold ten times meanwhile. @param {boolean} differ */
+/** Receives the lines of all hosts as the lead does, and shows the fold ten times meanwhile. @param {boolean} differ */
 const cell = differ => `
 def _hosts():
     from tpulab.slice.outputs import Outputs
@@ -116,7 +116,7 @@ await withServers([], async ({ bridge }) => {
 /** @typedef {{ bytes: number, text: string, lastFold: string }} Seen */
 
 /**
- * A client, and what it saw of each request.
+ * A client, and its received messages of each request.
  *
  * @param {import('../servers/bridge.mjs').Bridge} bridge
  * @param {string} kernelId
@@ -172,7 +172,7 @@ async function watch(bridge, kernelId, from) {
   };
 }
 
-/** Of the lines of all hosts, in the cell and in its last fold. @param {Seen} seen @param {boolean} differ */
+/** Counts the lines of all hosts, in the cell and in its last fold. @param {Seen} seen @param {boolean} differ */
 function counts({ text, lastFold }, differ) {
   /** @type {Map<string, number[]>} */
   const byHost = new Map();

@@ -3,7 +3,7 @@
  * A kernel of several hosts beside plain ipyparallel: time to the first cell, and what a cell costs.
  *
  * Options: `--hosts 4,8`, `--cells N`, `--json FILE`, `--no-save`. Runs in the environment `jax`; hosts are processes on XLA:CPU.
- * With `--outputs` first: the path of the outputs alone, for up to 256 hosts that are not there; with `--journal` first: the journal and the
+ * With `--outputs` first: the path of the outputs alone, for up to 256 simulated hosts; with `--journal` first: the journal and the
  * clients behind it (`journal.mjs`). `npm run bench -- panels --hosts 256` measures the panel.
  */
 import { spawnSync } from 'node:child_process';

@@ -1,8 +1,8 @@
 """The path of the outputs in the lead for many hosts, without the hosts: recording, comparing and folding.
 
-For 4, 16, 64 and 256 hosts: each sends its lines as an engine would, once the same on all and once
+For 4, 16, 64 and 256 hosts: each sends its lines like an engine, once the same on all and once
 different on each; the fold is refreshed ten times meanwhile, as while a cell runs. CPU time of this process,
-and what the lead would publish.
+and the messages that the lead would publish.
 """
 
 from __future__ import annotations

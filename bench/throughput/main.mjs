@@ -4,7 +4,7 @@
  *
  * `npm run bench -- throughput [--peers NAME,…] [--samples N] [--quick] [--no-save]`. Each server gets the same cells in turn, a part of
  * the messages each time. `--samples` counts messages of the bridge and of direct ZeroMQ; peers get a fifth, because
- * they are slower and the rate is what is compared. Writes `bench/results/throughput.json`.
+ * they are slower and only the rate is compared. Writes `bench/results/throughput.json`.
  */
 import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { readOptions } from '../measure/options.mjs';
@@ -36,7 +36,7 @@ const CASES = [
     count: full,
     share: 1
   },
-  // Four times as dear for the kernel itself.
+  // Four times as expensive for the kernel itself.
   { name: 'flushed prints', code: flushedPrints, count: full, share: 0.25 }
 ];
 const PEER_SHARE = 0.2;

@@ -10,7 +10,7 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, object]]:
-    # Here, not above: the command `tpulab` is in this package too and need not wait for jupyter_server.
+    # Imported here, not above: the command `tpulab` is in this package too and must not load jupyter_server.
     from .app import TPULab
 
     return [{"module": "jupyterlab_tpulab", "app": TPULab}]

@@ -1,4 +1,4 @@
-"""The server extension: settings, the life of the bridge, and the route that leads the page to it."""
+"""The server extension: settings, the lifetime of the bridge, and the route that returns its address."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TPULab(ExtensionApp):
             self.handlers.append((rf"/{PROXY_PATH}(.*)", handler, {"status": self.bridge_status}))
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        """Called when the server listens, so its port is known. Returns at once."""
+        """Called when the server listens, so its port is known. Returns immediately."""
         self.supervisor = BridgeSupervisor(
             SupervisorSettings(
                 command=partial(find_bridge_command, self.bridge_command, os.environ),

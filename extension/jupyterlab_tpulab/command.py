@@ -25,7 +25,7 @@ def find_bridge_command(
     environ: Mapping[str, str],
     bundled: Sequence[Path] = BUNDLED,
 ) -> list[str]:
-    """The words of the command: configured, from the environment, bundled, or on PATH, in this order."""
+    """The command line: configured, from the environment, bundled, or on PATH, in this order."""
     if configured:
         return _checked(list(configured), environ, "c.TPULab.bridge_command")
     if environ.get(COMMAND_VARIABLE):

@@ -20,7 +20,7 @@ from .supervisor import BridgeSupervisor, SupervisorSettings
 
 FAKE_GATEWAY = [sys.executable, str(Path(__file__).resolve().parent / "testing" / "fake_gateway.py")]
 ORIGIN = "http://127.0.0.1:8888"
-# For a machine that is busy with other things; nothing waits this long when all is well.
+# For a machine that is busy with other tasks; no wait takes this long without a failure.
 DEADLINE_S = 120.0
 
 
@@ -80,18 +80,18 @@ def bridge(tmp_path: Path) -> Iterator[Bridge]:
 
 
 def is_running(pid: int) -> bool:
-    """Alive and not a zombie that nobody has waited for yet."""
+    """Alive and not an unreaped zombie."""
     if not is_alive(pid):
         return False
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
-        # It has ended meanwhile (the second: after the file was opened), or there is no /proc.
+        # It has ended meanwhile (in the second case: after the file was opened), or there is no /proc.
         return is_alive(pid) and not Path("/proc/self").exists()
 
 
 @pytest.fixture
 def config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own Jupyter settings takes part."""
+    """Excludes the machine's own Jupyter settings."""
     for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))

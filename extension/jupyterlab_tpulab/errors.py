@@ -1,10 +1,10 @@
-"""What can go wrong with the bridge, as seen from the Jupyter server: a stable code and what to do."""
+"""Errors of the bridge, as seen from the Jupyter server: a stable code and the remedy."""
 
 from __future__ import annotations
 
 
 class BridgeError(Exception):
-    """The bridge cannot be used. `code` is stable; the message says what failed and what to do."""
+    """The bridge cannot be used. `code` is stable; the message contains the failure and the remedy."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The few requests that the Jupyter server itself makes to a gateway. Every one has a deadline."""
+"""The few requests that the Jupyter server itself sends to a gateway. Every one has a deadline."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 
-# A gateway that is alive answers in milliseconds, on a machine that is busy with other things in seconds. One
-# that is taken for dead, or for one that refuses, is replaced or left alone with its kernels.
+# A living gateway answers in milliseconds, on a machine that is busy with other tasks in seconds. A gateway
+# that counts as dead, or as one that refuses, is replaced, or left alone with its kernels.
 TIMEOUT_S = 20.0
 
 
@@ -22,7 +22,7 @@ class GatewayApi:
     token: str
 
     async def proves_itself(self, proof_key: str, timeout_s: float = TIMEOUT_S) -> bool:
-        """True when it knows the key that only the gateway and its user have. Nothing of ours is sent."""
+        """True when it knows the key that only the gateway and its user have. No data of ours is sent."""
         challenge = secrets.token_hex(32)
         response = await self._request(
             "GET", f"bridge/v1/identity?challenge={challenge}", timeout_s, {"Accept": "application/json"}
@@ -43,7 +43,7 @@ class GatewayApi:
         return isinstance(body, dict) and body.get("status") in ("ok", "starting")
 
     async def allows_origin(self, origin: str, timeout_s: float = TIMEOUT_S) -> bool:
-        """Whether a page of this origin may talk to it: what a browser would ask before its first request."""
+        """Whether a page of this origin may send it requests, as a browser's preflight would determine."""
         headers = {
             "Origin": origin,
             "Access-Control-Request-Method": "GET",
@@ -53,7 +53,7 @@ class GatewayApi:
         return response is not None and response.headers.get("Access-Control-Allow-Origin") == origin
 
     async def kernel_ids(self, timeout_s: float = TIMEOUT_S) -> list[str]:
-        """Ids of the running kernels; empty when the gateway does not say."""
+        """Ids of the running kernels; empty when the gateway does not report them."""
         response = await self._request("GET", "api/kernels", timeout_s)
         body = _json(response) if response is not None and response.code == 200 else None
         if not isinstance(body, list):
@@ -72,7 +72,7 @@ class GatewayApi:
         request = HTTPRequest(
             self.url + path,
             method=method,
-            # A preflight and the question for a proof carry no credentials; all else is refused without them.
+            # A preflight and the request for a proof carry no credentials; all others are refused without.
             headers=headers or {"Authorization": f"token {self.token}"},
             connect_timeout=timeout_s,
             request_timeout=timeout_s,

@@ -1,4 +1,4 @@
-"""One gateway process: starts it, reads the line that says it is ready, and ends it."""
+"""One gateway process: starts it, reads the line that reports it ready, and ends it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GatewayOptions:
 
 @dataclass
 class GatewayProcess:
-    """A gateway that is our child. Whoever starts it ends it with `terminate`."""
+    """A gateway that is our child. Its starter ends it with `terminate`."""
 
     process: asyncio.subprocess.Process
     url: str = ""
@@ -79,7 +79,7 @@ class GatewayProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                # A Ctrl-C in the terminal is for the Jupyter server, which then ends the gateway by the book.
+                # A Ctrl-C in the terminal is for the Jupyter server, which then ends the gateway properly.
                 start_new_session=True,
             )
         except OSError as error:
@@ -100,7 +100,7 @@ class GatewayProcess:
         return await self.process.wait()
 
     async def terminate(self, timeout_s: float = TERMINATE_TIMEOUT_S) -> None:
-        """SIGTERM, and SIGKILL when that is not enough. Kernels go on under their keepers."""
+        """SIGTERM, and SIGKILL when that is not enough. Kernels continue under their keepers."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGTERM)
@@ -115,7 +115,7 @@ class GatewayProcess:
         await asyncio.gather(*self._readers, return_exceptions=True)
 
     def output(self) -> str:
-        """The last thing it wrote to stderr, for a person to read."""
+        """Its last output on stderr, for the user."""
         return self._last_lines[-1] if self._last_lines else ""
 
     async def _become_ready(self, options: GatewayOptions, timeout_s: float) -> None:

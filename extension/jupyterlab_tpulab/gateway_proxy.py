@@ -29,7 +29,7 @@ def proxy_handler() -> type[JupyterHandler] | None:
         return None
 
     class GatewayProxyHandler(LocalProxyHandler):  # type: ignore[misc]
-        """Passes requests and sockets of who may use this Jupyter server on to the bridge."""
+        """Passes requests and sockets of users of this Jupyter server on to the bridge."""
 
         def __init__(self, *args: Any, status: Callable[[], BridgeStatus], **kwargs: Any) -> None:
             kwargs["rewrite_response"] = without_cookies
@@ -38,7 +38,7 @@ def proxy_handler() -> type[JupyterHandler] | None:
             self.proxy_base = PROXY_PATH.rstrip("/")
 
         def check_xsrf_cookie(self) -> None:
-            """The proxy leaves this to what is behind it; the bridge is told no origin and cannot know."""
+            """The proxy leaves this check to its target; the bridge receives no origin and cannot check."""
             JupyterHandler.check_xsrf_cookie(self)
 
         def get_request_headers_override(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ def proxy_handler() -> type[JupyterHandler] | None:
 
         def proxy_request_headers(self) -> Any:
             headers = super().proxy_request_headers()
-            # The bridge answers under its own names only, and the rest is between the page and this server.
+            # The bridge answers under its own names only; all else is between the page and this server.
             for name in ("Host", "Cookie", "Origin", "X-XSRFToken", "Referer"):
                 headers.pop(name, None)
             return headers
@@ -77,6 +77,6 @@ def proxy_handler() -> type[JupyterHandler] | None:
 
 
 def without_cookies(response: RewritableResponse) -> None:
-    """What is behind the proxy sets no cookies for this server."""
+    """The proxy's target sets no cookies for this server."""
     if "Set-Cookie" in response.headers:
         del response.headers["Set-Cookie"]

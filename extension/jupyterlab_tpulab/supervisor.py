@@ -1,7 +1,7 @@
-"""Keeps a gateway running beside the Jupyter server: attaches to one, else starts one, and starts it again.
+"""Keeps a gateway running beside the Jupyter server: attaches to one, else starts one, and restarts it.
 
-The gateway keeps its port over restarts, so open pages find it again, and gets a new token with each: while
-it was away, another user's program may have been sent the old one.
+The gateway keeps its port over restarts, so open pages find it again, and gets a new token with each: during
+the outage, another user's program may have received the old one.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .gateway_api import GatewayApi
 from .gateway_process import TERMINATE_TIMEOUT_S, GatewayOptions, GatewayProcess, terminate_other
 from .start_lock import start_lock
 
-# Waiting for all kernels to end by the book; what is left then is ended by its keeper or stays under it.
+# Limit for an orderly end of all kernels; a remaining one is ended by its keeper or stays under it.
 KERNELS_TIMEOUT_S = 20.0
 LONGEST_PAUSE_S = 30.0
-# A gateway that ran this long was well, so the next failure starts with a short pause again.
+# A gateway that ran this long was healthy, so the next failure starts with a short pause again.
 STABLE_S = 60.0
-# After so many failures on the old port something else may have taken it.
+# After this number of failures on the old port another program may have claimed it.
 FIXED_PORT_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class BridgeStatus:
-    """What the page is told (`BridgeAddress` in protocol/src/rest.ts)."""
+    """The status sent to the page (`BridgeAddress` in protocol/src/rest.ts)."""
 
     status: Literal["ready", "starting", "failed"]
     url: str | None = None
@@ -80,12 +80,12 @@ class BridgeSupervisor:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Returns at once; `status` tells how far it is."""
+        """Returns immediately; `status` has the progress."""
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self, keep_kernels: bool) -> None:
-        """Ends the kernels (unless they are kept) and the gateway, if this server owns it. Idempotent."""
+        """Ends the kernels (unless set to keep them) and the gateway, if this server owns it. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -131,7 +131,7 @@ class BridgeSupervisor:
     async def _obtain(self) -> None:
         async with start_lock(self._settings.state_dir):
             gateway = await self._attach() or await self._spawn()
-            # Known before anything is awaited: `stop` must find it.
+            # Stored before anything is awaited: `stop` must find it.
             self._gateway = gateway
             if gateway.owned:
                 own = os.getpid()
@@ -146,14 +146,14 @@ class BridgeSupervisor:
         self._log.info("The kernel bridge serves at %s (process %d).", gateway.api.url, gateway.record.pid)
 
     async def _attach(self) -> _Gateway | None:
-        """A living gateway of this state folder that talks to us and our pages; None when there is none."""
+        """A living gateway of this state folder that accepts us and our pages; None when there is none."""
         folder = self._settings.state_dir
         record, token = state.read_gateway(folder), state.read_token(folder)
         if record is None or token is None or not record.is_running():
             return None
         api = GatewayApi(record.url, token)
         if record.proof_key is not None and not await api.proves_itself(record.proof_key):
-            # Nothing was sent to whoever answers there, if anybody does.
+            # No data was sent to the server at this address, if there is one.
             self._log.warning("Process %d does not serve at %s as its record says.", record.pid, record.url)
             return None
         if not await api.is_serving():
@@ -168,7 +168,7 @@ class BridgeSupervisor:
             self._log.info("Using the kernel bridge that is already running.")
             return _Gateway(api, record, owned=orphan)
         if orphan:
-            # Left by a Jupyter server on another port. Its kernels go on under their keepers.
+            # Left by a Jupyter server on another port. Its kernels continue under their keepers.
             await self._end_other(record)
             return None
         raise BridgeError(
@@ -180,7 +180,7 @@ class BridgeSupervisor:
     async def _spawn(self) -> _Gateway:
         settings = self._settings
         token = secrets.token_urlsafe(32)
-        # Before the gateway runs, so that a server that finds it can also talk to it.
+        # Before the gateway runs, so that a server that finds it can also send it requests.
         state.write_token(settings.state_dir, token)
         options = GatewayOptions(
             command=settings.command(),
@@ -226,7 +226,7 @@ class BridgeSupervisor:
             )
 
     async def _end_other(self, record: state.GatewayRecord) -> None:
-        """Ends a gateway that is not our child, and waits until it is gone."""
+        """Ends a gateway that is not our child, and waits for its end."""
         if not record.is_running():
             return
         terminate_other(record.pid)

@@ -1,4 +1,4 @@
-"""Where the command of the bridge is looked for."""
+"""Where the bridge's command is searched for."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def ask(url: str, host: str | None = None, method: str = "GET", **headers: str) 
 
 
 def serving_real(bridge: Bridge) -> AbstractContextManager[Any]:
-    """A Jupyter server that strangers' pages may reach, with the bridge itself instead of the stand-in."""
+    """A Jupyter server that foreign pages may reach, with the bridge itself instead of the stand-in."""
     command = json.dumps(["node", str(REAL_BRIDGE.parents[2] / "bin" / "tpulab.js")])
     return serving(
         bridge,
@@ -47,7 +47,7 @@ def serving_real(bridge: Bridge) -> AbstractContextManager[Any]:
 
 
 def parsed(body: bytes) -> Any:
-    """A page for people, such as that of the login, stays as it is."""
+    """A page for users, such as the login page, stays unchanged."""
     try:
         return json.loads(body or b"null")
     except ValueError:
@@ -103,7 +103,7 @@ def test_help_opens_the_documentation_at_the_bridge_and_through_the_proxy(bridge
         proxied = f"{server.url}tpulab/gateway/docs/"
         status, page, _ = ask(proxied, ELSEWHERE, Authorization=f"token {TOKEN}")
         assert status == 200
-        # A checkout may have no site; one that it has must load from where the page is.
+        # A checkout may have no site; an existing one must load relative to the page's address.
         addresses = re.findall(rb'(?:href|src)="(/[^"]*)"', page)
         assert all(address.startswith(b"/base/tpulab/gateway/docs/") for address in addresses)
         for address in addresses[:3]:
@@ -117,7 +117,7 @@ async def test_sockets_of_the_real_bridge_pass_through_without_its_token(bridge:
     with serving_real(bridge) as server:
         server.bridge("ready")
         address = server.url.replace("http", "ws", 1) + "tpulab/gateway/bridge/v1/events"
-        # Logged in by cookie, as a browser is: who has the token needs no origin.
+        # Logged in by cookie, like a browser: a client with the token needs no origin.
         _, _, given = ask(f"{server.url}api/status", ELSEWHERE, Authorization=f"token {TOKEN}")
         cookies = "; ".join(cookie.split(";")[0] for cookie in given.get_all("Set-Cookie") or [])
         headers = {"Host": ELSEWHERE, "Cookie": cookies, "Origin": "http://lab.example"}

@@ -1,4 +1,4 @@
-"""The command `tpulab` of the wheel: which Node it takes, and what the bridge then is told."""
+"""The command `tpulab` of the wheel: the Node that it runs, and the environment of the bridge."""
 
 from __future__ import annotations
 

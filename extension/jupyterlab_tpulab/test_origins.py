@@ -1,4 +1,4 @@
-"""The origins that the bridge is told to accept."""
+"""The origins that the bridge is configured to accept."""
 
 from __future__ import annotations
 

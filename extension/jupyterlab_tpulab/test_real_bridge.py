@@ -1,4 +1,4 @@
-"""The extension with the real bridge and a real kernel: what a stop ends, and what it leaves on request."""
+"""The extension with the real bridge and a real kernel: the processes that a stop ends, or leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [
 
 @pytest.fixture
 def environ(bridge: Bridge) -> Iterator[dict[str, str]]:
-    """The bundled command, one kernelspec, and after the test no kernel of it."""
+    """The bundled command and one kernelspec; after the test none of its kernels remain."""
     assert BUNDLED[-1] == BRIDGE / "bin" / "tpulab.js"
     spec = bridge.root_dir / "jupyter" / "kernels" / "plain"
     spec.mkdir(parents=True)
@@ -48,7 +48,7 @@ def environ(bridge: Bridge) -> Iterator[dict[str, str]]:
 
 
 def processes_of(bridge: Bridge) -> list[int]:
-    """Pids of all keepers and kernels that were ever started in this state folder."""
+    """Pids of all keepers and kernels ever started in this state folder."""
     pids: list[int] = []
     for file in bridge.state_dir.glob("kernels/*/keeper.json"):
         record = json.loads(file.read_text())

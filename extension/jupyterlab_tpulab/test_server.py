@@ -1,4 +1,4 @@
-"""The extension in real Jupyter servers: the route and its guard, and what is left when the server ends."""
+"""The extension in real Jupyter servers: the route and its guard, and the processes left at the end."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Server:
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port that the system gives to nobody else: bound and not listened on. Who binds it by its number with
-    SO_REUSEADDR, as servers do, gets it."""
+    """A port that the system gives to no other process: bound and not listened on. A process that binds it by
+    number with SO_REUSEADDR, as servers do, gets it."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
@@ -105,7 +105,7 @@ def serving(
     arguments: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """`port`: one that the caller has reserved."""
+    """`port`: a port that the caller has reserved."""
     command = {"TPULAB_BRIDGE_COMMAND": json.dumps(FAKE_GATEWAY)}
     with ExitStack() as held:
         port = port or held.enter_context(reserved_port())

@@ -1,4 +1,4 @@
-"""The supervisor with real processes: start, attach, restart, stop, and what it says when it cannot."""
+"""The supervisor with real processes: start, attach, restart, stop, and its error messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_starts_a_killed_gateway_again_on_the_same_port_with_another_token
     os.kill(bridge.pids[0], signal.SIGKILL)
     await until(lambda: len(bridge.starts) == 2 and supervisor.status.status == "ready")
     assert supervisor.status.url == before.url
-    # While nobody listened there, pages went on asking: whoever took the port then has the old token.
+    # During the outage, pages continued to send requests: any program on the port then has the old token.
     assert supervisor.status.token != before.token
     assert supervisor.status.token == state.read_token(bridge.state_dir)
     assert supervisor.status.proofKey not in (None, before.proofKey)
@@ -62,7 +62,7 @@ async def test_takes_another_port_when_the_old_one_is_gone_for_good(bridge: Brid
     blocker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
     def command() -> list[str]:
-        # Asked for before each start: when the old gateway is gone, and before a new one can have its port.
+        # Requested before each start: after the end of the old gateway, before a new one can have its port.
         if bridge.starts and blocker.getsockname()[1] == 0:
             blocker.bind(("127.0.0.1", port))
             blocker.listen()
@@ -90,7 +90,7 @@ async def test_shuts_kernels_down_at_the_end_unless_they_are_to_be_kept(bridge: 
 
 async def test_attaches_to_a_living_gateway_and_leaves_it_to_its_owner(bridge: Bridge) -> None:
     owner = await ready(bridge.supervisor())
-    # The owner stands for another Jupyter server, so its record must name somebody else who is alive.
+    # The owner represents another Jupyter server, so its record must name another living process.
     state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
     guest = await ready(bridge.supervisor())
     assert guest.status == owner.status
@@ -158,7 +158,7 @@ async def orphan(bridge: Bridge, origin: str = ORIGIN) -> int:
     assert process.stdout is not None
     with process.stdout:
         process.stdout.readline()
-    # Nobody waits for it otherwise, and a zombie looks alive.
+    # No process reaps it otherwise, and a zombie looks alive.
     asyncio.get_running_loop().run_in_executor(None, process.wait)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -215,7 +215,7 @@ async def test_ignores_a_stale_record_whose_process_is_gone(bridge: Bridge) -> N
 
 
 class Stranger:
-    """A program of somebody else on the port that a gateway had: answers all, and keeps what it was sent."""
+    """Another user's program on the port that a gateway had: answers all requests, and records them."""
 
     def __init__(self, answer: bytes = b'{"status": "ok", "proof": "00", "gatewayId": "fake"}') -> None:
         self.received: list[str] = []
@@ -260,7 +260,7 @@ def left_behind(bridge: Bridge, **record: object) -> None:
 async def test_a_stranger_on_the_old_port_gets_no_token_and_serves_no_page(
     bridge: Bridge, start: str
 ) -> None:
-    # The pid is that of a living process of ours: another has it now, or the gateway hangs without its port.
+    # The pid is a living process of ours: another process has it now, or the gateway hangs without its port.
     process_start = state.process_start(os.getpid()) if start == "the same" else "long ago/1"
     with Stranger() as stranger:
         left_behind(

@@ -1,4 +1,4 @@
-/** Before anything else: names of Node that packages read without asking. */
+/** Loaded before anything else: Node's globals that packages read without a check. */
 const scope = globalThis as { process?: unknown };
 scope.process ??= { env: {}, cwd: () => '/' };
 

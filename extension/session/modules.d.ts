@@ -4,15 +4,15 @@ declare module '*?frame' {
   export default address;
 }
 
-/** Of `index.html`: repeats for some seconds what fails because the network has changed. */
+/** Defined in `index.html`: retries, for some seconds, loads that fail because the network has changed. */
 declare function tpulabRetry<T>(load: () => Promise<T>): Promise<T>;
 
-/** As `vite.config.mjs` makes it. */
+/** Built by `vite.config.mjs`. */
 declare module 'anywidget' {
   export default function exportsFor(base: object): Record<string, never>;
 }
 
-/** File System Access, where a browser has it. */
+/** File System Access, in browsers that support it. */
 interface Window {
   showOpenFilePicker?(options: {
     readonly types: readonly {

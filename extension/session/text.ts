@@ -1,9 +1,9 @@
-/** Each text that the page shows goes through this, into the one translation domain of the extension. English needs no language pack. */
+/** Each text of the page is translated here, in the one translation domain of the extension. English needs no language pack. */
 import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 
 export const trans: TranslationBundle = nullTranslator.load('jupyterlab_tpulab');
 
-/** What went wrong, in its own words. */
+/** The original message of an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

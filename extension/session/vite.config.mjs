@@ -9,7 +9,7 @@ import { defineConfig, parseSync, Visitor } from 'vite';
 /** @param {string} name */
 const here = name => fileURLToPath(new URL(name, import.meta.url));
 
-/** Icons of file types, side bars and the debugger, which this page has not. */
+/** Icons of file types, side bars and the debugger, which this page lacks. */
 const UNUSED_ICON = /@jupyterlab\/ui-components\/style\/icons\/(filetype|jupyter|sidebar|debugger)\/.*\.svg$/;
 
 /** JupyterLab's packages import icons as text, as our own do. */
@@ -27,7 +27,7 @@ const svgAsText = {
   }
 };
 
-/** JupyterLab has each icon a second time, for extensions that were written before it drew them itself: 17 kB of the first load. */
+/** JupyterLab duplicates each icon for extensions that were written before it drew them itself: 17 kB of the first load. */
 const withoutIconVariables = {
   postcssPlugin: 'without-icon-variables',
   /** @param {{ prop: string, value: string, remove(): void }} declaration */
@@ -46,9 +46,9 @@ const ANYWIDGET_CHANGES = [
   ]
 ];
 /**
- * anywidget is a module that hands its exports to a global `define`, which other packages would take for their own while it is there. It
- * gives up a widget whose code does not run within two seconds, and only then one whose code has failed: Plotly's 4 MB take longer on a
- * busy computer. Here the code has a minute, and its own error is reported at once.
+ * anywidget is a module that hands its exports to a global `define`, which other packages would mistake for their own meanwhile. It
+ * gives up a widget whose code does not run within two seconds, even if the code works: Plotly's 4 MB take longer on a
+ * busy computer. Here the code has a minute, and its own error is reported immediately.
  */
 const anywidgetAsModule = {
   name: 'anywidget-as-module',
@@ -90,7 +90,7 @@ const frameScripts = {
       charset: 'utf8',
       legalComments: 'none',
       define: { global: 'globalThis', 'process.env.NODE_ENV': '"production"', __dirname: '"/"' },
-      // Galata's benchmarks, which are left out, have taken these names at the root.
+      // Galata's benchmarks, which are excluded, use these names at the root.
       alias: Object.fromEntries(
         ['vega', 'vega-lite', 'vega-statistics'].map(name => [
           name,
@@ -124,7 +124,7 @@ const frameScripts = {
   }
 };
 
-/** Every part that is loaded later, whichever package asks for it: by the loader of `index.html`, which retries. */
+/** Every part that is loaded later, whichever package imports it: with the loader of `index.html`, which retries. */
 const retriedImports = {
   name: 'retried-imports',
   apply: /** @type {const} */ ('build'),
@@ -140,7 +140,7 @@ const retriedImports = {
     new Visitor({ ImportExpression: node => void found.push(node) }).visit(
       parseSync(`${id}.js`, code).program
     );
-    // From the end, so that positions before it stay true.
+    // From the end, so that earlier positions stay valid.
     for (const { start, end } of found.sort((a, b) => b.start - a.start))
       code = `${code.slice(0, start)}globalThis.tpulabRetry(() => ${code.slice(start, end)})${code.slice(end)}`;
     return { code, map: null };
@@ -158,22 +158,22 @@ const retriedImports = {
 
 export default defineConfig({
   root: here('.'),
-  // The gateway puts the page's own address before all relative ones.
+  // The gateway inserts the page's own address before all relative addresses.
   base: './',
   plugins: [svgAsText, frameScripts, react(), retriedImports],
   css: { postcss: { plugins: [withoutIconVariables] } },
-  // MathJax and others look at Node's names; relative links of Markdown ask for `process`.
+  // MathJax and other packages read Node's names; relative links in Markdown use `process`.
   define: { global: 'globalThis', __dirname: '"/"', 'process.env.NODE_ENV': '"production"' },
   resolve: {
     alias: [
       { find: /^~/, replacement: '' },
       { find: '@tpulab/protocol', replacement: here('../../protocol/src/index.ts') },
-      // A parser generator, for a language that is always the same: the one without words.
+      // A parser generator, replaced by the generated parser: the grammar is always the same empty one.
       { find: '@lezer/generator', replacement: here('kit/empty-parser.ts') },
-      // Of TypeBox, the kinds of types and the one operation on values that the page uses.
+      // TypeBox, reduced to the kinds of types and the one operation on values that the page uses.
       { find: /^@sinclair\/typebox$/, replacement: here('kit/typebox.ts') },
       { find: '@sinclair/typebox/value', replacement: here('kit/typebox-value.ts') },
-      // Of what takes HTML apart for the sanitizer, the parts that it uses: 70 kB less.
+      // The sanitizer's HTML parser, reduced to the parts that the sanitizer uses: 70 kB less.
       { find: /^htmlparser2$/, replacement: here('kit/html-parser.ts') },
       { find: /^\.\/sanitizer$/, replacement: here('kit/sanitizer.ts') },
       { find: /^postcss$/, replacement: here('kit/style-parser.ts') },

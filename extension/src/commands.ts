@@ -1,4 +1,4 @@
-/** Ids of the commands that more than one feature knows. */
+/** Ids of commands that several features use. */
 export const CommandIDs = {
   showPanel: 'tpulab:show-panel',
   reconnect: 'tpulab:reconnect',

@@ -1,4 +1,4 @@
-/** The bundler gives an SVG file as its text. */
+/** The bundler imports an SVG file as text. */
 declare module '*.svg' {
   const text: string;
   export default text;

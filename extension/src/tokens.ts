@@ -1,15 +1,15 @@
-/** Where the features of this extension meet: interfaces and tokens, nothing that runs. `backends/tokens` and `events/tokens` have the others. */
+/** Interfaces and tokens shared by the features of this extension, without code. `backends/tokens` and `events/tokens` have the others. */
 import type { Kernel, ServerConnection } from '@jupyterlab/services';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 
 /**
- * What a backend is doing. `starting`: no answer yet. `ok`: it answered the last request.
- * `down`: refused, timed out, failed, or answered something that is not Jupyter. `auth`: it refused our token.
+ * The state of a backend. `starting`: no answer yet. `ok`: it answered the last request.
+ * `down`: refused, timed out, failed, or gave an answer that is not Jupyter's. `auth`: it refused our token.
  */
 export type BackendState = 'starting' | 'ok' | 'down' | 'auth';
 
-/** Why a backend is not `ok`. `code` is stable, `message` says what failed and what to do. */
+/** Why a backend is not `ok`. `code` is stable, `message` contains the failure and the remedy. */
 export interface IBackendError {
   readonly code: string;
   readonly message: string;
@@ -19,7 +19,7 @@ export interface IBackendError {
 export interface IBackend {
   /** `jupyter` for the server of the page, `bridge` for the bridge on this machine, `remote/NAME` for a remote. */
   readonly id: string;
-  /** For people: `Jupyter server`, `TPULab bridge`. */
+  /** Display name: `Jupyter server`, `TPULab bridge`. */
   readonly label: string;
   readonly state: BackendState;
   /** The last failure; null while `ok`. */
@@ -35,8 +35,8 @@ export interface IBackend {
 }
 
 /**
- * `none`: no notebook or console has been looked at. `no-kernel`: it has none.
- * `local`: its kernel is the page's own server's. `bridge`: its kernel is on a bridge.
+ * `none`: no notebook or console has been active. `no-kernel`: it has none.
+ * `local`: its kernel is on the page's own server. `bridge`: its kernel is on a bridge.
  */
 export type CurrentKernel =
   | { readonly kind: 'none' }

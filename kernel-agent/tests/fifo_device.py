@@ -19,11 +19,11 @@ from tpulab.measure.step_clock import StepClock
 from tpulab.measure.thread_state import ThreadState
 
 MS = 1_000_000
-#: What a call of a jitted function takes on the host, and how late the waiting thread wakes up.
+#: The host time of a call of a jitted function, and the delay of the waiting thread's wake-up.
 CALL_NS = 15_000
 WAKE_NS = 10_000
 SPANS = ("input", "host", "compile", "device", "gap")
-#: Modules that look at the time or at the state of their thread.
+#: Modules that read the time or the state of their thread.
 _TIMED = ("step_clock", "device_clock", "recorder")
 
 
@@ -50,7 +50,7 @@ class Output:
 
 
 class _Clock(DeviceClock):
-    """Its waiting thread is the simulation."""
+    """The simulation is its waiting thread."""
 
     def _start(self) -> None: ...
 
@@ -72,7 +72,7 @@ class Simulation:
         patch.setattr("tpulab.measure.step_clock.loaded_jax", lambda: None)
 
     def run(self, *loops: Loop) -> None:
-        """Runs the loops, each on a thread of its own, in the order of the moments at which they go on."""
+        """Runs the loops, each on a separate thread, in the order of their wake-up times."""
         threads = [(loop.turns(), ThreadState()) for loop in loops]
         due = dict.fromkeys(range(len(threads)), self.now)
         while due:
@@ -94,7 +94,7 @@ class Simulation:
         return Output(self.free_ns, self)
 
     def _watch_until(self, moment: int) -> None:
-        """What the waiting thread does before that."""
+        """The waiting thread's work before that."""
         while True:
             self._taken = self._taken or self.device.take()
             if self._taken is None:
@@ -108,7 +108,7 @@ class Simulation:
 
 
 class Loop:
-    """A loop whose turns are given as a list of what it does (`known-splits.json`)."""
+    """A loop whose iterations are given as a list of actions (`known-splits.json`)."""
 
     def __init__(self, simulation: Simulation, name: str, case: dict[str, Any]) -> None:
         self.sim = simulation
@@ -116,7 +116,7 @@ class Loop:
         self.run = Run(name, None, None)
         simulation.recorder.events.append((self.run, self.run.message()))
         self.clock = StepClock(self.run, simulation.device, simulation.recorder.closed, lambda: None)
-        #: what the thread did when: begin, end, span if the device idles; and the steps
+        #: the thread's actions: begin, end, span if the device idles; and the steps
         self.did: list[tuple[int, int, str]] = []
         self.steps: list[tuple[int, int]] = []
         self._outputs: list[Output] = []
@@ -173,7 +173,7 @@ class Loop:
                 self.did += inner.did
 
     def _call(self, length_ns: int) -> Iterator[int]:
-        """Returns when the program is queued, for which there is room for so many."""
+        """Returns when the program is queued; the queue has room for so many."""
         yield self.sim.now + CALL_NS
         ahead = self.case.get("ahead", 2)
         if len(self._outputs) >= ahead:
@@ -183,7 +183,7 @@ class Loop:
         self.clock._on_dispatch_of_thread(None, (), {}, output)
 
     def truth(self, of_steps: set[int] | None = None) -> dict[str, float]:
-        """Shares of all steps, or of these: each instant is looked at by itself."""
+        """Shares of all steps, or of these: each instant is measured separately."""
         mine = [step for at, step in enumerate(self.steps) if of_steps is None or at in of_steps]
         cuts = sorted({moment for span in (*self.did, *self.sim.busy, *mine) for moment in span[:2]})
         total = dict.fromkeys(SPANS, 0)

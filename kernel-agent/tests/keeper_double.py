@@ -1,4 +1,4 @@
-"""A keeper's telemetry socket for tests: checks every line against the protocol's schema and keeps it."""
+"""A keeper's telemetry socket for tests: checks every line against the protocol's schema and stores it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 
 SCHEMA = json.loads(Path(__file__).with_name("telemetry.schema.json").read_text())
-#: By type of message: a union reports every alternative that does not fit, and takes long to do so.
+#: By type of message: a union reports every alternative that does not match, and takes long to do so.
 _VALIDATORS = {
     kind["properties"]["type"]["const"]: jsonschema.Draft202012Validator(kind) for kind in SCHEMA["anyOf"]
 }
@@ -26,7 +26,7 @@ Message = dict[str, Any]
 
 
 def check_message(message: Message) -> None:
-    """Raises when a message does not fit the schema. NaN and infinities are no JSON and fail before."""
+    """Raises when a message does not match the schema. NaN and infinities are not JSON and fail before."""
     validator = _VALIDATORS.get(message.get("type", ""))
     if validator is None:
         raise jsonschema.ValidationError(f"unknown type of message: {message.get('type')!r}")
@@ -38,7 +38,7 @@ def refuse_constant(name: str) -> Any:
 
 
 def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
-    """Waits until a condition holds and answers its value."""
+    """Waits until a condition holds and returns its value."""
     deadline = time.monotonic() + patience_s
     while not (value := condition()):
         if time.monotonic() > deadline:
@@ -48,7 +48,7 @@ def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATI
 
 
 class KeeperDouble:
-    """Listens on a unix socket. `messages` holds what came, oldest first, over all connections."""
+    """Listens on a unix socket. `messages` has all received messages, oldest first, over all connections."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,7 +56,7 @@ class KeeperDouble:
         self.problems: list[str] = []
         self.arrivals: list[float] = []
         self.connections = 0
-        #: connections that take commands, oldest first
+        #: connections that accept commands, oldest first
         self.control: list[socket.socket] = []
         #: cleared: nothing is read, as by a keeper that is busy
         self.reads = threading.Event()
@@ -74,7 +74,7 @@ class KeeperDouble:
         self._start(self._accept, self._listener)
 
     def close(self) -> None:
-        """Goes away as a keeper that crashes: listener and connections closed, the socket file gone."""
+        """Disconnects like a crashed keeper: listener and connections closed, the socket file removed."""
         if self._listener is not None:
             self.reads.set()
             with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ class KeeperDouble:
         ]
 
     def command(self, action: str, **fields: Any) -> str:
-        """Sends a command as the keeper does and answers its id."""
+        """Sends a command as the keeper does and returns its id."""
         self.wait(lambda: self.control, "the agent to listen for commands")
         identity = str(fields.pop("id", uuid.uuid4()))
         line = json.dumps({"id": identity, "action": action, **fields}) + "\n"
@@ -121,11 +121,11 @@ class KeeperDouble:
         return identity
 
     def outcomes(self, identity: str) -> list[str]:
-        """What became of a command, in order."""
+        """The results of a command, in order."""
         return [message["phase"] for message in self.of_type("control") if message["id"] == identity]
 
     def outcome(self, identity: str, phase: str) -> Message:
-        """Waits until a command has come to `phase` and answers that message."""
+        """Waits until a command has reached `phase` and returns that message."""
 
         def found() -> Message | None:
             for message in self.of_type("control"):
@@ -140,7 +140,7 @@ class KeeperDouble:
         return [message for message in self.of_type("run") if message["state"] != "running"]
 
     def read_all(self) -> None:
-        """Waits until everything is read that a process which has ended had sent."""
+        """Waits until all messages of a process that has ended are read."""
         self.wait(lambda: self.connections and not self._unread, "the ends of all connections")
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:

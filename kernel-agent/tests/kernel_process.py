@@ -1,4 +1,4 @@
-"""A real kernel in a process of its own, with a client, over ipc sockets."""
+"""A real kernel in a separate process, with a client, over ipc sockets."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class KernelProcess:
                 return message
 
     def finish(self, code: str, patience_s: float = PATIENCE_S) -> None:
-        """Runs a cell and waits for its reply only; iopub is left to others."""
+        """Runs a cell and waits only for its reply; iopub is left to others."""
         self._reply_to(self.client.execute(code), patience_s)
 
     def end_of(self, request: str) -> None:
-        """Waits until a cell is over. A cell that comes before that is aborted when this one has failed."""
+        """Waits until a cell is over. An earlier cell is aborted when this one has failed."""
         while True:
             message: dict[str, Any] = self.client.get_iopub_msg(timeout=PATIENCE_S)
             state = message["content"].get("execution_state")
@@ -98,7 +98,7 @@ class KernelProcess:
         return self.log.read_text(errors="replace")
 
     def run(self, code: str, cell_id: str | None = None) -> str:
-        """Runs a cell and answers what it printed. Raises with the traceback when the cell fails."""
+        """Runs a cell and returns its output. Raises with the traceback when the cell fails."""
         client = self.client
         content = {
             "code": code,
@@ -131,7 +131,7 @@ class KernelProcess:
         return "".join(printed)
 
     def shut_down(self) -> int:
-        """Asks the kernel to end, as the bridge does, and answers its exit code."""
+        """Requests the end of the kernel, as the bridge does, and returns its exit code."""
         self.client.shutdown()
         wait_until(lambda: self.process.poll() is not None, "the kernel to end")
         return int(self.process.returncode)

@@ -1,8 +1,8 @@
-"""Writes `known-splits.json`: loops of known splits, and what the agent records of each.
+"""Writes `known-splits.json`: loops of known splits, and the agent's records of each.
 
-To be run after a change of the clock.
+Run it after a change of the clock.
 
-The splits are worked out here by hand, from the lengths that a case is made of.
+The splits are computed here by hand, from the durations of the parts of a case.
 """
 
 from __future__ import annotations

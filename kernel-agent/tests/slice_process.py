@@ -1,4 +1,4 @@
-"""The kernel of a slice whose hosts are processes, and what one of its cells answered."""
+"""The kernel of a slice whose hosts are processes, and the messages of one of its cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpulab.slice.spec import SliceSpec
 
 @dataclass
 class Answer:
-    """What came on iopub for one request, and its reply."""
+    """The iopub messages of one request, and its reply."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     reply: dict[str, Any] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def folds(self) -> list[str]:
-        """The last text of each fold, in the order in which they came."""
+        """The last text of each fold, in the order of arrival."""
         shown: dict[str, str] = {}
         for one in self.contents("display_data", "update_display_data"):
             if "tpulab-hosts" in one["data"].get("text/html", ""):
@@ -82,7 +82,7 @@ class SliceProcess(KernelProcess):
                 seen += message["content"].get("text", "")
 
     def host_pids(self) -> list[int]:
-        """By host, from the hosts themselves."""
+        """By host, as reported by the hosts themselves."""
         answer = self.cell("import os; print(os.getpid())")
         own = int(answer.text())
         others = re.findall(r"host (\d+): .*\n  (\d+)", answer.folds[0])

@@ -26,7 +26,7 @@ SECONDS = float(os.environ.get("TPULAB_PROPERTY_SECONDS", "20"))
 FIXED = os.environ.get("TPULAB_PROPERTY_SEED")
 PROGRAM_TIMEOUT_S = 120
 
-#: A `tpulab` that measures nothing: what a program does without us.
+#: A `tpulab` that measures nothing: the behaviour of a program without TPULab.
 PLAIN = """
 import contextlib
 
@@ -85,7 +85,7 @@ def metric(*_, **__):
 watch, hyper = metric, Hyper
 """
 
-#: What the body of a loop may do. `n` counts its turns, `run` is the run of the loop.
+#: Possible statements of a loop's body. `n` counts its iterations, `run` is the run of the loop.
 BODY = [
     "seen.add((n, len(seen)))",
     "table[n] = table.get(n - 50, 0); table.pop(n - 100, None)",
@@ -206,7 +206,7 @@ def program(chance: random.Random) -> str:
 
 
 def command(chance: random.Random) -> dict[str, object]:
-    """Something that a page may send: sensible, foolish or broken. None stops the run."""
+    """A possible message of a page: sensible, foolish or invalid. None stops the run."""
     return chance.choice(
         [
             {"action": "memory"},
@@ -284,7 +284,7 @@ def check(seed: int, folder: Path) -> None:
         for client in clients:
             client.over.set()
             client.join()
-        # `os._exit` delivers nothing for certain. A busy machine may not have read all that was sent.
+        # `os._exit` may lose messages. A busy machine may not have read all sent ones.
         if code != 4:
             keeper.read_all()
         where = f"seed {seed}:\n{text}\n{ours[2]}"
@@ -298,7 +298,7 @@ def check(seed: int, folder: Path) -> None:
 
 
 def check_telemetry(keeper: KeeperDouble, out: str, sent: int, where: str) -> None:
-    """What the program did was reported: all steps of its main loop, and the end of each run."""
+    """The program's actions were reported: all steps of its main loop, and the end of each run."""
     steps = int(next(line for line in out.splitlines() if line.startswith("steps ")).split()[1])
     main = {message["run"] for message in keeper.of_type("run") if message["name"] == "main"}
     reported: Counter[str] = Counter()
@@ -308,7 +308,7 @@ def check_telemetry(keeper: KeeperDouble, out: str, sent: int, where: str) -> No
     begun = {message["run"] for message in keeper.of_type("run")}
     assert {run["run"] for run in keeper.ended_runs()} == begun, where
     answered = {message["id"] for message in keeper.of_type("control")}
-    # A program may end before it has heard the last ones.
+    # A program may end before it has received the last ones.
     assert answered or sent < 20, where
 
 

@@ -27,7 +27,7 @@ def _nothing_is_left_open() -> Iterator[None]:
 
 
 def ended(keeper: KeeperDouble, name: str) -> dict[str, object]:
-    """The end of the run of that name, with all that was sent before it."""
+    """The end of the run of that name, with all earlier messages."""
     return keeper.wait(
         lambda: next((run for run in keeper.ended_runs() if run["name"] == name), None), f"the end of {name}"
     )

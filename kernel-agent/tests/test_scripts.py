@@ -32,7 +32,7 @@ WITHOUT_JAX = "import sys\nfor name in ('jax', 'IPython', 'ipykernel', 'numpy'):
 
 
 def test_a_script_without_jax_prints_one_line_to_stderr(tmp_path: Path) -> None:
-    # A loop that lasts prints more; this one may, on a machine that stands still.
+    # A long loop prints more; this one may too, on a stalled machine.
     only_at_the_end = "from tpulab.agent import text_report\ntext_report.FIRST_LINE_NS = 10**15\n"
     done = run_script(
         WITHOUT_JAX
@@ -146,7 +146,7 @@ def test_a_forked_child_has_no_agent_and_the_parent_goes_on(tmp_path: Path, keep
 
 
 def test_a_fork_during_the_first_use_in_another_thread_leaves_a_child_that_works(tmp_path: Path) -> None:
-    # logging comes first: while a fork waits, a first import of it leaves its own fork handlers half called.
+    # logging comes first: while a fork waits, its first import leaves its own fork handlers half called.
     done = run_script(
         """
         import logging, os, signal, sys, threading, time, tpulab

@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# `$2` file (relative), `$3` sha256, `$4` URL. Goes on where an earlier attempt stopped.
+# `$2` file (relative), `$3` sha256, `$4` URL. Resumes where an earlier attempt stopped.
 file=$base/$1; sum=$2; url=$3; part=$file.part
 mkdir -p "$(dirname "$file")"
 has_sum "$file" "$sum" && exit 0

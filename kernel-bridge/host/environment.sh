@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments (all relative), `$6` name, `$7` python, `$8` cpu or tpu, `$9` folder of
-# wheels to install from instead of the index (relative; empty: the index), then how often uv asks again (empty: as it does), and
-# packages to install as well, one a line.
+# wheels to install from instead of the index (relative; empty: the index), then how often uv retries (empty: uv's default), and
+# additional packages to install, one per line.
 TPULAB_UV=$base/$3; export TPULAB_UV
 if [ -n "$9" ]; then UV_HTTP_RETRIES=$9; export UV_HTTP_RETRIES; fi
 if [ -n "$8" ]; then

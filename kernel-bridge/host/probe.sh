@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# Looks at a host: changes nothing, and prints one line `KEY<tab>VALUE` for each thing that it found.
+# Checks a host: changes nothing, and prints one line `KEY<tab>VALUE` for each result.
 #
-# `$1` the folder (relative to the home folder, or absolute), `$2` what stands for `/` where devices, sysfs and proc are
-# (empty: `/`), then the paths below the folder whose presence is requested.
+# `$1` the folder (relative to the home folder, or absolute), `$2` the replacement of `/` for devices, sysfs and proc
+# (empty: `/`), then the paths below the folder whose existence is requested.
 LC_ALL=C; export LC_ALL
 root=$2
 case $1 in /*) base=$1 ;; *) base=$HOME/$1 ;; esac
@@ -24,7 +24,7 @@ say disk_free_kib "$(df -Pk "$place" 2>/dev/null | { read -r _; read -r _ _ _ fr
 say inodes_free "$(df -Pi "$place" 2>/dev/null | { read -r _; read -r _ _ _ free _; printf '%s' "$free"; })"
 if [ -w "$place" ]; then
   say writable yes
-  # Whether a file there runs is seen by running one: mount options are told in many ways.
+  # Only running a file shows whether files there can run: mount options are reported in many ways.
   try=$place/.tpulab-probe-$$
   if printf '#!/bin/sh\nexit 0\n' >"$try" 2>/dev/null; then
     chmod 700 "$try"

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# `$2` uv (relative), `$3` the range that fits, `$4` what to install where none fits; empty: nothing. Says `python PATH`, or nothing
-# when there is none.
+# `$2` uv (relative), `$3` the accepted range, `$4` the version to install if none fits; empty: none. Prints `python PATH`, or nothing
+# if there is none.
 uv=$base/$1
 find() { found=$("$uv" python find --no-project --no-config --no-python-downloads "$1" 2>/dev/null) && say python "$found"; }
 find "$2" && exit 0

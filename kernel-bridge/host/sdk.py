@@ -1,4 +1,4 @@
-"""Prints what only libtpu's SDK knows, a line of JSON each few seconds, for `devices/sdk-helper.ts`."""
+"""Prints the metrics that only libtpu's SDK has, one JSON line every few seconds, for `sdk-helper.ts`."""
 
 import json
 import time

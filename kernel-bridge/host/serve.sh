@@ -1,13 +1,13 @@
 # shellcheck shell=sh
-# Prints version, record and token of the gateway that serves the state folder, a line each, after it was started where none did.
-# Exit 4: it does not start; why is on standard error.
-# One that cannot be run says so at once.
+# Prints version, record and token of the gateway that serves the state folder, one per line, and starts one first if none runs.
+# Exit 4: it does not start; standard error contains the reason.
+# A broken installation fails here, with its own message.
 version=$(tpulab --version) || exit 4
 state="${TPULAB_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/tpulab}"
 umask 077
 mkdir -p "$state/run" || { echo "the state folder $state cannot be made" >&2; exit 4; }
 serves() { tpulab status --state-dir "$state" --json 2> /dev/null | grep -q '"status":"'; }
-# Cheap, and not as sure: a process of another program may have got the number.
+# Cheap, but less certain: a process of another program may have got the number.
 seems_to() {
   pid_there=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$state/gateway.json" 2> /dev/null)
   [ -n "$pid_there" ] && kill -0 "$pid_there" 2> /dev/null
@@ -23,7 +23,7 @@ if ! serves; then
   pid=$!
   tries=0
   until seems_to; do
-    # One that ends at once may have met another that has just been started; then that one is soon there.
+    # If it ended immediately, it may have met another gateway that was just started; that one is ready soon.
     kill -0 "$pid" 2> /dev/null || tries=$((tries + 10))
     tries=$((tries + 1))
     if [ "$tries" -gt 300 ]; then tail -n 20 "$out" >&2; exit 4; fi

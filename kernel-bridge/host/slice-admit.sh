@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# On another host: checks its Python, admits the key for one program, and says how the host is reached and known.
+# On another host: checks its Python, admits the key for one program, and prints the addresses and host keys of this host.
 #
 # `$1`: the public key, `$2`: Python of its environment, a path that needs no quotes. Exit 3: that Python cannot run a host of a slice.
 umask 077
@@ -16,5 +16,5 @@ say user "$(id -un)"
 for address in $(ip -4 route get 192.0.2.1 2> /dev/null | sed -n 's/.* src \([0-9.]*\).*/\1/p') $(hostname -I 2> /dev/null); do
   case $address in 127.* | 169.254.* | *:*) ;; *) say address "$address" ;; esac
 done
-# Asked of itself over the loopback interface, so that nobody else can answer; what the files are called does not matter.
+# Queried over the loopback interface, so that no other machine can answer, and independent of the names of the key files.
 ssh-keyscan -T 5 127.0.0.1 2> /dev/null | while read -r _ key; do say key "$key"; done

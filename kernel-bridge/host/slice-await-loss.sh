@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# On host 0: waits until the kernel of the slice names a host that it did not reach, and says its number. Says nothing after five minutes,
-# so that none is left there for long when the connection is lost.
+# On host 0: waits until the kernel of the slice names a host that it did not reach, and prints its number. Prints nothing after five
+# minutes, so that no script stays there for long after the connection is lost.
 #
 # `$1`: our folder.
 lost=$1/slice/lost

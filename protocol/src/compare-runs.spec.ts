@@ -70,7 +70,7 @@ describe('two runs', () => {
     );
     expect(compareRuns(made({}), made({ spans: { hostMs: 1.5 } })).verdict).toBe('slower');
     const [one, other] = [made({ spans: { hostMs: 1.1 }, programs: [program('step', 'aa')] }), made({})];
-    // In the order that was asked for. A function of one alone was compiled before the other began.
+    // In the given order. A function of only one run was compiled before the other began.
     expect(compareRuns(one, other)).toMatchObject({ a: one, b: other, changed: [], added: [] });
     expect(compareRuns(other, one)).toMatchObject({ a: other, b: one, changed: [], added: [] });
   });
@@ -84,7 +84,7 @@ describe('two runs', () => {
     const found = compareRuns(made({ programs }), made({ programs: [program('step', 'aa')] }));
     expect(found.verdict).toBe('recompiles');
     expect(found.b.programs).toHaveLength(40);
-    // A program that is not known is neither changed nor the same.
+    // An unknown program is neither changed nor the same.
     expect(found).toMatchObject({ changed: [], same: 0 });
   });
 

@@ -1,15 +1,15 @@
 /**
- * Why one run takes longer for a step than another: which span grew, which program is another one, which was compiled more often.
- * Pure, so that page and command line say the same. It names what the data names, and no cause beyond it.
+ * Why one run takes longer per step than another: which span grew, which program differs, which was compiled more often.
+ * Pure, so that page and command line give the same result. It reports what the data shows, and no further cause.
  */
 import type { StoredRun, StoredRunSummary, RunPart, RunProgram } from './runs.js';
 
 export const RUN_SPANS = ['device', 'input', 'host', 'gap'] as const;
 export type RunSpan = (typeof RUN_SPANS)[number];
 
-/** Steps without a compilation that a comparison needs of each run. */
+/** Steps without a compilation that a comparison needs from each run. */
 export const STEADY_STEPS = 10;
-/** A difference below this share is none that a person can use. */
+/** A difference below this share is too small to matter. */
 const SAME_SHARE = 0.03;
 
 export interface StepMeans {
@@ -30,22 +30,22 @@ export interface ProgramChange {
 }
 
 export interface RunComparison {
-  /** `recompiles`: B compiles again in every few steps. `other-machine`: times are not compared. */
+  /** `recompiles`: B recompiles every few steps. `other-machine`: times are not compared. */
   readonly verdict: 'slower' | 'same' | 'recompiles' | 'too-early' | 'other-machine';
-  /** The faster one where the verdict is `slower` or `recompiles`; else in the order in which they were given. */
+  /** The faster one if the verdict is `slower` or `recompiles`; else in the given order. */
   readonly a: StoredRun;
   readonly b: StoredRun;
-  /** Steps that both runs made. */
+  /** The range of steps that both runs made. */
   readonly from: number;
   readonly to: number;
   readonly meansOfA: StepMeans | null;
   readonly meansOfB: StepMeans | null;
-  /** What each span of B takes more than A's, the largest first; empty where they cannot be compared. */
+  /** Additional time of B per span, the largest first; empty if the runs cannot be compared. */
   readonly grew: readonly { readonly span: RunSpan; readonly ms: number }[];
   readonly changed: readonly ProgramChange[];
   /** Functions whose program is the same in both. */
   readonly same: number;
-  /** Compilations of B beyond those that A had of the same function. */
+  /** Compilations of B beyond A's compilations of the same function. */
   readonly added: readonly RunProgram[];
   readonly differing: readonly string[];
 }
@@ -65,7 +65,7 @@ export function compareRuns(one: StoredRun, other: StoredRun): RunComparison {
     ? RUN_SPANS.map(span => ({ span, ms: meansOfB.spans[span] - meansOfA.spans[span] }))
     : [];
   const functions = [...new Set([...programsOf(a), ...programsOf(b)].map(program => program.function))];
-  // A function that one of them has alone may have been compiled before the other began.
+  // A function of only one run may have been compiled before the other began.
   const pairs = functions.flatMap(name => {
     const [ofA, ofB] = [newest(a, name), newest(b, name)];
     return ofA?.fingerprint && ofB?.fingerprint ? [{ function: name, a: ofA, b: ofB }] : [];
@@ -81,7 +81,7 @@ export function compareRuns(one: StoredRun, other: StoredRun): RunComparison {
   };
 }
 
-/** Names of the settings that are not the same in all of these runs, sorted. */
+/** Names of the settings that differ between these runs, sorted. */
 export function differingNames(runs: readonly Pick<StoredRunSummary, 'config'>[]): string[] {
   const names = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
   return names.filter(name => new Set(runs.map(({ config }) => config[name])).size > 1);
@@ -101,13 +101,13 @@ function verdictOf(
   return moreMs < Math.max(noiseMs, SAME_SHARE * meansOfA.stepMs) ? 'same' : 'slower';
 }
 
-/** A program for every fourth step, and time that it costs. */
+/** A program for every fourth step, and a noticeable cost in time. */
 function recompiles(run: StoredRun): boolean {
   const compiled = programsOf(run).filter(({ reused }) => reused !== true);
   return run.steps >= STEADY_STEPS && compiled.length >= Math.min(64, run.steps / 4);
 }
 
-/** Null where no step of this range was steady. */
+/** Null if no step of this range was steady. */
 export function meansOf(run: StoredRun, from = 0, to = Infinity): StepMeans | null {
   const parts = (run.parts?.list ?? []).filter(
     part => part.steps > 0 && part.step >= from - (run.parts?.size ?? 1) && part.step < to
@@ -126,7 +126,7 @@ export function meansOf(run: StoredRun, from = 0, to = Infinity): StepMeans | nu
   return { steps, stepMs, errorMs: Math.sqrt(squares / Math.max(1, parts.length - 1)), spans, isDeviceKnown };
 }
 
-/** When a step of a run began, in milliseconds since its first one; null where that is not known. */
+/** When a step of a run began, in milliseconds since its first one; null if it is not known. */
 export function momentOf({ parts, lastAt, steps }: StoredRun, step: number): number | null {
   const list = parts?.list ?? [];
   const [first] = list;

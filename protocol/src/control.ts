@@ -1,8 +1,8 @@
 /**
- * Steering a run while its cell is busy: commands to the agent in a kernel, and what became of them.
+ * Steering a run while its cell is busy: commands to the agent in a kernel, and their results.
  *
- * A page posts a command to `/bridge/v1/kernels/:id/control`. It goes by gateway and keeper to the agent, never over the
- * shell channel. The agent answers at once whether it takes the command (`accepted` or `refused`), applies it at the next
+ * A page posts a command to `/bridge/v1/kernels/:id/control`. It passes through gateway and keeper to the agent, never over the
+ * shell channel. The agent answers immediately whether it accepts the command (`accepted` or `refused`), applies it at the next
  * boundary between two steps, and reports every change as a `control` message (topic runs of the events socket).
  */
 import { type Static, Type } from '@sinclair/typebox';
@@ -10,9 +10,9 @@ import { type Static, Type } from '@sinclair/typebox';
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 
 /**
- * What can be asked of a run. `stop`: after the step that is going on; `call`: one of the run's own actions. The others are asked of the kernel, not of a run:
- * `branch` lets the next run that calls `run.restore` with this run's log begin at the checkpoint of `step`, with the hyperparameter
- * `name` set to `value`; `free` lets go of what the last traceback and `Out[]` hold, and of nothing else; `memory` is answered by a `memory` message,
+ * Actions for a run. `stop`: after the current step; `call`: one of the run's own actions. The others concern the kernel, not a run:
+ * `branch` starts the next run that calls `run.restore` with this run's log at the checkpoint of `step`, with the hyperparameter `name`
+ * set to `value`; `free` releases the objects of the last traceback and `Out[]` only; `memory` is answered by a `memory` message,
  * `profile` by a `profile` message after its seconds.
  */
 export const ControlAction = Type.Union([
@@ -64,8 +64,8 @@ export const ControlCommand = Type.Object(
 export type ControlCommand = Static<typeof ControlCommand>;
 
 /**
- * `accepted`: will be applied at the next boundary. `applied`: is done. `refused`: will not be done, `reason` says why.
- * `expired`: was accepted, but the run or the process ended first. `failed`: was tried, and raised; the run goes on.
+ * `accepted`: will be applied at the next boundary. `applied`: done. `refused`: will not be done, `reason` states why.
+ * `expired`: was accepted, but the run or the process ended first. `failed`: was tried, and raised; the run continues.
  */
 export const ControlPhase = Type.Union([
   Type.Literal('accepted'),
@@ -76,7 +76,7 @@ export const ControlPhase = Type.Union([
 ]);
 export type ControlPhase = Static<typeof ControlPhase>;
 
-/** What became of a command, told at each change (at most two of one id: accepted, then one of the others). */
+/** The result of a command, reported at each change (at most two per id: accepted, then one of the others). */
 export const ControlMessage = Type.Object({
   type: Type.Literal('control'),
   time: UnixMs,
@@ -107,7 +107,7 @@ export type ControlMessage = Static<typeof ControlMessage>;
 /**
  * State of a run that can be steered. The transitions are `TRANSITIONS` in `kernel-agent/src/tpulab/control/state.py`:
  * idle → starting → running ⇄ pausing → paused → running; from each of these stopping → stopped
- * (somebody has asked for it), finished (it came to its end) or failed.
+ * (on request), finished (it reached its end) or failed.
  */
 export const ControlState = Type.Union([
   Type.Literal('idle'),
@@ -122,7 +122,7 @@ export const ControlState = Type.Union([
 ]);
 export type ControlState = Static<typeof ControlState>;
 
-/** A hyperparameter that a page may change, and the input that suits it. */
+/** A hyperparameter that a page may change, and its input control. */
 export const Hyperparameter = Type.Object({
   name: Type.String(),
   value: HyperValue,
@@ -148,7 +148,7 @@ export type Hyperparameter = Static<typeof Hyperparameter>;
 /** The run that another one was branched from, and the step of the checkpoint. */
 export const RunBranch = Type.Object({ run: Type.String(), step: Type.Integer({ minimum: 0 }) });
 
-/** What a run lets one steer; in each `run` message of a run made with `tpulab.run`. */
+/** The controls of a run; in each `run` message of a run created with `tpulab.run`. */
 export const RunControl = Type.Object({
   state: ControlState,
   actions: Type.Array(ControlAction, {
@@ -168,6 +168,6 @@ export const RunControl = Type.Object({
 });
 export type RunControl = Static<typeof RunControl>;
 
-/** Answer of `POST /bridge/v1/kernels/:id/control`: the message of the agent, `accepted`, or what became of it already. */
+/** Answer of `POST /bridge/v1/kernels/:id/control`: the message of the agent, `accepted`, or an earlier result. */
 export const ControlAnswer = ControlMessage;
 export type ControlAnswer = ControlMessage;

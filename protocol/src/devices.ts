@@ -1,8 +1,8 @@
 /**
  * The machine that the gateway runs on and its chips: `GET /bridge/v1/devices`, `…/devices/history`, and events of topic
- * `devices` that have no kernel. What the runtime inside a kernel says of its devices is in `telemetry.ts`.
+ * `devices` that have no kernel. The device data of the runtime inside a kernel is in `telemetry.ts`.
  *
- * Null is always "not known here"; a figure that cannot be read is never 0.
+ * Null always means "not known here"; a value that cannot be read is never 0.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { RemoteNotice } from './remotes.js';
@@ -82,7 +82,7 @@ export const HostFigures = Type.Object({
 });
 export type HostFigures = Static<typeof HostFigures>;
 
-/** Why there are figures of devices, or none. */
+/** Why device metrics are available, or not. */
 export const MetricsState = Type.Object({
   state: Type.Union(
     [Type.Literal('serving'), Type.Literal('idle'), Type.Literal('failing'), Type.Literal('no-chips')],
@@ -95,7 +95,7 @@ export const MetricsState = Type.Object({
 });
 export type MetricsState = Static<typeof MetricsState>;
 
-/** What only libtpu's own SDK can read. A helper process asks it every five seconds. */
+/** Values that only libtpu's own SDK can read. A helper process reads them every five seconds. */
 export const SdkFigures = Type.Object({
   time: UnixMs,
   tensorCorePercent: Type.Array(Percent, { description: 'by device, in order' }),
@@ -124,7 +124,7 @@ export const MachineSample = Type.Object({
 });
 export type MachineSample = Static<typeof MachineSample>;
 
-/** A sample on the events socket: the newest at subscription, then each as it is taken. */
+/** A sample on the events socket: the newest at subscription, then each new one. */
 export const MachineEvent = Type.Object({
   topic: Type.Literal('devices'),
   gatewayId: Type.String(),
@@ -133,7 +133,7 @@ export const MachineEvent = Type.Object({
 });
 export type MachineEvent = Static<typeof MachineEvent>;
 
-/** Preemption or maintenance of this machine, announced by the cloud; null: none any more. At subscription, if there is one. */
+/** Preemption or maintenance of this machine, announced by the cloud; null: withdrawn. At subscription, if there is one. */
 export const NoticeEvent = Type.Object({
   topic: Type.Literal('devices'),
   gatewayId: Type.String(),
@@ -141,7 +141,7 @@ export const NoticeEvent = Type.Object({
 });
 export type NoticeEvent = Static<typeof NoticeEvent>;
 
-/** What the cloud's metadata and the environment say of the accelerator. */
+/** Information about the accelerator from the cloud's metadata and the environment. */
 export const AcceleratorInfo = Type.Object({
   type: Type.Union([Type.String(), Type.Null()], { description: '`v5litepod-8`' }),
   workerId: Text,
@@ -150,7 +150,7 @@ export const AcceleratorInfo = Type.Object({
 });
 export type AcceleratorInfo = Static<typeof AcceleratorInfo>;
 
-/** What a runtime tells since its process began; all null or empty when none serves. */
+/** Details that a runtime reports since its process began; all null or empty when none runs. */
 export const RuntimeDetails = Type.Object({
   uptimeS: Count,
   errors: orNull(Type.Number(), 'errors between hosts'),

@@ -29,7 +29,7 @@ export const EnvironmentInfo = Type.Object({
 });
 export type EnvironmentInfo = Static<typeof EnvironmentInfo>;
 
-/** How the present or the last creation of an environment goes (`/bridge/v1/environments/NAME/creation`). */
+/** State of the current or last creation of an environment (`/bridge/v1/environments/NAME/creation`). */
 export const EnvironmentCreation = Type.Object({
   name: Type.String(),
   state: JobState,

@@ -77,7 +77,7 @@ export const KernelEvent = Type.Object({
 });
 export type KernelEvent = Static<typeof KernelEvent>;
 
-/** What the gateway does for one attached client of a kernel (topic clients). */
+/** State of the gateway's service for one attached client of a kernel (topic clients). */
 export const ClientEvent = Type.Object({
   topic: Type.Literal('clients'),
   kernelId: Type.String(),
@@ -87,7 +87,7 @@ export const ClientEvent = Type.Object({
 });
 export type ClientEvent = Static<typeof ClientEvent>;
 
-/** Events of kernels. Samples of the machine (`MachineEvent`) and states of remotes travel beside them and have no `kernelId`. */
+/** Events of kernels. Samples of the machine (`MachineEvent`) and states of remotes are sent beside them and have no `kernelId`. */
 export const BridgeEvent = Type.Union([TelemetryEvent, KernelEvent, ClientEvent]);
 export type BridgeEvent = Static<typeof BridgeEvent>;
 

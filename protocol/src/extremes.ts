@@ -1,9 +1,9 @@
-/** A long curve in bounded room, so that its spikes stay: of each group of points the lowest and the highest are held. */
+/** A long curve in bounded space that keeps its spikes: of each group of points the lowest and the highest are kept. */
 
-/** Points that become two when a curve is thinned. */
+/** Number of points that are reduced to two when a curve is thinned. */
 const GROUP = 4;
 
-/** Positions of the points that stay when a full curve is thinned to half: those of each group, and the first. */
+/** Positions of the points that stay when a full curve is thinned to half: the extremes of each group, and the first. */
 export function thinned(values: ArrayLike<number>): number[] {
   const places: number[] = [];
   for (let from = 0; from < values.length; from += GROUP)

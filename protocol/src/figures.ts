@@ -1,4 +1,4 @@
-/** Numbers as people read them, the same in pages, the command line and files: percent, sizes, durations, counts, the time of day. */
+/** Numbers formatted for users, the same in pages, the command line and files: percent, sizes, durations, counts, the time of day. */
 import type { Transfer } from './transfer.js';
 
 /** For example `46%`. */
@@ -8,7 +8,7 @@ export function percentText(percent: number): string {
 
 /**
  * Rounds so that the sum stays 100 (largest remainder); all zero when there is nothing to share.
- * Rounding each share alone would let a bar of five add up to 98 or 102.
+ * Rounding each share separately would let a bar of five add up to 98 or 102.
  */
 export function wholePercents(parts: readonly number[]): number[] {
   const total = parts.reduce((sum, part) => sum + part, 0);
@@ -41,7 +41,7 @@ export function usageText(usedBytes: number, totalBytes: number): string {
   return `${inUnit(usedBytes, unit)} / ${inUnit(totalBytes, unit)} ${UNITS[unit]}`;
 }
 
-/** What has come, of how much, and how fast: `1.1 / 2.3 GiB · 42.0 MiB/s`. */
+/** Transferred bytes, the total, and the rate: `1.1 / 2.3 GiB · 42.0 MiB/s`. */
 export function transferText({ bytes, totalBytes, bytesPerS }: Transfer): string {
   const amount = totalBytes === null ? sizeText(bytes) : usageText(bytes, totalBytes);
   return bytesPerS === null ? amount : `${amount} · ${sizeText(bytesPerS)}/s`;
@@ -79,13 +79,13 @@ export function durationText(ms: number): string {
   return longText(Math.round(ms / 1_000));
 }
 
-/** Whole seconds, for what counts up or is estimated: `7 s`, `2 min 5 s`. */
+/** Whole seconds, for durations that count up or are estimated: `7 s`, `2 min 5 s`. */
 export function secondsText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));
   return seconds < 60 ? `${seconds} s` : longText(seconds);
 }
 
-/** What is left of a wait: counts down to `1 s`, never to nothing. */
+/** The rest of a wait: counts down to `1 s`, not to zero. */
 export function countdownText(ms: number): string {
   return secondsText(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);
 }
@@ -114,7 +114,7 @@ function longText(seconds: number): string {
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }
 
-/** For example `14:05:09`. @param unixMs shown in the zone of the page */
+/** For example `14:05:09`. @param unixMs shown in the page's time zone */
 export function clockText(unixMs: number): string {
   const time = new Date(unixMs);
   const two = (value: number): string => String(value).padStart(2, '0');

@@ -1,4 +1,4 @@
-/** Files below the gateway's root folder: what `/bridge/v1/files` and `/bridge/v1/folders` say of them. */
+/** Files below the gateway's root folder, as `/bridge/v1/files` and `/bridge/v1/folders` describe them. */
 import { type Static, Type } from '@sinclair/typebox';
 
 const Kind = Type.Union([Type.Literal('file'), Type.Literal('folder')]);

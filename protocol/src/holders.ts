@@ -1,9 +1,9 @@
-/** Who holds the chips of a machine: `GET /bridge/v1/devices/holders`, `POST …/holders/PID/end`, `DELETE /bridge/v1/devices/lock`. */
+/** Processes that hold the chips: `GET /bridge/v1/devices/holders`, `POST …/holders/PID/end`, `DELETE /bridge/v1/devices/lock`. */
 import { type Static, Type } from '@sinclair/typebox';
 
 const Text = Type.Union([Type.String(), Type.Null()]);
 
-/** The kernel that a process belongs to, when it is one of this gateway. */
+/** The kernel that a process belongs to, when it is a kernel of this gateway. */
 export const HolderKernel = Type.Object({
   id: Type.String(),
   name: Type.String({ description: 'of its kernelspec' }),
@@ -29,7 +29,7 @@ export const Holder = Type.Object({
 });
 export type Holder = Static<typeof Holder>;
 
-/** libtpu allows one process at a time; it holds a lock on this file for as long as it runs. */
+/** libtpu allows one process at a time; it locks this file for as long as it runs. */
 export const LibtpuLock = Type.Object({
   path: Type.String(),
   state: Type.Union(

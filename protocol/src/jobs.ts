@@ -1,4 +1,4 @@
-/** How work goes that a client has asked for: creating an environment, copying a folder. */
+/** Progress of work that a client has requested: creating an environment, copying a folder. */
 import { type Static, Type } from '@sinclair/typebox';
 
 export const JobState = Type.Union([

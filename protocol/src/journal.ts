@@ -1,4 +1,4 @@
-/** A stretch of a kernel's journal as JSON: `GET /bridge/v1/kernels/:id/journal`. */
+/** A range of a kernel's journal as JSON: `GET /bridge/v1/kernels/:id/journal`. */
 import { type Static, Type } from '@sinclair/typebox';
 
 const JsonObject = Type.Record(Type.String(), Type.Unknown());

@@ -1,4 +1,4 @@
-/** Limits that a client may look at before it asks. */
+/** Limits that a client may check before a request. */
 
-/** Of one file that `/bridge/v1/files` reads or writes. */
+/** Size of one file that `/bridge/v1/files` reads or writes. */
 export const MAX_FILE_BYTES = 64 * 2 ** 20;

@@ -1,10 +1,10 @@
 /**
- * A kernel's journal as it grows (`GET /bridge/v1/kernels/ID/journal/stream`), and what a gateway keeps of the journals of its
+ * A kernel's journal as it grows (`GET /bridge/v1/kernels/ID/journal/stream`), and a gateway's copies of the journals of its
  * remotes (`GET /bridge/v1/machines/NAME/mirror`).
  *
- * The stream is a row of frames, `u32 little-endian length | u8 type | body`. Frames of type `records` hold whole records as they are
- * in the journal's files (docs/journal.md), in order and without holes; frames of type `note` hold a `StreamNote` as JSON. The stream
- * ends after the note `ended`; without it, the connection was lost and the client asks again from where it is.
+ * The stream is a sequence of frames, `u32 little-endian length | u8 type | body`. Frames of type `records` contain whole records as
+ * in the journal's files (docs/journal.md), in order and without holes; frames of type `note` contain a `StreamNote` as JSON. The stream
+ * ends after the note `ended`; without it, the connection was lost and the client requests the stream again from its position.
  */
 import { type Static, Type } from '@sinclair/typebox';
 
@@ -15,7 +15,7 @@ export const STREAM_FRAME = { records: 1, note: 2 } as const;
 /** Bytes before the body of a frame. */
 export const STREAM_FRAME_HEADER_BYTES = 5;
 
-/** As long as a path can be on Linux. Longer ones are not told. */
+/** The longest path on Linux. Longer ones are not sent. */
 export const MAX_DOCUMENT_PATH = 4096;
 
 const Seq = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
@@ -69,7 +69,7 @@ export const StreamNote = Type.Union([
 ]);
 export type StreamNote = Static<typeof StreamNote>;
 
-/** One kernel of a remote, as far as its journal is on this machine. */
+/** One kernel of a remote, with the part of its journal that is on this machine. */
 export const MirroredKernel = Type.Object({
   kernelId: Type.String(),
   name: Type.Union([Type.String(), Type.Null()], { description: 'kernelspec name at the remote' }),

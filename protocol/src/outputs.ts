@@ -1,8 +1,8 @@
 /**
- * What a kernel has put out, by cell: `GET /bridge/v1/kernels/:id/outputs`.
+ * Output of a kernel, by cell: `GET /bridge/v1/kernels/:id/outputs`.
  *
- * The outputs are compacted as a notebook would show them. An execution is told whole or not at all: a page that asks with
- * `since` replaces what it has of the executions in the answer, and then goes on live with `resume=<until>` on the channels
+ * The outputs are compacted as a notebook would show them. An execution is sent whole or not at all: a page that requests
+ * `since` replaces its copies of the executions in the answer, and then continues live with `resume=<until>` on the channels
  * socket. docs/server-api.md has the rules.
  */
 import { type Static, Type } from '@sinclair/typebox';
@@ -12,7 +12,7 @@ const Bytes = Type.Integer({ minimum: 0, description: 'bytes of UTF-8 or of base
 const Time = Type.String({ format: 'date-time' });
 const MimeBundle = Type.Record(Type.String(), Type.Unknown());
 
-/** An output as nbformat has it in memory: texts are whole strings, not lists of lines. */
+/** An output in nbformat's memory form: texts are whole strings, not lists of lines. */
 export const NotebookOutput = Type.Union([
   Type.Object({ output_type: Type.Literal('stream'), name: Type.String(), text: Type.String() }),
   Type.Object({ output_type: Type.Literal('display_data'), data: MimeBundle, metadata: MimeBundle }),
@@ -69,7 +69,7 @@ export const OutputGap = Type.Object({
 });
 export type OutputGap = Static<typeof OutputGap>;
 
-/** One execute_request and what came of it. */
+/** One execute_request and its outputs. */
 export const CellExecution = Type.Object({
   msgId: Type.String({ description: '`msg_id` of the execute_request' }),
   cellId: Type.Union([Type.String(), Type.Null()], {
@@ -97,7 +97,7 @@ export const CellExecution = Type.Object({
 });
 export type CellExecution = Static<typeof CellExecution>;
 
-/** What an ipywidgets Output widget has captured; these outputs are in no cell. */
+/** Output that an ipywidgets Output widget has captured; it belongs to no cell. */
 export const CapturedOutputs = Type.Object({
   commId: Type.String({ description: "the widget's model id" }),
   msgIds: Type.Array(Type.String(), { description: 'executions whose outputs it captured' }),

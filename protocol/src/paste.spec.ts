@@ -40,7 +40,7 @@ it.each([
   ['me@[fd00::7]', { target: 'me@fd00::7' }],
   ['gcloud:us-east5-b/my-tpu', { target: 'gcloud:us-east5-b/my-tpu' }],
   ['colab:v6e1', { target: 'colab:v6e1' }],
-  // As the Cloud console's button copies it.
+  // As copied by the Cloud console's button.
   [
     'gcloud compute ssh --zone "us-c" "vm" --project "p" --tunnel-through-iap',
     { target: 'gcloud:instance/us-c/vm', project: 'p', tunnelThroughIap: true }

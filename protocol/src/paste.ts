@@ -1,6 +1,6 @@
 /**
- * What people paste where a host is asked for: a destination of ssh, a whole ssh or gcloud command, a link to a cloud console. Read in one way by the
- * command line and by the dialogs. Nothing is looked up: it becomes a target as `tpulab connect` takes it, or is refused with a reason.
+ * Text that users paste when asked for a host: an ssh destination, a whole ssh or gcloud command, a link to a cloud console. Parsed alike
+ * by command line and dialogs. Nothing is resolved: it becomes a target for `tpulab connect`, or is refused with a reason.
  */
 
 export type Pasted =
@@ -13,7 +13,7 @@ export type Pasted =
     }
   | { readonly refused: string };
 
-/** Options of ssh that lead elsewhere, by the words of ssh_config that do the same. */
+/** ssh options that change the destination, with the equivalent keywords of ssh_config. */
 const SSH_OPTIONS: Readonly<Record<string, string>> = {
   i: 'IdentityFile',
   J: 'ProxyJump',
@@ -25,9 +25,9 @@ const SSH_OPTIONS: Readonly<Record<string, string>> = {
   c: 'Ciphers',
   m: 'MACs'
 };
-/** Other options of ssh with a value, which change nothing of where it leads: TPULab forwards by itself. */
+/** Other ssh options with a value, which do not change the destination: TPULab sets up its own forwarding. */
 const IGNORED_VALUES = 'DELOPQRSew';
-/** Those of gcloud without a value. */
+/** gcloud options without a value. */
 const GCLOUD_SWITCHES =
   /^(no-)?(tunnel-through-iap|internal-ip|plain|dry-run|quiet|troubleshoot|force-key-file-overwrite|log-http|user-output-enabled)$/;
 const PRODUCTS: readonly (readonly [pattern: RegExp, product: string])[] = [
@@ -45,7 +45,7 @@ export function readPasted(pasted: string): Pasted {
     .replace(/^[$#>]\s+/, '')
     .replace(/^(["'“”‘’«»`])([^"'“”‘’«»`]*)["'“”‘’«»`]$/, '$2')
     .replace(/\s#.*$/, '')
-    // What word processors make of dashes.
+    // Dashes as word processors change them.
     .replace(/(?<=\s)[‐‑–—](?=\w\b)/g, '-')
     .replace(/(?<=\s)[–—]-?(?=\w)/g, '--')
     .trim();
@@ -66,7 +66,7 @@ export function readPasted(pasted: string): Pasted {
   return destination(text);
 }
 
-/** A shell would read more into it than one command. */
+/** Refuses text that a shell would read as more than one command. */
 function checked(text: string): Pasted | null {
   const found = /[;&|<>`$(){}\\\r\n]/.exec(text)?.[0];
   if (found === undefined) return null;
@@ -79,7 +79,7 @@ function ofSsh(words: readonly string[]): Pasted {
   let user: string | null = null;
   let port: string | null = null;
   for (let at = 0; at < words.length; at++) {
-    // As getopt: switches may be written together, and a value with its letter.
+    // Like getopt: switches may be combined, and a value may follow its letter directly.
     let letters = /^-(\w.*)$/.exec(words[at] ?? '')?.[1] ?? '';
     if (letters === '' && words[at] !== '--') {
       if (host !== null) break; // a command for the host, which is not run
@@ -155,7 +155,7 @@ function destination(text: string): Pasted {
   if (urlPort !== undefined && !isPort(urlPort)) return withPort(text, urlPort);
   if (isUrl && /^ssh:\/\/[^/]*\/./i.test(text))
     return { refused: 'A folder cannot be part of it; write ssh://USER@HOST:PORT.' };
-  // ssh takes an IPv6 address without its brackets.
+  // ssh accepts an IPv6 address without its brackets.
   return { target: text.replace(/^((?:[^@]*@)*)\[([\da-f:.%\w]+)\]$/i, '$1$2') };
 }
 
@@ -166,7 +166,7 @@ function ofGcloud(words: readonly string[]): Pasted {
     const word = words[at] ?? '';
     const [, flag, value] = /^--([\w-]*)(?:=(.*))?$/.exec(word) ?? [];
     if (flag === undefined) plain.push(word);
-    else if (flag === '') break; // what follows is for ssh
+    else if (flag === '') break; // the rest is for ssh
     else flags.set(flag, value ?? (GCLOUD_SWITCHES.test(flag) ? '' : (words[++at] ?? '')));
   }
   const verb = plain.filter(word => !/^(alpha|beta)$/.test(word));

@@ -1,7 +1,7 @@
-/** What is said of the source of a remote by all who handle one: which machine it is, and which way there is taken. */
+/** Shared functions on the source of a remote: which machine it is, and how it is reached. */
 import type { AddRemote, CloudReach, RemoteSource } from './remotes.js';
 
-/** Whether both are the same host or machine, however it is reached. One that was named without its zone is the machine of that name. */
+/** Whether both are the same host or machine, however it is reached. A source without a zone matches the machine of that name. */
 export function isSameMachine(one: RemoteSource, other: AddRemote['source']): boolean {
   if (one.kind === 'ssh') return other.kind === 'ssh' && one.destination === other.destination;
   if (one.kind === 'colab') return other.kind === 'colab' && one.accelerator === other.accelerator;
@@ -12,14 +12,14 @@ export function isSameMachine(one: RemoteSource, other: AddRemote['source']): bo
   );
 }
 
-/** How a machine is reached; null where there is one way only: a host of ssh, a Colab runtime. */
+/** How a machine is reached; null if there is only one way: an ssh host, a Colab runtime. */
 export function reachOf(source: RemoteSource): CloudReach | null {
   if (source.kind !== 'gcloud') return null;
   if (source.tunnelThroughIap === true) return 'iap';
   return source.internalIp === true ? 'internal' : 'external';
 }
 
-/** The same machine, reached in this way; what can be reached in one way only, as it is. */
+/** The same machine, reached in this way; a machine with only one way is unchanged. */
 export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource;
 export function reachedBy(source: AddRemote['source'], reach: CloudReach): AddRemote['source'];
 export function reachedBy(source: AddRemote['source'], reach: CloudReach): AddRemote['source'] {

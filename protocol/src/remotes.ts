@@ -1,8 +1,8 @@
 /**
- * Remotes: machines that this gateway reaches over ssh, whose own gateways it passes on under `/machines/NAME/…`.
+ * Remotes: machines that this gateway reaches over ssh; it forwards their own gateways under `/machines/NAME/…`.
  *
  * `GET`, `POST /bridge/v1/machines`, `GET`, `DELETE /bridge/v1/machines/NAME`, `POST …/NAME/{connect,disconnect,answer,clean}`,
- * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a list of OpenSSH hosts with a name; the first one runs the gateway.
+ * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a named list of ssh hosts; the first runs its gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { Transfer } from './transfer.js';
@@ -48,7 +48,7 @@ export const GcloudSource = Type.Object(
 export const ColabAccelerator = Type.Union([Type.Literal('v5e1'), Type.Literal('v6e1')]);
 export type ColabAccelerator = Static<typeof ColabAccelerator>;
 
-/** A runtime of Google Colab, created through Google's own `colab` command once a person has agreed. */
+/** A Google Colab runtime, created through Google's own `colab` command once a user has agreed. */
 export const ColabSource = Type.Object(
   { kind: Type.Literal('colab'), accelerator: ColabAccelerator },
   { additionalProperties: false }
@@ -58,10 +58,10 @@ export const RemoteSource = Type.Union([SshSource, GcloudSource, ColabSource]);
 export type RemoteSource = Static<typeof RemoteSource>;
 
 /**
- * `disconnected`: not wanted now. `connecting`: ssh, then checks. `setting-up`: something is being installed there.
+ * `disconnected`: not requested now. `connecting`: ssh, then checks. `setting-up`: something is being installed on the machine.
  * `connected`: its gateway answers. `reconnecting`: it was connected; the next attempt is at `nextAttemptAt`.
- * `queued`: the cloud has not handed the machine over yet (`queue`); it is connected as soon as it is ready.
- * `waiting`: for an answer of the person (`prompt`). `failed`: the person must act (`error` says how); no attempt is due.
+ * `queued`: the cloud has not provided the machine yet (`queue`); it is connected as soon as it is ready.
+ * `waiting`: for an answer of the user (`prompt`). `failed`: the user must act (`error` states how); no attempt is scheduled.
  * `preempted`: the machine was preempted.
  */
 export const RemoteState = Type.Union([
@@ -98,7 +98,7 @@ export const RemoteStage = Type.Object({
 });
 export type RemoteStage = Static<typeof RemoteStage>;
 
-/** How ssh gets to a machine of Google Cloud: by its external address, its internal one, or through Identity-Aware Proxy. */
+/** How ssh reaches a Google Cloud machine: by its external address, its internal one, or through Identity-Aware Proxy. */
 export const CloudReach = Type.Union([
   Type.Literal('external'),
   Type.Literal('internal'),
@@ -106,7 +106,7 @@ export const CloudReach = Type.Union([
 ]);
 export type CloudReach = Static<typeof CloudReach>;
 
-/** `POST /bridge/v1/machines/NAME/connect`; what is left out stays as it is. */
+/** `POST /bridge/v1/machines/NAME/connect`; omitted fields are unchanged. */
 export const ConnectRemote = Type.Object(
   {
     environment: Type.Optional(Type.String({ description: 'to have there from now on' })),
@@ -128,7 +128,7 @@ export const ConnectRemote = Type.Object(
 );
 export type ConnectRemote = Static<typeof ConnectRemote>;
 
-/** A remedy that the gateway carries out: a front end shows `label` on a button and sends `connect` to `POST …/NAME/connect`. */
+/** A remedy that the gateway can apply: a front end shows `label` on a button and sends `connect` to `POST …/NAME/connect`. */
 export const RemoteAction = Type.Object({
   label: Type.String({ description: 'a verb and its object: "Connect through IAP"' }),
   connect: ConnectRemote
@@ -137,7 +137,7 @@ export type RemoteAction = Static<typeof RemoteAction>;
 
 const Action = Type.Optional(Type.Union([RemoteAction, Type.Null()]));
 
-/** What a check of the machine found; `remedy` says what to do when it is not `ok`, and `action` does it. */
+/** Result of a check of the machine; `remedy` describes what to do when it is not `ok`, and `action` does it. */
 export const RemoteCheck = Type.Object({
   name: Type.String(),
   state: Type.Union([Type.Literal('ok'), Type.Literal('warning'), Type.Literal('failed')]),
@@ -147,7 +147,7 @@ export const RemoteCheck = Type.Object({
 });
 export type RemoteCheck = Static<typeof RemoteCheck>;
 
-/** The key that a host has shown, when ssh asks whether it is the right one. */
+/** The key of a host, when ssh asks whether it is the right one. */
 export const HostKeyQuestion = Type.Object({
   type: Type.String({ description: '`ED25519`' }),
   fingerprint: Type.String({ description: '`SHA256:…`' }),
@@ -159,7 +159,7 @@ export const HostKeyQuestion = Type.Object({
 });
 export type HostKeyQuestion = Static<typeof HostKeyQuestion>;
 
-/** A figure that a person weighs before agreeing. */
+/** A value for the user's decision. */
 export const ConsentFigure = Type.Object({
   name: Type.String({ description: 'stable: `balance`, `rate`, `hours-left`, `runtimes`' }),
   label: Type.String({ description: 'for people: "Compute units left"' }),
@@ -168,7 +168,7 @@ export const ConsentFigure = Type.Object({
 });
 export type ConsentFigure = Static<typeof ConsentFigure>;
 
-/** Something that costs or binds the person, and is done only after they agree. */
+/** Something that costs or binds the user, and is done only with consent. */
 export const RemoteConsent = Type.Object({
   title: Type.String({ description: 'what is about to be done: "Create a Colab runtime with a TPU v5e"' }),
   terms: Type.Array(Type.String(), { description: 'paragraphs, the most important first' }),
@@ -179,8 +179,8 @@ export const RemoteConsent = Type.Object({
 export type RemoteConsent = Static<typeof RemoteConsent>;
 
 /**
- * A question that must be answered before connecting goes on. `secret`: a passphrase or password of ssh. `confirm`: whether an unknown
- * host key is right. `consent`: whether something may be done that costs or binds the person; answered with true or false.
+ * A question that must be answered before connecting continues. `secret`: a passphrase or password of ssh. `confirm`: whether an unknown
+ * host key is right. `consent`: whether something that costs or binds the user may be done; answered with true or false.
  */
 export const RemotePrompt = Type.Object({
   id: Type.String(),
@@ -192,7 +192,7 @@ export const RemotePrompt = Type.Object({
 });
 export type RemotePrompt = Static<typeof RemotePrompt>;
 
-/** `GET /bridge/v1/machines/NAME/ssh`: how a program of this user on this machine reaches the remote over the connection that stands. */
+/** `GET /bridge/v1/machines/NAME/ssh`: how a program of this user on this machine reaches the remote over the open connection. */
 export const RemoteSsh = Type.Object({
   program: Type.String({ description: 'OpenSSH: its name or its path' }),
   controlPath: Type.String({ description: 'socket of the connection that stands' }),
@@ -225,7 +225,7 @@ export const RemoteError = Type.Object({
 });
 export type RemoteError = Static<typeof RemoteError>;
 
-/** A machine that the cloud has promised and not handed over yet. */
+/** A machine that the cloud has promised and not provided yet. */
 export const RemoteQueue = Type.Object({
   state: Type.String({ description: "the cloud's own word: WAITING_FOR_RESOURCES, CREATING" }),
   since: UnixMs
@@ -280,7 +280,7 @@ export type Remote = Static<typeof Remote>;
 export const RemoteList = Type.Object({ remotes: Type.Array(Remote) });
 export type RemoteList = Static<typeof RemoteList>;
 
-/** A machine whose zone is to be found: gcloud's own, or that of the only machine of this name. */
+/** A machine whose zone is to be found: gcloud's default zone, or the zone of the only machine of this name. */
 export const UnplacedGcloudSource = Type.Omit(GcloudSource, ['zone'], { additionalProperties: false });
 export type UnplacedGcloudSource = Static<typeof UnplacedGcloudSource>;
 
@@ -327,11 +327,11 @@ export type RemoteLogLine = Static<typeof RemoteLogLine>;
 export const RemoteLogPage = Type.Object({ lines: Type.Array(RemoteLogLine) });
 export type RemoteLogPage = Static<typeof RemoteLogPage>;
 
-/** Of `GET /bridge/v1/machines/candidates`. */
+/** Query of `GET /bridge/v1/machines/candidates`. */
 export const CandidatesQuery = Type.Object({
   project: Type.Optional(
     Type.String({
-      // A word that begins with a dash would be an option of gcloud.
+      // An argument that begins with a dash would be a gcloud option.
       pattern: '^[\\w.:][\\w.:-]*$',
       maxLength: 256,
       description: "project of Google Cloud; else gcloud's own"
@@ -340,7 +340,7 @@ export const CandidatesQuery = Type.Object({
 });
 export type CandidatesQuery = Static<typeof CandidatesQuery>;
 
-/** `GET /bridge/v1/machines/candidates`: what a person may want to connect to. */
+/** `GET /bridge/v1/machines/candidates`: machines that a user may want to connect to. */
 export const RemoteCandidates = Type.Object({
   sshHosts: Type.Array(Type.String(), { description: "aliases of the user's ssh config, without patterns" }),
   gcloud: Type.Object({

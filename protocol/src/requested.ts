@@ -1,6 +1,6 @@
 /**
- * Which executions on a remote were requested through this gateway (`POST /bridge/v1/machines/NAME/requested`): their outputs are
- * trusted as if they had come live. What else a remote says that it has executed is somebody else's.
+ * Executions on a remote that were requested through this gateway (`POST /bridge/v1/machines/NAME/requested`): their outputs are
+ * trusted as if they had come live. All other executions that a remote reports are untrusted.
  */
 import { type Static, Type } from '@sinclair/typebox';
 
@@ -12,7 +12,7 @@ export const RequestedExecution = Type.Object({
 });
 export type RequestedExecution = Static<typeof RequestedExecution>;
 
-/** Of one question; a page asks again for the rest. */
+/** Limit per request; a page repeats the request for the rest. */
 export const MAX_REQUESTED = 1_000;
 
 export const RequestedQuestion = Type.Object({

@@ -24,7 +24,7 @@ export const Health = Type.Object({
 });
 export type Health = Static<typeof Health>;
 
-/** `GET /bridge/v1/identity?challenge=HEX`: answered without a token, so that nobody sends one to a stranger. */
+/** `GET /bridge/v1/identity?challenge=HEX`: answered without a token, so that no client sends one to a foreign program. */
 export const GatewayIdentity = Type.Object({
   proof: Type.String({ description: 'HMAC-SHA256 of the challenge under the gateway’s `proofKey`, in hex' })
 });

@@ -2,7 +2,7 @@
 import { meansOf, RUN_SPANS } from './compare-runs.js';
 import type { StoredRun } from './runs.js';
 
-/** Every point of every metric that is held: run, metric, step, value. */
+/** Every stored point of every metric: run, metric, step, value. */
 export function curvesCsv(runs: readonly StoredRun[]): string {
   const lines = runs.flatMap(run =>
     Object.entries(run.series).flatMap(([name, series]) =>
@@ -12,7 +12,7 @@ export function curvesCsv(runs: readonly StoredRun[]): string {
   return `${['run,key,metric,step,value', ...lines].join('\r\n')}\r\n`;
 }
 
-/** One line for each run: settings, newest metrics, milliseconds of each span of a step. */
+/** One line per run: settings, newest metrics, milliseconds of each span of a step. */
 export function tableCsv(runs: readonly StoredRun[]): string {
   const settings = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
   const metrics = [...new Set(runs.flatMap(run => Object.keys(run.metrics)))].sort();
@@ -36,7 +36,7 @@ export function runsJson(runs: readonly StoredRun[]): string {
   return `${JSON.stringify({ format: 1, runs }, null, 2)}\n`;
 }
 
-/** The thinned points, then the newest ones, which none was taken from. */
+/** The thinned points, then the newest ones, which are not thinned. */
 export function wholeSeries({
   steps,
   values,
@@ -45,7 +45,7 @@ export function wholeSeries({
   return [...steps.map((step, at) => [step, values[at] ?? Number.NaN] as const), ...waiting];
 }
 
-/** A name of the user's: quoted, and never a formula of a spreadsheet. */
+/** A user's name: quoted, and never interpreted as a spreadsheet formula. */
 export function cell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

@@ -1,6 +1,6 @@
 /**
- * Runs that the bridge has kept: `GET /bridge/v1/runs` lists them, `GET /bridge/v1/runs/:key` is one. They outlive their kernels,
- * so that a finished run can be opened again and compared. What is kept is bounded: points of metrics are thinned, steps are summed up.
+ * Runs that the bridge has stored: `GET /bridge/v1/runs` lists them, `GET /bridge/v1/runs/:key` is one. They outlive their kernels,
+ * so that a finished run can be opened again and compared. The stored data is bounded: points of metrics are thinned, steps are summed up.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { ControlMessage, HyperValue, Hyperparameter, RunBranch } from './control.js';
@@ -9,7 +9,7 @@ import { AdviceMessage, BandMessage, CodeLocation, CompileReason } from './telem
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 const Ms = Type.Number({ minimum: 0, description: 'duration in milliseconds' });
 
-/** `interrupted`: the kernel ended before the run said that it had. */
+/** `interrupted`: the kernel ended before the run reported its end. */
 export const StoredRunState = Type.Union([
   Type.Literal('running'),
   Type.Literal('finished'),
@@ -21,7 +21,7 @@ export type StoredRunState = Static<typeof StoredRunState>;
 /** A name that is safe in a path. */
 export const StoredRunKey = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$' });
 
-/** What people write at a run: `PATCH /bridge/v1/runs/:key` replaces what it names. */
+/** A user's labels for a run: `PATCH /bridge/v1/runs/:key` replaces the named ones. */
 export const RunLabels = Type.Object(
   {
     tags: Type.Optional(
@@ -58,7 +58,7 @@ export type StoredRunSummary = Static<typeof StoredRunSummary>;
 
 const Sums = { wallMs: Ms, inputMs: Ms, hostMs: Ms, deviceMs: Ms, gapMs: Ms };
 
-/** Sums over the steps of a part of a run that neither compiled nor had an evaluation, a checkpoint or the like inside. */
+/** Sums over the steps in a part of a run, without steps that compiled or contained an evaluation, a checkpoint or similar work. */
 export const RunPart = Type.Object({
   step: Type.Integer({ minimum: 0, description: 'the first step of the part' }),
   time: UnixMs,
@@ -138,5 +138,5 @@ export type StoredRun = Static<typeof StoredRun>;
 export const StoredRuns = Type.Object({ runs: Type.Array(StoredRunSummary) });
 export type StoredRuns = Static<typeof StoredRuns>;
 
-/** The advice that is an alert: people are told of it also where they have no page open. */
+/** Advice that counts as an alert: users are notified of it even without an open page. */
 export const ALERTS: ReadonlySet<AdviceMessage['kind']> = new Set(['non-finite-metric', 'alert', 'slower']);

@@ -1,8 +1,8 @@
 /**
  * A folder that is copied to a remote, or from it: `POST`, `GET`, `DELETE /bridge/v1/machines/NAME/sync`.
  *
- * A dry run answers with what would happen. Otherwise the answer is the state of the run that has begun; `GET` has its progress,
- * `DELETE` ends it. One run a remote at a time.
+ * A dry run answers with the planned changes. Otherwise the answer is the state of the run that has begun; `GET` has its progress,
+ * `DELETE` ends it. One run per remote at a time.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { JobError, JobState } from './jobs.js';
@@ -48,7 +48,7 @@ export const SyncChange = Type.Object({
 });
 export type SyncChange = Static<typeof SyncChange>;
 
-/** What is not copied, or could not be. */
+/** Files that are not copied, or could not be. */
 export const SyncLeftOut = Type.Object({
   path: Type.String({ description: 'relative to the folder; bytes that are no text as `\\xNN`' }),
   reason: Type.String(),
@@ -61,7 +61,7 @@ const LeftOut = {
   leftOutCount: Type.Integer({ minimum: 0 })
 };
 
-/** What a dry run has found. */
+/** The result of a dry run. */
 export const SyncPlan = Type.Object({
   localFolder: Folder,
   remoteFolder: Folder,

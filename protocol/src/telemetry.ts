@@ -1,5 +1,5 @@
 /**
- * What the agent inside a kernel reports: devices, runs, steps and compilations.
+ * The reports of the agent inside a kernel: devices, runs, steps and compilations.
  *
  * The agent sends these as newline-delimited JSON to the keeper's telemetry socket, at 10 Hz at most.
  * The keeper numbers them and the gateway passes them to pages unchanged (`events.ts`).
@@ -14,7 +14,7 @@ const Bytes = Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
   description: 'bytes; null where the runtime does not say (XLA:CPU)'
 });
 
-/** Where in the user's code something happened. A field is null when it cannot be known (a script, an imported module). */
+/** A place in the user's code. A field is null when it cannot be known (a script, an imported module). */
 export const CodeLocation = Type.Object({
   cellId: Type.Union([Type.String(), Type.Null()], {
     description: '`metadata.cellId` of the execute_request'
@@ -28,8 +28,7 @@ export const CodeLocation = Type.Object({
 });
 export type CodeLocation = Static<typeof CodeLocation>;
 
-/** First message on a connection. */
-/** Whether a hook that the agent needs is in the packages of its environment. */
+/** Whether the packages of the agent's environment have a hook that it needs. */
 export const Capability = Type.Object({
   name: Type.Union([
     Type.Literal('compilations'),
@@ -45,7 +44,7 @@ export const Capability = Type.Object({
 });
 export type Capability = Static<typeof Capability>;
 
-/** Sent first on each connection, and again when a package was imported whose hooks it has looked for. */
+/** Sent first on each connection, and again when a package was imported whose hooks the agent has searched. */
 export const HelloMessage = Type.Object({
   type: Type.Literal('hello'),
   v: Type.Literal(1),
@@ -73,7 +72,7 @@ export const RuntimeDevice = Type.Object({
 });
 export type RuntimeDevice = Static<typeof RuntimeDevice>;
 
-/** The devices that the kernel's runtime sees. Sent once the runtime is initialised, then when a figure changes (1 Hz at most). */
+/** The devices that the kernel's runtime sees. Sent once the runtime is initialised, then when a value changes (1 Hz at most). */
 export const DevicesMessage = Type.Object({
   type: Type.Literal('devices'),
   time: UnixMs,
@@ -98,8 +97,8 @@ export const RunMessage = Type.Object({
 export type RunMessage = Static<typeof RunMessage>;
 
 /**
- * Work beside the steps that people want to see by name. It overlaps the five spans of a step when it happens inside one, and
- * lies between two steps when a command asked for it.
+ * Work beside the steps that users want to see by name. It overlaps the five spans of a step when it happens inside one, and
+ * is between two steps when a command requested it.
  */
 export const BandKind = Type.Union([
   Type.Literal('checkpoint'),
@@ -111,7 +110,7 @@ export const BandKind = Type.Union([
 ]);
 export type BandKind = Static<typeof BandKind>;
 
-/** One stretch of such work, told when it is over. */
+/** One period of such work, reported when it is over. */
 export const BandMessage = Type.Object({
   type: Type.Literal('band'),
   time: UnixMs,
@@ -126,7 +125,7 @@ export const BandMessage = Type.Object({
 export type BandMessage = Static<typeof BandMessage>;
 
 /**
- * One step. The five spans are disjoint and add up to `wallMs` (within rounding); what cannot be
+ * One step. The five spans are disjoint and add up to `wallMs` (within rounding); time that cannot be
  * attributed is in `gapMs` when the device idled and in `hostMs` otherwise.
  */
 export const StepSample = Type.Object({
@@ -169,7 +168,7 @@ export const StepsMessage = Type.Object({
 });
 export type StepsMessage = Static<typeof StepsMessage>;
 
-/** Numbers that were logged after their step was over: of an evaluation between two steps, or after the last one. */
+/** Values that were logged after the end of their step: by an evaluation between two steps, or after the last one. */
 export const FiguresMessage = Type.Object({
   type: Type.Literal('figures'),
   time: UnixMs,
@@ -187,7 +186,7 @@ export type FiguresMessage = Static<typeof FiguresMessage>;
 
 const HostSpan = Type.Number({ minimum: 0, description: 'milliseconds, mean of the compared steps' });
 
-/** Of a slice: where the newest steps of a run went on each host. Once a second at most. */
+/** For a slice: the spans of a run's newest steps on each host. Once per second at most. */
 export const HostsMessage = Type.Object({
   type: Type.Literal('hosts'),
   time: UnixMs,
@@ -232,7 +231,7 @@ export type HostsMessage = Static<typeof HostsMessage>;
 
 const Rate = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 
-/** How a run goes on: rates of the last steps, what the whole run made of its time. Once a second at most. */
+/** Progress of a run: rates of the last steps, the use of time over the whole run. Once per second at most. */
 export const ThroughputMessage = Type.Object({
   type: Type.Literal('pace'),
   time: UnixMs,
@@ -278,7 +277,7 @@ export const ThroughputMessage = Type.Object({
 });
 export type ThroughputMessage = Static<typeof ThroughputMessage>;
 
-/** Something that costs time or will go wrong, said once, with its remedy. */
+/** Something that costs time or will fail, reported once, with its remedy. */
 export const AdviceMessage = Type.Object({
   type: Type.Literal('advice'),
   time: UnixMs,
@@ -322,7 +321,7 @@ const HeldBytes = Type.Object(
   { description: 'what the action `free` releases' }
 );
 
-/** The device had no memory left. */
+/** The device ran out of memory. */
 export const MemoryErrorMessage = Type.Object({
   type: Type.Literal('memory-error'),
   time: UnixMs,
@@ -341,7 +340,7 @@ export const MemoryErrorMessage = Type.Object({
 });
 export type MemoryErrorMessage = Static<typeof MemoryErrorMessage>;
 
-/** Who holds memory now: the answer to the action `memory`. */
+/** The current use of memory: the answer to the action `memory`. */
 export const MemoryMessage = Type.Object({
   type: Type.Literal('memory'),
   time: UnixMs,
@@ -351,7 +350,7 @@ export const MemoryMessage = Type.Object({
 });
 export type MemoryMessage = Static<typeof MemoryMessage>;
 
-/** What the devices did for some seconds, by XLA operation, as XProf traced it: the answer to the action `profile`. */
+/** The devices' activity during some seconds, by XLA operation, as XProf traced it: the answer to the action `profile`. */
 export const ProfileMessage = Type.Object({
   type: Type.Literal('profile'),
   time: UnixMs,

@@ -1,4 +1,4 @@
-/** How much of something has been downloaded or sent. */
+/** How many bytes have been downloaded or sent. */
 import { type Static, Type } from '@sinclair/typebox';
 
 export const Transfer = Type.Object({

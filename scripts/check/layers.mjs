@@ -1,10 +1,10 @@
 // @ts-check
 /**
- * The import rules of docs/architecture.md, held by reading the import statements of every source file.
+ * The import rules of docs/architecture.md, checked by reading the import statements of every source file.
  *
- * A rule says which files it speaks of and which module names they may not name. Type-only imports of our own
- * modules count too: a layer that needs a type of a higher one has it in the wrong place. Those of JupyterLab's
- * packages do not: they are gone when the code runs, and the types have no other home.
+ * A rule names the files that it covers and the modules that they may not import. Type-only imports of our own
+ * modules count too: a layer that needs a type of a higher one has it in the wrong place. Type-only imports from
+ * JupyterLab's packages do not: they are erased when the code runs, and the types have no other home.
  */
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
@@ -17,8 +17,8 @@ import { posix } from 'node:path';
  */
 
 /**
- * The floor plan of the bridge, lowest row first: a room imports rooms of earlier rows alone, types included. A folder that is
- * not in it fails.
+ * The floor plan of the bridge, lowest row first: a room imports only rooms of earlier rows, types included. A folder that is
+ * missing in it fails.
  *
  * @type {readonly (readonly string[])[]}
  */
@@ -34,7 +34,7 @@ const BRIDGE_FLOORS = [
   ['cli', 'index.ts']
 ];
 /**
- * Rooms that know less than their row allows.
+ * Rooms with narrower imports than their row allows.
  *
  * @type {Readonly<Record<string, readonly string[]>>}
  */
@@ -49,13 +49,13 @@ const BRIDGE_ONLY = {
   files: ['platform', 'http'],
   'session-page': ['platform', 'http']
 };
-/** What runs in the keeper, or speaks with it, is loaded for each kernel: no package comes along. */
+/** Code that runs in the keeper, or communicates with it, is loaded for each kernel: it imports no package. */
 const BRIDGE_WITHOUT_PACKAGES = ['platform', 'jupyter', 'journal', 'keeper-protocol', 'keeper'];
-/** The gateway's lists on disk, checked by their schemas: the one file of `platform` with packages, so no keeper may have it. */
+/** The gateway's lists on disk, checked by their schemas: the only file of `platform` with packages, so no keeper may import it. */
 const STORED_LIST = 'stored-list';
 
 /**
- * The floor plan of the Python package `tpulab`, held as the bridge's: a room is a package, or a module at the root.
+ * The floor plan of the Python package `tpulab`, with the bridge's rules: a room is a package, or a module at the root.
  *
  * @type {readonly (readonly string[])[]}
  */
@@ -79,11 +79,11 @@ const AGENT_ONLY = {
   widgets: ['telemetry', 'runtimes', 'agent'],
   launcher: ['compile', 'agent']
 };
-/** The agent's rooms that know of no framework, loaded or not. */
+/** The agent's rooms that are independent of frameworks, loaded or not. */
 const AGENT_WITHOUT_FRAMEWORKS = ['telemetry', 'widgets', 'launcher'];
 
 /**
- * The floor plan of the extension. Features meet in tokens: what they provide to others stands in a `tokens.ts`.
+ * The floor plan of the extension. Features meet in tokens: their exports for other features are in a `tokens.ts`.
  *
  * @type {readonly (readonly string[])[]}
  */
@@ -100,7 +100,7 @@ const EXTENSION_FLOORS = [
   ['index.ts']
 ];
 
-/** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
+/** Rooms of `tpulab_recipes`, lowest row first; a row imports only earlier rows. A folder without a row is a recipe. */
 const RECIPE_LAYERS = [
   ['runtime'],
   ['compile_ahead'],
@@ -114,7 +114,7 @@ const APPLICATION_PARTS =
 const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtualdom|dragdrop|commands))(\/|$)/;
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
 const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/([a-z-]*plugin|icons?|use-[a-z-]+)\.ts)$/;
-/** Where no file imports another that imports it in turn. */
+/** Folders without import cycles. */
 const NO_CYCLES = /^((kernel-bridge|extension)\/src\/.*\.tsx?|kernel-agent\/src\/.*\.py)$/;
 const BACKENDS_PLUGIN = 'extension/src/backends/plugin.ts';
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
@@ -241,11 +241,11 @@ export const RULES = [
   }
 ];
 
-/** The seam, the agent's adapters with their tests, and the smoke tests, which try the packages themselves. */
+/** The seam, the agent's adapters with their tests, and the smoke tests, which test the packages themselves. */
 const KNOWS_TORCH_XLA =
   /^(recipes\/src\/tpulab_recipes\/(runtime|compile_ahead)\/|recipes\/tests\/|kernel-agent\/|environments\/[\w-]+\/smoke_test\.py|bench\/)/;
 
-/** Words of the browser that a `model.ts` may not use. */
+/** Names of the browser that a `model.ts` may not use. */
 const DOM_WORDS =
   /(?<![.\w'"])(document\.(?:body|head|hidden|visibilityState|create|querySelector|getElement|addEvent)|window\.|navigator\.|HTML[A-Z]\w*Element|requestAnimationFrame)/;
 
@@ -258,7 +258,7 @@ export function findViolations(files) {
   ];
 }
 
-/** Imports by which a file reaches itself again, in the folders that are kept free of that. @param {SourceFile[]} files @returns {Violation[]} */
+/** Imports by which a file reaches itself again, in folders without cycles. @param {SourceFile[]} files @returns {Violation[]} */
 function cycleViolations(files) {
   const inside = new Map(
     files.filter(({ path }) => NO_CYCLES.test(path) && !SPEC_FILE.test(path)).map(file => [file.path, file])
@@ -286,7 +286,7 @@ function cycleViolations(files) {
 }
 
 /**
- * The files that an import may mean.
+ * The files to which an import may resolve.
  *
  * @param {SourceFile} file
  * @returns {(found: Import) => { module: string, line: number, target: string }[]}
@@ -303,7 +303,7 @@ function targetsOf(file) {
   return ({ module, line, names }) =>
     [module, ...names.map(name => `${module}.${name}`)].flatMap(each => {
       const place = `kernel-agent/src/${each.replaceAll('.', '/')}`;
-      // A package's own file counts where it is asked for a name of its own, not on the way to its modules.
+      // A package's own file counts for an import of its own names, not on the way to its modules.
       return [`${place}.py`, ...(each === module ? [`${place}/__init__.py`] : [])]
         .filter(target => target !== file.path)
         .map(target => ({ module: each, line, target }));
@@ -311,7 +311,7 @@ function targetsOf(file) {
 }
 
 /**
- * Importing a package makes its name a name of the package above: `tpulab.steps` would be a module, and no function.
+ * Importing a package makes its name a name of the package above: `tpulab.steps` would be a module, not a function.
  *
  * @param {SourceFile[]} files
  * @returns {Violation[]}
@@ -368,7 +368,7 @@ function scriptImports(source) {
 }
 
 /**
- * Python imports; one at the left margin is also given as `top-level:NAME`, because it runs at import time.
+ * Python imports; an unindented one is also returned as `top-level:NAME`, because it runs at import time.
  *
  * @param {string} source
  */
@@ -435,7 +435,7 @@ function agentRoom(path) {
   return /^kernel-agent\/src\/tpulab\/(\w+(?:\.py)?)/.exec(path)?.[1] ?? null;
 }
 
-/** @param {string} module the agent's room that it is in, or null */
+/** @param {string} module the agent's room that contains it, or null */
 function agentRoomOf(module) {
   const [root, name = '__init__'] = module.split('.');
   if (root !== 'tpulab') return null;
@@ -443,7 +443,7 @@ function agentRoomOf(module) {
 }
 
 /**
- * Whether a room may not know another: it is no lower row's, or not among those that it is narrowed to. A room in no row knows none.
+ * Whether a room may not import another: it is in no lower row, or not in its narrower list. A room in no row imports none.
  *
  * @param {readonly (readonly string[])[]} floors
  * @param {Readonly<Record<string, readonly string[]>>} only

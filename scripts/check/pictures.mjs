@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The pictures of the documentation: each is used by a page, and was taken from the notebook or the view as it is now. `npm run
- * pictures` takes them again and writes into `docs/images/pictures.json` from which code they are.
+ * The pictures of the documentation: each is used by a page, and was taken from the current notebook or view. `npm run
+ * pictures` takes them again and records the hash of their code in `docs/images/pictures.json`.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { codeHash } from './tracked-files.mjs';
 /** The notebook that a picture shows. @type {readonly [RegExp, string][]} */
 const NOTEBOOKS = [[/^(panels|dashboard|session)-/, '05-ddpm.ipynb']];
 /**
- * The views of pictures that show one thing; what shows a whole page is taken with the others. Each entry is a folder or a file.
+ * The views of pictures that show one thing; pictures of a whole page are taken with the others. Each entry is a folder or a file.
  *
  * @type {readonly [RegExp, readonly string[]][]}
  */
@@ -34,7 +34,7 @@ function shownCode(root, name) {
   return views === undefined ? null : viewHash(root, views);
 }
 
-/** Of code without its comments and specs: what cannot be seen makes no picture old. @param {string} root @param {readonly string[]} views */
+/** Hash of code without comments and specs: invisible changes make no picture old. @param {string} root @param {readonly string[]} views */
 export function viewHash(root, views) {
   const files = views.flatMap(view => {
     const at = path.join(root, view);
@@ -82,7 +82,7 @@ export function pictureFindings(root) {
   return picturesThatFail(picturesIn(root), recorded, { text, codeOf: name => shownCode(root, name) });
 }
 
-/** After they were taken. @param {string} root */
+/** Called after the pictures were taken. @param {string} root */
 export function recordPictures(root) {
   const entries = picturesIn(root).map(name => [name, shownCode(root, name)]);
   writeFileSync(path.join(root, RECORD), `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`);

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The words of the house as rules: the calques that keep coming back, each with what to write instead, and the glossary's words for
- * what a user sees. A rule is data; `prose.mjs` finds the texts.
+ * The project's words as rules: the recurring calques, each with a replacement, and the glossary's words for
+ * things that a user sees. A rule is data; `prose.mjs` finds the texts.
  */
 
 /** @typedef {{ rule: string, pattern: RegExp, instead: string, only?: RegExp }} ProseRule */
@@ -119,7 +119,7 @@ export const RULES = [
   }
 ];
 
-/** Words that a name in code does not use: a reader of another project would not search for them. What to write instead. */
+/** Words that a name in code does not use: a reader of another project would not search for them. With their replacements. */
 export const NAME_WORDS = Object.freeze({
   told: 'reported, notified',
   tell: 'report, notify',

@@ -13,7 +13,7 @@ import { NAME_WORDS, RULES } from './prose-rules.mjs';
 
 const BASELINE = 'scripts/check/prose-baseline.json';
 const TITLES = /^(?:it|test|describe|expect)$/;
-/** What a line of Python defines: a function, a class, a variable or an attribute of itself. */
+/** The names that a line of Python defines: a function, a class, a variable or an attribute of itself. */
 const PYTHON_NAME = /^\s*(?:(?:async )?def|class) (\w+)|^\s*(?:self\.)?(\w+)(?:: [^=]+)? = /;
 const PYTHON_TITLE = /^\s*(?:async )?def test_(\w+)/;
 
@@ -48,7 +48,7 @@ export function findIn(file, text, firstLine = 1) {
 }
 
 /**
- * Strings of TypeScript that people read: those with a blank, and of tests the titles only.
+ * Strings of TypeScript that people read: strings with a blank, and in tests only the titles.
  *
  * @param {string} file @param {string} text @returns {Finding[]}
  */
@@ -102,7 +102,7 @@ const isDeclaration = node =>
   ts.isTypeAliasDeclaration(node);
 
 /**
- * A name that is declared: its words, whatever the case.
+ * A declared name: its words, whatever the case.
  *
  * @param {string} file @param {string} name @param {number} line @returns {Finding[]}
  */
@@ -176,7 +176,7 @@ function gitLines(root, args) {
   }
 }
 
-/** @param {string} root @returns {Finding[]} what is wrong with the subjects of a branch's commits that main does not have */
+/** @param {string} root @returns {Finding[]} errors in the subjects of a branch's commits that main does not have */
 function findInSubjects(root) {
   const subjects = gitLines(root, ['log', '--format=%h %s', 'main..HEAD']);
   return subjects.flatMap(line => {
@@ -190,7 +190,7 @@ function findInSubjects(root) {
   });
 }
 
-/** @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: all is well */
+/** @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: no problem */
 export function proseFindings(root, files) {
   /** @type {Record<string, number>} */
   const before = JSON.parse(readFileSync(path.join(root, BASELINE), 'utf8'));

@@ -8,7 +8,7 @@ const rulesIn = (/** @type {string} */ text, file = 'docs/session.md') => [
 ];
 
 describe('the prose lint', () => {
-  // One sentence of findings/words.md for each pattern, and what it recommends instead.
+  // One sentence of findings/words.md for each pattern, and its recommended replacement.
   it.each([
     ['place', 'Node 22.21.1, downloaded there.', 'Node 22.21.1, downloaded on train-v6e.'],
     ['of the', 'The machine of the kernel is slow.', "The kernel's machine is slow."],

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What must not be in a tracked file: a path of somebody's machine, the address of a package registry, something that
- * looks like a secret, an enum of TypeScript, and notebook outputs that tell of a machine or are of other code.
+ * Forbidden content of a tracked file: a path of a person's machine, the address of a package registry, text that
+ * looks like a secret, an enum of TypeScript, and notebook outputs that identify a machine or belong to other code.
  */
 
 import { createHash } from 'node:crypto';
@@ -30,7 +30,7 @@ const FORBIDDEN = [
   }
 ];
 
-/** The check itself names what it forbids. */
+/** The check itself names the forbidden texts. */
 const SELF = /^scripts\/check\/tracked-files(\.spec)?\.mjs$/;
 
 /** @param {string} path @param {string} text @returns {Finding[]} */
@@ -48,9 +48,9 @@ export function findForbidden(path, text) {
 
 /** Largest notebook with its outputs, in characters. */
 export const NOTEBOOK_LIMIT = 1_200_000;
-/** Sound and pictures, whose letters mean nothing: base64 has slashes too. */
+/** Sound and pictures, whose letters have no meaning: base64 has slashes too. */
 const DATA = /(?:base64,|"image\/png":\s*")[A-Za-z0-9+/=\\n]+/g;
-/** What an output says of the machine that made it. */
+/** Text in an output that identifies the machine. */
 const OF_A_MACHINE = /\/(home|root|tmp|work|Users|var)\/|\bat 0x[0-9a-f]{6,}/;
 
 /**
@@ -62,7 +62,7 @@ export function codeHash(cells) {
   return createHash('sha256').update(sources.join('\0')).digest('hex');
 }
 
-/** What is wrong with the outputs saved in a notebook. @param {string} path @param {string} text @returns {Finding[]} */
+/** The errors of the outputs saved in a notebook. @param {string} path @param {string} text @returns {Finding[]} */
 export function findNotebookOutputs(path, text) {
   if (!path.endsWith('.ipynb')) return [];
   /** @type {{ metadata?: { tpulab?: { outputs_of?: string } }, cells?: { cell_type: string, source: string | string[], outputs?: { output_type: string }[], execution_count?: number | null }[] }} */
@@ -95,7 +95,7 @@ export function findNotebookOutputs(path, text) {
 }
 
 /**
- * Sources that a notebook prints by `show_source` and that no recipe has today: outputs of the same cells, of older recipes.
+ * Sources that a notebook prints by `show_source` and that no current recipe has: outputs of the same cells, of older recipes.
  *
  * @param {string} path @param {string} text @param {readonly string[]} recipes their source files @returns {Finding[]}
  */

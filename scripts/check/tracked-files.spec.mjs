@@ -42,7 +42,7 @@ describe('tracked files', () => {
       })
     ).map(({ line, what }) => `${line}: ${what}`);
 
-  it('lets a notebook pass that carries the outputs of its own code', () => {
+  it('accepts a notebook with the outputs of its own code', () => {
     expect(whatIsWrong({})).toEqual([]);
     expect(whatIsWrong({ outputs: [] }, '')).toEqual([]);
   });
@@ -53,7 +53,7 @@ describe('tracked files', () => {
       { cell_type: 'code', source: 'print(1)\nprint(2)' }
     ];
     expect(codeHash(stored)).toBe(codeHash([cell]));
-    // As tests/refresh_notebooks.py writes it.
+    // In the form that tests/refresh_notebooks.py writes.
     expect(codeHash(stored)).toBe('22a5a25d40baed887195ee64cc4829af234b62db7abe498a4d663bf02e5a0190');
   });
 

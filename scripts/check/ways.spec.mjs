@@ -1,5 +1,5 @@
 // @ts-check
-/** The ways of docs/architecture.md, "Two ways", walked over the imports of the files that it names. */
+/** The paths of docs/architecture.md, "Two ways", followed over the imports of the files that it names. */
 import { existsSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -58,7 +58,7 @@ describe.each([
       if (before === undefined) continue;
       const step = `${before} → ${file}`;
       if (afterBorder) {
-        // Two processes: what both know is what they say to each other.
+        // Two processes: both know only their messages to each other.
         const shared = known(before).filter(each => known(file).includes(each));
         expect(
           shared.some(each => each.startsWith('keeper-protocol/')),
@@ -73,7 +73,7 @@ describe.each([
           known(joint).includes(each) ||
           known(each).includes(joint) ||
           [joint, each].every(one => known(one).includes('keeper-protocol/contract'));
-        // That it is written is told back the way it came, so the joint need not know who wrote.
+        // The confirmation of the write returns the same way, so the joint need not know the writer.
         const isMet = stops.slice(0, index).some(stop => meets(stop.file));
         expect(isMet && meets(file), `${step} in ${joint}`).toBe(true);
       }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Sets up what is missing, runs the suites in order, goes on after a failing one, and prints one table. */
+/** Sets up what is missing, runs the suites in order, continues after a failing one, and prints one table. */
 import { parseArgs } from 'node:util';
 import { setUp, START_STAGES } from '../setup/set-up.mjs';
 import { SetupProblem } from '../setup/setup-problem.mjs';
@@ -29,7 +29,7 @@ function list() {
  * @typedef {object} Row
  * @property {string} name
  * @property {import('../test/counts.mjs').Counts} counts
- * @property {number | null} excluded null: the run did not get as far as to say it
+ * @property {number | null} excluded null: the run ended before it could report it
  * @property {number} ms
  * @property {readonly string[]} problems
  */
@@ -70,7 +70,7 @@ export async function conformance(signal, argv) {
 }
 
 /**
- * A test that skips itself counts against the suite, unless the suite has it among those that are excluded.
+ * A test that skips itself counts against the suite, unless the suite lists it as excluded.
  *
  * @param {Row} row
  */

@@ -11,7 +11,7 @@ const row = {
 };
 
 describe('the table of the suites', () => {
-  it('says for each how many tests passed, failed and are excluded', () => {
+  it('lists for each how many tests passed, failed and are excluded', () => {
     expect(table([row])).toMatch(/✓ some +3 +0 +2 +1/);
   });
 
@@ -21,7 +21,7 @@ describe('the table of the suites', () => {
     expect(text).toContain('1 skipped without having been excluded');
   });
 
-  it('takes a suite that did not say what it left out as failed', () => {
+  it('counts a suite without a list of exclusions as failed', () => {
     expect(table([{ ...row, excluded: null }])).toMatch(/✗ some +3 +0 +\?/);
   });
 

@@ -1,5 +1,5 @@
 // @ts-check
-/** Stage of `npm run conformance`: Python with other people's clients and suites, and the tests of jupyter_server. */
+/** Stage of `npm run conformance`: Python with third-party clients and suites, and the tests of jupyter_server. */
 import { existsSync } from 'node:fs';
 import { mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,7 +15,7 @@ const SDIST_LOCK = path.join(checkout.definitions, NAME, 'jupyter-server-sdist.l
 const TESTS = 'jupyter-server';
 
 export const conformancePython = pythonIn(PLACE);
-/** What is needed of jupyter_server's source distribution: `tests`, and nothing that could stand for the package. */
+/** The required part of jupyter_server's source distribution: `tests`, and nothing that could replace the package. */
 export const jupyterServerTests = path.join(PLACE, TESTS);
 
 /** @type {import('../setup/stage.mjs').Stage} */

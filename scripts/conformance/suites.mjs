@@ -1,5 +1,5 @@
 // @ts-check
-/** The suites of `npm run conformance`: whose they are, how they are run, and where their report is. */
+/** The suites of `npm run conformance`: their authors, their commands, and the places of their reports. */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from '../setup/checkout.mjs';
@@ -34,7 +34,7 @@ function pytest(name, args, cwd = HERE) {
     command: conformancePython,
     args: ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`, ...args],
     cwd,
-    // As a package of its own: `tests` is jupyter_server's name for its tests, too.
+    // As a separate package: `tests` is jupyter_server's name for its tests, too.
     env: { PYTHONPATH: TESTS, PYTHONDONTWRITEBYTECODE: '1' },
     report,
     count: countJunit
@@ -64,7 +64,7 @@ export const SUITES = [
         'jupyter-server',
         [
           ...['-c', path.join(HERE, 'server_tests', 'pytest.ini'), '--rootdir', jupyterServerTests],
-          // A test that its authors run again when it fails is not run again here.
+          // A test that its authors rerun on failure is not rerun here.
           ...['-p', 'no:flaky', '-p', 'conformance.server_tests.plugin', '--tb=short'],
           ...['api', 'kernels', 'kernelspecs', 'sessions'].map(service => `tests/services/${service}`)
         ],

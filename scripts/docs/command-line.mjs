@@ -1,5 +1,5 @@
 // @ts-check
-/** The reference of the command line, from the commands themselves: what `tpulab COMMAND --help` prints. */
+/** The reference of the command line, from the commands themselves: the output of `tpulab COMMAND --help`. */
 import path from 'node:path';
 import { checkout } from '../setup/checkout.mjs';
 

@@ -42,7 +42,7 @@ describe('pages for users', () => {
     .flatMap(group => group.pages)
     .filter(({ source }) => PAGES.includes(source));
 
-  it('do not grow: what only developers need stands under Project', () => {
+  it('do not grow: pages for developers only are under Project', () => {
     const words = pages.flatMap(({ source }) =>
       textOf(`docs/${source}`)
         .replaceAll(/```[^]*?```/g, '')
@@ -117,7 +117,7 @@ describe('the status page', () => {
   });
 });
 
-/** As VitePress and GitHub make them. @param {string} text */
+/** In the form of VitePress and GitHub. @param {string} text */
 function anchors(text) {
   const headings = text.replace(/```[\s\S]*?```/g, '').matchAll(/^#+ (.+)$/gm);
   return [...headings].map(([, title = '']) =>

@@ -7,10 +7,10 @@
  * @typedef {{ name: string, bytes: Buffer }} Asset
  */
 
-/** Where the site is built for; the server replaces it. */
+/** Base path of the built site; the server replaces it. */
 const BASE = '/tpulab-docs-base/';
 const INLINE = /data:((?:image|audio)\/([\w+-]+));base64,([A-Za-z0-9+/=]+)/g;
-/** A page is no place for scripts, nor for the style sheets that highlighted source brings in each cell. */
+/** A page must not contain scripts, nor the style sheets that highlighted source adds in each cell. */
 const UNWANTED = /<(script|style)\b[\s\S]*?<\/\1>/gi;
 
 /** @param {string | string[] | undefined} text */

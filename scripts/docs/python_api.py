@@ -9,7 +9,7 @@ WIDTH = 76
 
 
 def signature(value: object) -> str:
-    """As a person would write it: annotations without quotes, and a long one with a parameter per line."""
+    """In the usual form: annotations without quotes, and a long one with a parameter per line."""
     try:
         found = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

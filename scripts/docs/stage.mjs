@@ -48,7 +48,7 @@ async function put(folder, name, content) {
 }
 
 /**
- * Links between files of the repository become links between pages; a file that is no page is only named.
+ * Links between files of the repository become links between pages; a file without a page is only named.
  *
  * @param {string} text @param {string} file of the text, from the root @param {string} address of its page
  */

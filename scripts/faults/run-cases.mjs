@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Runs a program whose children may leave its process group, as keepers and kernels do: when it has ended or was aborted,
- * what it has started is ended too, and its temporary files are gone.
+ * its remaining processes are ended too, and its temporary files are removed.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { Descendants, MARK } from '../start/descendants.mjs';
 const END_WAIT_MS = 10_000;
 
 /**
- * As `run`, for Vitest with the given arguments.
+ * Like `run`, for Vitest with the given arguments.
  *
  * @param {readonly string[]} args
  * @param {import('../setup/run-command.mjs').RunOptions & { readonly cwd: string }} options
@@ -24,7 +24,7 @@ export function runVitest(args, options) {
 }
 
 /**
- * As `run`.
+ * Like `run`.
  *
  * @param {string} command
  * @param {readonly string[]} args
@@ -34,10 +34,10 @@ export async function runToTheLast(command, args, options) {
   const { signal, env } = options;
   const mark = randomUUID();
   const descendants = new Descendants(mark);
-  // A short name: sockets lie below it, and the path of a socket holds about a hundred bytes.
+  // A short name: sockets are below it, and the path of a socket has at most about a hundred bytes.
   const folder = await mkdtemp(path.join(tmpdir(), 'tp-'));
   const ending = new AbortController();
-  // A keeper without a kernel is known by its gateway alone: they are looked for while that still runs.
+  // A keeper without a kernel is known only by its gateway: they are searched while that still runs.
   const onAbort = () => void descendants.refresh().finally(() => ending.abort());
   if (signal?.aborted) ending.abort();
   signal?.addEventListener('abort', onAbort, { once: true });

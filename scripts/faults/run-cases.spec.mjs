@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Interrupted } from '../setup/setup-problem.mjs';
 import { runToTheLast } from './run-cases.mjs';
 
-/** Started in a group of its own with a bare environment, as keepers are. */
+/** Started in a separate group with a bare environment, as keepers are. */
 const KEEPER = "console.log('ready'); setInterval(() => 0, 1000);";
 
 /** @type {string} */
@@ -23,7 +23,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /**
- * A program that starts a keeper, leaves a file, prints the keeper's pid and where the file is, and then does `next`.
+ * A program that starts a keeper, leaves a file, prints the keeper's pid and the path of the file, and then does `next`.
  *
  * @param {string} next
  */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The bridge as one folder that needs nothing but Node: its programs with all that they import, and its data. This folder is what
- * npm packs, what lies in the wheel of the extension, and what is copied to a TPU VM.
+ * The bridge as one folder that needs nothing but Node: its programs with all their imports, and its data. npm packs this
+ * folder, the wheel of the extension contains it, and it is copied to a TPU VM.
  */
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -42,7 +42,7 @@ export async function makeBridgeBundle(place, { signal, detail = () => undefined
     await ownWheels(path.join(building, 'wheels'), signal);
     await requireReferencedFiles(building);
     await writePayloadRecord(building);
-    // After the record: a lesson or a page that changes is no other bridge for the hosts that have one, which need neither.
+    // After the record: a changed lesson or page makes no other bridge for the hosts that have one, which need neither.
     if (documentation !== undefined) {
       await copyLessons(building);
       await cp(documentation, path.join(building, 'documentation'), { recursive: true });

@@ -1,5 +1,5 @@
 // @ts-check
-/** The wheel `tpulab`: the built labextension, the server extension, the bridge with its data, and what kernels import. */
+/** The wheel `tpulab`: the built labextension, the server extension, the bridge with its data, and the packages that kernels import. */
 import { existsSync } from 'node:fs';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,11 +9,11 @@ import { SetupProblem } from '../setup/setup-problem.mjs';
 import { makeWheel } from './wheels.mjs';
 
 /**
- * Made from a copy outside the checkout: there the bridge may lie inside the package, where a checkout has none, and no
- * .gitignore hides what was built.
+ * Made from a copy outside the checkout: there the bridge may be inside the package, where a checkout has none, and no
+ * .gitignore hides built files.
  *
  * @param {string} bridge the bundle of the bridge
- * @param {string} folder where the wheel goes
+ * @param {string} folder destination of the wheel
  * @param {AbortSignal} [signal]
  */
 export async function makeLabWheel(bridge, folder, signal) {

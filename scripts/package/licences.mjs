@@ -1,11 +1,11 @@
 // @ts-check
-/** The licences of the packages that are in a bundle: their authors ask that these travel with it. */
+/** The licences of the packages that are in a bundle: they require that their text is distributed with it. */
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SetupProblem } from '../setup/setup-problem.mjs';
 
-/** Ours to pass on, with their text. Another one is for a person to decide. */
+/** Licences that we may pass on, with their text. A person decides about any other. */
 const ACCEPTED = /^\(?(MIT|ISC|Apache-2\.0|BSD-[23]-Clause|0BSD|BlueOak-1\.0\.0|Unlicense|CC0-1\.0)\b/;
 
 /**

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What people install, used as they use it: a virtual environment with nothing but the wheels, on a PATH without Node; and the npm
- * package. Only uv's store of downloads is that of this machine.
+ * The installed packages, used as people use them: a virtual environment with nothing but the wheels, on a PATH without Node; and the npm
+ * package. Only uv's cache of downloads is this machine's.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -32,7 +32,7 @@ beforeAll(async () => {
   if (!SET_UP) return;
   cache = (await run(checkout.uv, ['cache', 'dir'])).stdout[0] ?? '';
   await mkdir(inFolder('site'));
-  // In the place of what `npm run docs` builds, which takes a minute.
+  // Replaces the output of `npm run docs`, which takes a minute.
   await writeFile(
     inFolder('site', 'index.html'),
     '<title>TPULab</title><a href="/tpulab-docs-base/connect.html">'
@@ -46,7 +46,7 @@ afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 /** @param {string[]} parts */
 const inFolder = (...parts) => path.join(folder, ...parts);
 
-/** What a plain machine has: no Node, no npm, no uv. */
+/** The PATH of a plain machine: no Node, no npm, no uv. */
 async function plainPath() {
   const bin = inFolder('bin');
   await mkdir(bin, { recursive: true });
@@ -70,7 +70,7 @@ async function plainPath() {
   return bin;
 }
 
-/** How this machine reaches a package index: proxies, certificates, uv's settings. */
+/** This machine's access to a package index: proxies, certificates, uv's settings. */
 function networkVariables() {
   return Object.fromEntries(
     Object.entries(process.env).flatMap(([name, value]) =>
@@ -115,7 +115,7 @@ describe.runIf(SET_UP)('the packages', () => {
     await mkdir(home);
     const env = {
       HOME: home,
-      // The environment is not activated: what belongs to the installation is found without PATH.
+      // The environment is not activated: the parts of the installation are found without PATH.
       PATH: await plainPath(),
       LANG: 'C.UTF-8',
       ...networkVariables(),
@@ -126,7 +126,7 @@ describe.runIf(SET_UP)('the packages', () => {
     try {
       const bridge = await lab.bridge();
       const headers = { Authorization: `token ${bridge.token}`, 'Content-Type': 'application/json' };
-      // As the launcher does it: with the uv that was installed with the wheel.
+      // Like the launcher: with the uv that was installed with the wheel.
       const creation = new URL('bridge/v1/environments/jax/creation', bridge.url);
       const response = await fetch(creation, { method: 'POST', headers });
       expect(response.status, await response.text()).toBe(202);
@@ -159,7 +159,7 @@ describe.runIf(SET_UP)('the packages', () => {
       const own = await run(path.join(venv, 'bin', 'python'), ['-c', 'import tpulab; print(tpulab.steps)']);
       expect(own.stdout.join('\n')).toContain('function');
       await expectDocumentation(bridge.url);
-      // The page finds the extension where JupyterLab looks.
+      // The page finds the extension in JupyterLab's search path.
       const page = await (await fetch(lab.url('lab'), { headers: lab.headers })).text();
       expect(page).toContain('@tpulab/labextension');
     } finally {
@@ -167,7 +167,7 @@ describe.runIf(SET_UP)('the packages', () => {
     }
   });
 
-  it('show a page in an empty folder with an empty home, by npx as the documentation says', async () => {
+  it('show a page in an empty folder with an empty home, by npx as documented', async () => {
     const place = inFolder('npm');
     await mkdir(place);
     await runOrExplain(
@@ -216,7 +216,7 @@ describe.runIf(SET_UP)('the packages', () => {
   });
 });
 
-/** As Help opens it. @param {string} server */
+/** Like the Help menu. @param {string} server */
 async function expectDocumentation(server) {
   const answer = await fetch(new URL('/docs/', server));
   expect([answer.status, await answer.text()]).toEqual([
@@ -310,7 +310,7 @@ function execute(bridge, kernelId, code) {
       if (message.parent_header?.msg_id !== 'one') return;
       if (message.msg_type === 'stream') printed += message.content.text;
       if (message.msg_type === 'error') printed += message.content.traceback.join('\n');
-      // Its own channel: the reply may overtake what is printed, and the idle status the reply.
+      // A separate channel: the reply may overtake the output, and the idle status the reply.
       if (message.msg_type === 'execute_reply') awaited.delete('reply');
       if (message.msg_type === 'status' && message.content.execution_state === 'idle') awaited.delete('idle');
       if (awaited.size === 0) {

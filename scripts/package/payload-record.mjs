@@ -1,11 +1,11 @@
 // @ts-check
-/** `payload.json`: what is in a bundle of the bridge, so that two bundles can be told apart and a copy can be checked. */
+/** `payload.json`: the content of a bundle of the bridge, so that two bundles can be distinguished and a copy can be checked. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 const RECORD = 'payload.json';
-/** What created environments depend on; another value asks for new environments. */
+/** The inputs of created environments; another value requires new environments. */
 const ENVIRONMENT_PARTS = /^(environments|wheels)\//;
 
 /** @param {string} folder */

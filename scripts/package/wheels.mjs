@@ -7,7 +7,7 @@ import { checkout } from '../setup/checkout.mjs';
 import { lockOf, pythonIn, UV_ENV } from '../setup/python-environment.mjs';
 import { runOrExplain } from '../setup/run-command.mjs';
 
-/** Packages that kernels run with. A folder that is not there yet is left out. */
+/** Packages that kernels run with. A missing folder is left out. */
 const KERNEL_PACKAGES = ['kernel-agent', 'recipes'];
 
 /**

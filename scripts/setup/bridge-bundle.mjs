@@ -1,5 +1,5 @@
 // @ts-check
-/** Stage: the bridge as one folder, which is what is copied to a TPU VM when somebody connects to one. */
+/** Stage: the bridge as one folder, which is copied to a TPU VM when a user connects to it. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
@@ -26,7 +26,7 @@ export const bridgeBundle = {
     }),
   isThere: async () => existsSync(path.join(PLACE, 'payload.json')),
   async make({ signal, detail }) {
-    // esbuild is there only after the stage of the npm packages.
+    // esbuild exists only after the stage of the npm packages.
     const { makeBridgeBundle } = await import('../package/bridge-bundle.mjs');
     await makeBridgeBundle(PLACE, { signal, detail });
   }

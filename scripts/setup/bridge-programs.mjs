@@ -1,24 +1,24 @@
 // @ts-check
 /**
- * The bridge's programs, bundled: Node starts a few files in less than half of the time that it takes for hundreds of modules. What
- * only some commands need is in files of its own, so that a gateway does not keep it in memory.
+ * The bridge's programs, bundled: Node starts a few files in less than half of the time that it takes for hundreds of modules. Code
+ * that only some commands need is in separate files, so that a gateway does not load it into memory.
  */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
 
 const SOURCES = path.join(checkout.root, 'kernel-bridge');
-/** As deep as the programs, so that what is found by a relative path is found from here too. */
+/** As deep as the programs, so that relative paths resolve from here too. */
 const CHUNKS = 'lib/chunks';
-/** So long may a gateway run after a build and still load the parts that it was built with. */
+/** Time for which a gateway may run after a build and still load the parts of its own build. */
 const MAX_AGE_MS = 24 * 3_600_000;
 
 /**
  * @param {string} folder of the package: the programs are put into `lib/`
- * @returns {Promise<string[]>} the files that they were made of, relative to the checkout
+ * @returns {Promise<string[]>} their source files, relative to the checkout
  */
 export async function bundlePrograms(folder) {
-  // It is there only after the stage of the npm packages.
+  // It exists only after the stage of the npm packages.
   const { build } = await import('esbuild');
   const entries = ['cli/main', ...(await referencedFiles()).flatMap(programOf)];
   const { metafile } = await build({
@@ -34,7 +34,7 @@ export async function bundlePrograms(folder) {
     format: 'esm',
     target: 'node20.19',
     alias: { '@tpulab/protocol': path.join(checkout.root, 'protocol', 'src', 'index.ts') },
-    // Packages in CommonJS ask for Node's own modules by `require`, which an ES module does not have.
+    // Packages in CommonJS load Node's own modules by `require`, which an ES module does not have.
     banner: {
       js: "import { createRequire as tpulabRequire } from 'node:module';\nconst require = tpulabRequire(import.meta.url);"
     },
@@ -59,8 +59,8 @@ async function removeOldChunks(chunks, made) {
 }
 
 /**
- * Files of its own package that the bridge looks for at run time, as it writes them: `new URL('../../…', import.meta.url)`.
- * They lie the same way up from `src/x/`, from `lib/x/` and from the bundle's `lib/x/`.
+ * Files of the bridge's package that it loads at run time, in its own notation: `new URL('../../…', import.meta.url)`.
+ * They are the same way up from `src/x/`, from `lib/x/` and from the bundle's `lib/x/`.
  */
 export async function referencedFiles() {
   const files = await readdir(path.join(SOURCES, 'src'), { recursive: true });

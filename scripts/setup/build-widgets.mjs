@@ -1,5 +1,5 @@
 // @ts-check
-/** The front ends of the widgets: one ES module each, into the Python package that sends them to pages without our extension. */
+/** The front ends of the widgets: one ES module each, in the Python package that sends them to pages without our extension. */
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
 import { runOrExplain } from './run-command.mjs';

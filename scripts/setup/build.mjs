@@ -1,5 +1,5 @@
 // @ts-check
-/** Stage: our TypeScript, compiled, and the bridge's programs and the labextension, bundled. */
+/** Stage: our compiled TypeScript, and the bundled programs of the bridge and labextension. */
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { SetupProblem } from './setup-problem.mjs';
 /** @param {string} name */
 const inRoot = name => path.join(checkout.root, name);
 const PACKAGES = ['protocol', 'kernel-bridge', 'extension'];
-/** The compiler in Go; the package `typescript` is the one before it, whose programming interface ESLint's rules need. */
+/** The compiler in Go; the package `typescript` is its predecessor, whose programming interface ESLint's rules need. */
 export const TSC = inRoot('node_modules/typescript-7/bin/tsc');
 
 /** @type {import('./stage.mjs').Stage} */
@@ -61,7 +61,7 @@ export async function compile(signal) {
 }
 
 /**
- * JupyterLab's builder, run as a program: its own command would look for a package manager of its own.
+ * JupyterLab's builder, run as a program: its own command would search for its own package manager.
  *
  * @param {AbortSignal} [signal]
  */
@@ -78,7 +78,7 @@ export async function bundle(signal) {
       ...(signal ? { signal } : {})
     }
   );
-  // A bundler that failed leaves a folder that JupyterLab takes for an extension.
+  // A failed bundler leaves a folder that JupyterLab takes for an extension.
   if (await hasRemoteEntry()) return;
   throw new SetupProblem(
     'failed',

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The program that builds the session page (`session-page.mjs` starts it): a process of its own, as Vite sets NODE_ENV for the whole
- * process. Each file is compressed once, as well as it can be, so that the gateway only sends it.
+ * The program that builds the session page (`session-page.mjs` starts it): a separate process, as Vite sets NODE_ENV for the whole
+ * process. Each file is compressed once, at the highest level, so that the gateway only sends it.
  */
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -14,7 +14,7 @@ import { SESSION_PAGE } from './session-page.mjs';
 const BUILDING = `${SESSION_PAGE}.building`;
 const COMPRESSED = /\.(js|css|svg|json|ttf)$/;
 
-// Whoever starts this may be a test, whose own value would make a page for developers.
+// A test may start this, whose own value would make a page for developers.
 process.env['NODE_ENV'] = 'production';
 await build({
   configFile: path.join(checkout.extension, 'session', 'vite.config.mjs'),

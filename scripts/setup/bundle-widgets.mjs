@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The program that bundles the front ends of the widgets (`build-widgets.mjs` starts it). A process of its own, because
+ * The program that bundles the front ends of the widgets (`build-widgets.mjs` starts it). A separate process, because
  * NODE_ENV is `production` for the whole process that it builds in, and tests started from there would be given React's
  * production build.
  */
@@ -15,7 +15,7 @@ import { checkout } from './checkout.mjs';
 const require = createRequire(import.meta.url);
 const SOURCES = path.join(checkout.root, 'extension/src/widgets/afm');
 const STYLES = path.join(checkout.root, 'style');
-/** Sheets of what the widgets show; those of the dialog and the status bar stay at home. */
+/** Style sheets of the widgets; the sheets of the dialog and the status bar are left out. */
 const SHEETS = ['tokens', 'parts', 'panel', 'charts', 'devices', 'runs', 'steps', 'widgets'];
 
 /** React's interface in a tenth of its size: the text travels to the page with each widget. */
@@ -25,7 +25,7 @@ const PREACT = [
   { find: /^react(-dom)?$/, replacement: 'preact/compat' }
 ];
 
-// Vite keeps what whoever starts this has set, and a test's is another.
+// Vite keeps the value of the calling process, and a test's is another.
 process.env['NODE_ENV'] = 'production';
 await rm(WIDGET_FILES, { recursive: true, force: true });
 for (const name of WIDGETS) {
@@ -33,7 +33,7 @@ for (const name of WIDGETS) {
     configFile: false,
     root: checkout.root,
     logLevel: 'error',
-    // Types of the protocol are erased; what is left of it is nothing, but the name must be found.
+    // Types of the protocol are erased; the remaining module is empty, but its name must resolve.
     resolve: {
       alias: [
         ...PREACT,
@@ -45,7 +45,7 @@ for (const name of WIDGETS) {
       outDir: WIDGET_FILES,
       emptyOutDir: false,
       target: 'es2022',
-      // One file each: the page gets its text alone.
+      // One file each: the page gets only its text.
       rolldownOptions: { output: { codeSplitting: false, minify: true } },
       lib: { entry: path.join(SOURCES, `${name}.tsx`), formats: ['es'], fileName: () => `${name}.js` }
     }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Where things are in this checkout. Everything that the set-up makes is below `.tpulab`, and `node_modules`. */
+/** Where things are in this checkout. All results of the set-up are below `.tpulab`, and `node_modules`. */
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -10,7 +10,7 @@ export const checkout = Object.freeze({
   root,
   /** Everything that is made here and is not a source. */
   made,
-  /** One file for each set-up stage that is done. */
+  /** One file for each finished set-up stage. */
   stamps: path.join(made, 'stamps'),
   caches: path.join(made, 'cache'),
   /** Environment of uv, and of ruff and mypy. */
@@ -22,7 +22,7 @@ export const checkout = Object.freeze({
   envs: path.join(made, 'envs'),
   /** Environments that tests run in. */
   testEnvs: path.join(made, 'test'),
-  /** State of the bridge and of JupyterLab that `npm start` runs; tests name a folder of their own. */
+  /** State of the bridge and of JupyterLab that `npm start` runs; tests use their own folder. */
   state: process.env['TPULAB_START_STATE'] ?? path.join(made, 'state'),
   reports: path.join(made, 'reports'),
   definitions: path.join(root, 'environments'),
@@ -30,7 +30,7 @@ export const checkout = Object.freeze({
   extension: path.join(root, 'extension'),
   labextension: path.join(root, 'extension', 'jupyterlab_tpulab', 'labextension'),
   cli: path.join(root, 'kernel-bridge', 'bin', 'tpulab.js'),
-  /** The same, bundled into a file for each program: it loads in half the time, and is what packages have. */
+  /** The same, bundled into one file per program: it loads in half the time, and is part of the packages. */
   bundledCli: path.join(made, 'bridge', 'bin', 'tpulab.js')
 });
 

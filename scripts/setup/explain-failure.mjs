@@ -1,5 +1,5 @@
 // @ts-check
-/** Turns what a package manager or the file system said when it failed into one sentence with the remedy. */
+/** Turns the output of a failed package manager or file system into one sentence with the remedy. */
 import { statfs } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { checkout } from './checkout.mjs';
@@ -14,7 +14,7 @@ const PERMISSION =
 const NETWORK =
   /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|network is unreachable|dns error|failed to lookup|name or service not known|temporary failure in name resolution|client error \(connect\)|error sending request|connection (?:refused|reset|error)|newconnectionerror|max retries exceeded|could not fetch url|request to \S+ failed|operation timed out|read timed out|failed to fetch|self.signed certificate|unable to get local issuer certificate|invalid peer certificate|CERTIFICATE_VERIFY_FAILED|no matching distribution found for uv/i;
 
-/** Also used by the tests, so that each sentence is seen. */
+/** Also used by the tests, so that each sentence is checked. */
 export const SENTENCES = Object.freeze({
   'disk-full': 'The disk is full; free some space (the whole set-up takes about 3 GB) and start again.',
   'package-refused':
@@ -25,13 +25,13 @@ export const SENTENCES = Object.freeze({
 });
 
 /**
- * @param {string} text what was said
+ * @param {string} text the output
  * @returns {keyof typeof SENTENCES | null}
  */
 export function reasonOf(text) {
   if (DISK_FULL.test(text)) return 'disk-full';
   if (HASH.test(text)) return 'package-refused';
-  // A refused connection to a proxy also says EPERM in some networks, so the network is looked at first.
+  // A refused connection to a proxy also prints EPERM in some networks, so the network is checked first.
   if (NETWORK.test(text)) return 'no-network';
   if (PERMISSION.test(text)) return 'no-permission';
   return null;
@@ -45,7 +45,7 @@ export function reasonOf(text) {
  */
 export async function explainFailure(doing, ended, written = [checkout.root, homedir(), tmpdir()]) {
   const lines = [...ended.stdout, ...ended.stderr].filter(line => line.trim() !== '');
-  // npm on a full disk cannot even write its log and ends without a word: so we look ourselves.
+  // npm on a full disk cannot even write its log and ends without a message: so we check the disk.
   const reason = reasonOf(lines.join('\n')) ?? ((await someDiskIsFull(written)) ? 'disk-full' : null);
   if (reason) return new SetupProblem(reason, SENTENCES[reason], { details: lines.slice(-3) });
   const how = ended.exitCode === null ? `was ended by ${ended.signal}` : `ended with code ${ended.exitCode}`;
@@ -65,7 +65,7 @@ export function explainError(error) {
   return reason ? new SetupProblem(reason, SENTENCES[reason], { cause: error }) : error;
 }
 
-/** Less than this is no room for any of the packages. */
+/** With less space than this, none of the packages fits. */
 const FULL_BELOW_BYTES = 16 * 1024 * 1024;
 
 /** @param {readonly string[]} folders */

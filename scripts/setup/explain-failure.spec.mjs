@@ -27,7 +27,7 @@ const MESSAGES = /** @type {const} */ ([
   ['package-refused', 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.']
 ]);
 
-describe('what a package manager says when it fails', () => {
+describe('the output of a failing package manager', () => {
   it.each(MESSAGES)('is %s for its words', async (reason, words) => {
     expect(reasonOf(words)).toBe(reason);
     const ended = { exitCode: 1, signal: null, timedOut: false, stdout: [], stderr: words.split('\n') };

@@ -1,9 +1,9 @@
 // @ts-check
-/** Finds the Python that the environments are made with. */
+/** Finds the Python for the environments. */
 import { run } from './run-command.mjs';
 import { Interrupted, SetupProblem } from './setup-problem.mjs';
 
-/** The lock files are made for these. The newest one found is taken: JAX 0.12 needs 3.12, and 3.11 gets JAX 0.10. */
+/** The lock files are made for these. The newest installed one is used: JAX 0.12 needs 3.12, and 3.11 gets JAX 0.10. */
 const NAMES = ['python3.13', 'python3.12', 'python3.11', 'python3', 'python'];
 
 const PROBE = `

@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 /**
- * A program that answers the probe as a Python of this version would.
+ * A program that answers the probe like a Python of this version.
  *
  * @param {string} name
  * @param {number} minor
@@ -46,12 +46,12 @@ describe('the Python of the environments', () => {
     expect((await findPython()).path).toBe(path.join(folder, 'python3.13'));
   });
 
-  it('is the one that is named, before all others', async () => {
+  it('is the named one, before all others', async () => {
     vi.stubEnv('TPULAB_PYTHON', await python('named', 13));
     expect((await findPython(undefined, [await python('other', 11)])).version).toBe('3.13');
   });
 
-  it('is asked for when only others are there', async () => {
+  it('is requested when only others exist', async () => {
     const names = [await python('old', 9), await python('odd', 13, { freeThreaded: true })];
     await expect(findPython(undefined, names)).rejects.toMatchObject({
       code: 'wrong-python',
@@ -60,7 +60,7 @@ describe('the Python of the environments', () => {
     await expect(findPython(undefined, [])).rejects.toThrow('No Python 3 was found');
   });
 
-  it('is asked for with its module venv', async () => {
+  it('is requested with its module venv', async () => {
     await expect(findPython(undefined, [await python('bare', 11, { venv: false })])).rejects.toMatchObject({
       code: 'python-without-venv',
       message: expect.stringContaining('python3.11-venv')

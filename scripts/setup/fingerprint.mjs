@@ -1,16 +1,16 @@
 // @ts-check
-/** One hash over files and texts: as long as it is the same, what was made from them is up to date. */
+/** One hash over files and texts: while it is unchanged, the results built from them are up to date. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { errnoOf } from './setup-problem.mjs';
 
-/** Folders that hold no sources. */
+/** Folders without sources. */
 const SKIPPED = new Set(['node_modules', 'lib', 'labextension', '__pycache__', '.ipynb_checkpoints']);
 
 /**
  * @param {object} of
- * @param {readonly string[]} [of.files] files and folders, with everything below; one that is absent counts as such
+ * @param {readonly string[]} [of.files] files and folders, with everything below; a missing one counts as missing
  * @param {readonly string[]} [of.texts]
  * @returns {Promise<string>}
  */

@@ -23,7 +23,7 @@ describe('a fingerprint', () => {
     expect(await print()).toBe(await print());
   });
 
-  it('changes with a content, a name, a new file and a file that is gone', async () => {
+  it('changes with a content, a name, a new file and a removed file', async () => {
     const seen = [await print()];
     const file = path.join(folder, 'src', 'deep', 'a.ts');
     await writeFile(file, 'two');
@@ -39,7 +39,7 @@ describe('a fingerprint', () => {
     expect(new Set(seen).size).toBe(seen.length);
   });
 
-  it('does not change with what is built', async () => {
+  it('does not change with built files', async () => {
     const before = await print();
     await mkdir(path.join(folder, 'src', 'lib'));
     await writeFile(path.join(folder, 'src', 'lib', 'a.js'), 'built');

@@ -56,6 +56,6 @@ function kernelEnvironment(name, title) {
 }
 
 export const jaxEnvironment = kernelEnvironment('jax', 'environment with JAX');
-/** About 8 GB and some minutes: made by what needs it, never by `npm start`. */
+/** About 8 GB and some minutes: made when needed, never by `npm start`. */
 export const torchXlaEnvironment = kernelEnvironment('torch-xla', 'environment with PyTorch/XLA');
 export const torchTpuEnvironment = kernelEnvironment('torch-tpu', 'environment with torch_tpu');

@@ -10,7 +10,7 @@ import { runOrExplain } from './run-command.mjs';
 import { smokeTest } from './smoke-test.mjs';
 
 const CONFIG = path.join(checkout.root, 'jupyter-config', 'server-config');
-/** Settings of this JupyterLab alone: it is made from a lock file, so it does not ask about news and newer versions. */
+/** Settings of this JupyterLab only: it is made from a lock file, so it does not check for announcements and newer versions. */
 const LAB_SETTINGS = path.join(checkout.root, 'jupyter-config', 'lab-settings', 'overrides.json');
 const LABEXTENSIONS = path.join('share', 'jupyter', 'labextensions');
 const SERVER_CONFIG = path.join('etc', 'jupyter', 'jupyter_server_config.d');
@@ -44,7 +44,7 @@ export const linkedExtension = {
 export function linkFingerprint() {
   return fingerprint({
     files: [path.join(checkout.extension, 'pyproject.toml'), CONFIG, LAB_SETTINGS, lockOf('build')],
-    // The links are absolute: a checkout that was moved is linked anew.
+    // The links are absolute: a moved checkout is linked again.
     texts: [checkout.root]
   });
 }
@@ -63,7 +63,7 @@ export async function isLinked(environment) {
 
 /**
  * Installs the server extension so that it follows its sources, and puts links to the built labextension and to the
- * server's configuration where JupyterLab looks.
+ * server's configuration in JupyterLab's search path.
  *
  * @param {string} environment
  * @param {import('./stage.mjs').StageContext} context
@@ -87,7 +87,7 @@ export async function linkExtension(environment, { signal, detail }) {
 }
 
 /**
- * Place of each link, and what it points to.
+ * Place of each link, and its target.
  *
  * @param {string} environment
  * @returns {Promise<[string, string][]>}

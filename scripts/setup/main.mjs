@@ -1,5 +1,5 @@
 // @ts-check
-/** What the scripts' entries share: signals abort the work, and a failure is one sentence and an exit code. */
+/** The common part of the scripts' entries: signals abort the work, and a failure is one sentence and an exit code. */
 import { Interrupted, SetupProblem } from './setup-problem.mjs';
 
 const EXIT_CODES = Object.freeze({ SIGINT: 130, SIGTERM: 143, SIGHUP: 129 });
@@ -18,7 +18,7 @@ export async function main(work) {
     interrupted ||= EXIT_CODES.SIGHUP;
     controller.abort();
   });
-  // Whoever reads our output may be gone (a pipe to `head`): what we started must still be ended in order.
+  // The reader of our output may have ended (a pipe to `head`): the started processes must still be ended in order.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => controller.abort());
   let code;
   try {
@@ -36,7 +36,7 @@ export async function main(work) {
     }
   }
   clearInterval(parentWatch);
-  // Not process.exit at once: what is still to be written would be cut off.
+  // Not process.exit immediately: pending output would be cut off.
   process.exitCode = interrupted || code;
   process.stdout.write('', () => process.exit());
 }
@@ -44,8 +44,8 @@ export async function main(work) {
 const PARENT_POLL_MS = 500;
 
 /**
- * npm passes signals on, but cannot when it is killed itself: then we are nobody's child any more, and nobody could
- * end us by ending npm. Without npm a parent may end on purpose (nohup).
+ * npm passes signals on, but cannot when it is killed itself: then we have no parent any more, and ending npm
+ * would not end us. Without npm a parent may end on purpose (nohup).
  *
  * @param {() => void} onParentEnd
  * @returns {NodeJS.Timeout | undefined}

@@ -1,10 +1,10 @@
 // @ts-check
-/** The Node that everything here runs on. */
+/** The required version of Node. */
 import { SetupProblem } from './setup-problem.mjs';
 
 export const OLDEST_NODE = Object.freeze({ major: 20, minor: 19 });
 
-/** @param {string} version as `process.versions.node` says it */
+/** @param {string} version in the form of `process.versions.node` */
 export function requireNode(version) {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major > OLDEST_NODE.major || (major === OLDEST_NODE.major && minor >= OLDEST_NODE.minor)) return;

@@ -9,7 +9,7 @@ import { fingerprint } from './fingerprint.mjs';
 import { run, runOrExplain } from './run-command.mjs';
 
 const LOCK = path.join(checkout.root, 'package-lock.json');
-/** npm writes this last. It is taken away before an installation begins, so one that was interrupted has none. */
+/** npm writes this last. It is removed before an installation begins, so an interrupted installation has none. */
 const INSTALLED = path.join(checkout.root, 'node_modules', '.package-lock.json');
 
 /** @type {import('./stage.mjs').Stage} */
@@ -29,7 +29,7 @@ export const npmPackages = {
     detail('asking the registry');
     await requireRegistry([command, ...args], signal);
     detail('downloading and unpacking');
-    // npm empties the folder in no order: of what it was interrupted in, this could be left.
+    // npm empties the folder in no order: this file could be left after an interruption.
     await rm(INSTALLED, { force: true });
     await runOrExplain(
       'installing npm packages',
@@ -47,7 +47,7 @@ export const npmPackages = {
 };
 
 /**
- * Without a network npm takes minutes to say so. What else is wrong with the answer (a mirror may know no ping) is
+ * Without a network npm takes minutes to report it. Other errors of the response (a mirror may not support ping) are
  * left to the installation.
  *
  * @param {[string, ...string[]]} npmCommand
@@ -69,7 +69,7 @@ async function requireRegistry([command, ...args], signal) {
   throw await explainFailure('asking the npm registry', ended);
 }
 
-/** npm that runs this script, else the one on PATH. */
+/** The npm that runs this script, else the one on PATH. */
 function npm() {
   const own = process.env['npm_execpath'];
   return /** @type {[string, ...string[]]} */ (
@@ -78,7 +78,7 @@ function npm() {
 }
 
 /**
- * Whether every package that the lock file names is installed in its version. Optional ones may be absent: they
+ * Whether every package of the lock file is installed in its version. Optional ones may be missing: they
  * are for other systems.
  *
  * @param {string} lockText

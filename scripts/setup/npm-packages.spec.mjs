@@ -14,11 +14,11 @@ const lock = JSON.stringify({
 const installed = packages => JSON.stringify({ packages });
 
 describe('the npm packages', () => {
-  it('are there when each has its version; those of other systems may be absent', () => {
+  it('are complete when each has its version; packages of other systems may be missing', () => {
     expect(isInstalled(lock, installed({ 'node_modules/a': { version: '1.0.0' } }))).toBe(true);
   });
 
-  it('are not there when one is absent or has another version', () => {
+  it('are incomplete when one is missing or has another version', () => {
     expect(isInstalled(lock, installed({}))).toBe(false);
     expect(isInstalled(lock, installed({ 'node_modules/a': { version: '1.0.1' } }))).toBe(false);
     const other = { 'node_modules/a': { version: '1.0.0' }, 'node_modules/b-darwin': { version: '1.0.0' } };

@@ -16,7 +16,7 @@ export function pythonIn(environment) {
   return path.join(environment, 'bin', 'python');
 }
 
-/** What uv is told everywhere: only interpreters that are there, and nothing from outside the environment. */
+/** Options of uv everywhere: only installed interpreters, and nothing from outside the environment. */
 export const UV_ENV = Object.freeze({
   UV_PYTHON_DOWNLOADS: 'never',
   UV_NO_PROGRESS: '1',
@@ -32,7 +32,7 @@ const TIMEOUT_MS = 30 * 60_000;
  * @param {object} wanted
  * @param {string} wanted.name folder below environments/
  * @param {string} wanted.place
- * @param {(building: string) => Promise<void>} [wanted.finish] what is still to be done before it is put in place
+ * @param {(building: string) => Promise<void>} [wanted.finish] the remaining work before it is put in place
  * @param {import('./stage.mjs').StageContext} context
  */
 export async function makePythonEnvironment({ name, place, finish }, context) {
@@ -74,7 +74,7 @@ export async function makePythonEnvironment({ name, place, finish }, context) {
 }
 
 /**
- * Whether the environment holds exactly what the lock file says (or more: our own packages).
+ * Whether the environment has exactly the packages of the lock file (or more: our own packages).
  *
  * @param {string} name
  * @param {string} place
@@ -105,7 +105,7 @@ async function remove(folder) {
 }
 
 /**
- * What killed runs left beside the place. The set-up lock sees to it that nobody is building there now.
+ * Remains of killed runs beside the place. The set-up lock ensures that no other run builds there now.
  *
  * @param {string} place
  */

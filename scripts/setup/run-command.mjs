@@ -1,5 +1,5 @@
 // @ts-check
-/** Runs a program to its end in a process group of its own, so that an abort ends its children too. */
+/** Runs a program to its end in a separate process group, so that an abort ends its children too. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { explainFailure } from './explain-failure.mjs';
@@ -12,7 +12,7 @@ import { Interrupted, SetupProblem } from './setup-problem.mjs';
  * @property {AbortSignal} [signal]
  * @property {number} [timeoutMs]
  * @property {(line: string) => void} [onLine] each line of stdout and stderr
- * @property {number} [keptLines] how many lines of each stream the result holds, from the end
+ * @property {number} [keptLines] how many lines of each stream the result contains, from the end
  */
 
 /**
@@ -75,7 +75,7 @@ export async function run(command, args, options = {}) {
 }
 
 /**
- * As `run`, and a failure is a SetupProblem that says why.
+ * Like `run`, but a failure is a SetupProblem that states the cause.
  *
  * @param {string} doing
  * @param {string} command
@@ -119,7 +119,7 @@ export function signalGroup(pid, name) {
   try {
     process.kill(-pid, name);
   } catch {
-    // The group has ended by itself.
+    // The group has already ended.
   }
 }
 

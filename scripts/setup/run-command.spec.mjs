@@ -4,7 +4,7 @@ import { run, runOrExplain } from './run-command.mjs';
 import { Interrupted } from './setup-problem.mjs';
 
 const node = process.execPath;
-/** Starts a child of its own and waits for ever; prints the child's pid. */
+/** Starts a child process and waits for ever; prints the child's pid. */
 const WITH_CHILD = `
 const child = require('node:child_process').spawn(process.execPath, ['-e', 'setInterval(() => 0, 1000)']);
 console.log(child.pid);
@@ -41,7 +41,7 @@ describe('a program', () => {
     await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 30_000 });
   });
 
-  it('is ended when it takes too long, and that is said', async () => {
+  it('is ended when it takes too long, with a message', async () => {
     const running = runOrExplain('waiting', node, ['-e', 'setInterval(() => 0, 1000)'], { timeoutMs: 200 });
     await expect(running).rejects.toMatchObject({ code: 'timed-out' });
   });

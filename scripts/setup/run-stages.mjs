@@ -1,14 +1,14 @@
 // @ts-check
-/** Runs the stages of the set-up in order, two at a time where one does not need what the other makes. */
+/** Runs the stages of the set-up in order, two at a time where one does not need the other's result. */
 import { Interrupted } from './setup-problem.mjs';
 
 /** @typedef {import('./stage.mjs').Stage} Stage */
 
-/** npm and uv keep a core busy each while they unpack. */
+/** npm and uv each keep a core busy while they unpack. */
 const AT_A_TIME = 2;
 
 /**
- * When a stage fails, what runs beside it is ended, and nothing more is begun.
+ * When a stage fails, the stages beside it are ended, and no more are started.
  *
  * @param {readonly Stage[]} stages
  * @param {AbortSignal} signal

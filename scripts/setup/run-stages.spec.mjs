@@ -21,7 +21,7 @@ const stage = (id, after) => ({
 
 const turn = () => new Promise(resolve => setImmediate(resolve));
 
-/** Runs stages whose ends are given by hand. */
+/** Runs stages whose ends the test controls. */
 function running() {
   /** @type {string[]} */
   const begun = [];
@@ -54,7 +54,7 @@ function running() {
 }
 
 describe('the stages of the set-up', () => {
-  it('run two at a time, and none before those that it needs', async () => {
+  it('run two at a time, and none before the stages that it needs', async () => {
     const { begun, run, end } = running();
     const all = run([stage('npm', []), stage('build', ['npm']), stage('uv', []), stage('lab', ['uv'])]);
     await turn();
@@ -69,7 +69,7 @@ describe('the stages of the set-up', () => {
     expect(await all).toBe(3);
   });
 
-  it('run alone, after all before them, when they do not say what they need', async () => {
+  it('run alone, after all before them, when they do not declare their needs', async () => {
     const { begun, run, end } = running();
     const all = run([stage('first', []), stage('alone'), stage('last', ['alone'])]);
     await turn();
@@ -81,7 +81,7 @@ describe('the stages of the set-up', () => {
     expect(await all).toBe(3);
   });
 
-  it('need only what is made in the same run', async () => {
+  it('need only stages of the same run', async () => {
     const { run, end } = running();
     const all = run([stage('build', ['npm'])]);
     await turn();

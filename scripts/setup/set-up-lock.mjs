@@ -42,7 +42,7 @@ async function take() {
   const own = `${FILE}.${process.pid}`;
   await writeFile(own, `${process.pid}\n`, { mode: 0o600 });
   try {
-    // A link appears with its content: nobody reads a lock that is half written, and takes it for a dead one's.
+    // A link appears with its content: no process reads a half-written lock, and takes it for a dead one's.
     await link(own, FILE);
     return true;
   } catch (error) {
@@ -53,14 +53,14 @@ async function take() {
   }
 }
 
-/** A takeover lasts a moment; an older mark was left by one that was killed in it. */
+/** A takeover lasts a moment; an older mark was left by a process that was killed in it. */
 const TAKEOVER_MS = 10_000;
 
 /**
- * Removes the lock of a process that has ended. Of several that find it, one does: another, slower one would remove the
- * lock that has been taken since.
+ * Removes the lock of a process that has ended. Of several that find it, only one does: a slower one would remove the
+ * lock that has been acquired since.
  *
- * @returns {Promise<boolean>} false: another one is doing it
+ * @returns {Promise<boolean>} false: another process does it
  */
 async function removeStale() {
   const takeover = `${FILE}.takeover`;

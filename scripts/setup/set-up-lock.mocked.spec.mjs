@@ -20,7 +20,7 @@ const never = new AbortController().signal;
 
 afterEach(() => rm(FILE, { force: true }));
 
-it('is held during the work and gone afterwards, also when the work fails', async () => {
+it('is held during the work and released afterwards, also when the work fails', async () => {
   const work = async () => {
     expect(await readdir(checkout.made)).toEqual(['set-up.lock']);
     throw new Error('the work failed');
@@ -42,7 +42,7 @@ it('of a process that has ended is taken over', async () => {
   ).toBe('done');
 });
 
-it('of a living process is waited for, which is said once', async () => {
+it('of a living process is waited for, which is reported once', async () => {
   const child = spawn(process.execPath, ['-e', 'setInterval(() => 0, 1000)']);
   try {
     await writeFile(FILE, `${child.pid}\n`);

@@ -1,5 +1,5 @@
 // @ts-check
-/** The set-up of `npm start` and `npm test`: its stages, each left out while it is up to date. */
+/** The set-up of `npm start` and `npm test`: its stages, each skipped while it is up to date. */
 import { build } from './build.mjs';
 import { bridgeBundle } from './bridge-bundle.mjs';
 import { explainError } from './explain-failure.mjs';

@@ -1,11 +1,11 @@
 // @ts-check
-/** Something that ends the set-up and that a person can do something about: one sentence, with the remedy in it. */
+/** A failure of the set-up that a person can fix: one sentence, with the remedy in it. */
 
 export class SetupProblem extends Error {
   /**
    * @param {string} code stable, for tests and programs
-   * @param {string} message what failed and what to do
-   * @param {{ details?: readonly string[], cause?: unknown }} [more] details: last lines of what a program said
+   * @param {string} message the failure and its remedy
+   * @param {{ details?: readonly string[], cause?: unknown }} [more] details: last lines of a program's output
    */
   constructor(code, message, { details = [], cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });

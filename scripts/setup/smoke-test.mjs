@@ -1,5 +1,5 @@
 // @ts-check
-/** Runs environments/NAME/smoke_test.py, which prints one JSON line for each thing that it tried. */
+/** Runs environments/NAME/smoke_test.py, which prints one JSON line per check. */
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
 import { pythonIn, UV_ENV } from './python-environment.mjs';
@@ -8,7 +8,7 @@ import { SetupProblem } from './setup-problem.mjs';
 
 /**
  * @param {string} name
- * @param {string} environment where it is (while it is built, beside its place)
+ * @param {string} environment its folder (while it is built, beside its place)
  * @param {AbortSignal} signal
  */
 export async function smokeTest(name, environment, signal) {

@@ -18,7 +18,7 @@ const TITLE_WIDTH = 30;
  * @property {string} detail
  *
  * @typedef {object} ShownStage
- * @property {(text: string) => void} detail what the stage is at. Only a terminal shows it: elsewhere it would be many lines.
+ * @property {(text: string) => void} detail the current action of the stage. Only a terminal shows it: elsewhere it would be many lines.
  * @property {(note?: string) => void} done for example `already there`
  * @property {(note?: string) => void} failed
  */
@@ -43,7 +43,7 @@ export class StagePrinter {
 
   /**
    * @param {string} title
-   * @returns {ShownStage} what is said after its end is not shown
+   * @returns {ShownStage} messages after its end are not shown
    */
   begin(title) {
     /** @type {Running} */

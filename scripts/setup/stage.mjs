@@ -1,10 +1,10 @@
 // @ts-check
 /**
- * A stage of the set-up: made from something, and left out while that has not changed.
+ * A stage of the set-up: made from inputs, and skipped while they have not changed.
  *
  * @typedef {object} StageContext
  * @property {AbortSignal} signal
- * @property {(text: string) => void} detail what the stage is at, shown on a terminal
+ * @property {(text: string) => void} detail the current action of the stage, shown on a terminal
  * @property {() => Promise<import('./find-python.mjs').Python>} python found at the first call
  *
  * @typedef {object} Stage
@@ -12,10 +12,10 @@
  * @property {string} title
  * @property {readonly string[]} [after] ids of the stages whose results it needs, so that it may run beside all others; unless given,
  *   it runs alone, after all before it
- * @property {() => Promise<string>} fingerprint of everything that it is made from
- * @property {() => Promise<boolean>} isThere whether what it makes is there at all; quick
- * @property {(context: StageContext) => Promise<boolean>} [isRight] whether what is there without a stamp is what
- *   would be made, so that it is kept; may take a second
+ * @property {() => Promise<string>} fingerprint of all its inputs
+ * @property {() => Promise<boolean>} isThere whether its result exists at all; quick
+ * @property {(context: StageContext) => Promise<boolean>} [isRight] whether a result without a stamp equals the result
+ *   of `make`, so that it is kept; may take a second
  * @property {(context: StageContext) => Promise<void>} make
  */
 import { explainError } from './explain-failure.mjs';

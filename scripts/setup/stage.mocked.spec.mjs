@@ -50,7 +50,7 @@ function run(stage) {
 }
 
 describe('a stage of the set-up', () => {
-  it('is done once, again when what it is made from changes, and when what it made is gone', async () => {
+  it('is done once, again when its inputs change, and when its result was removed', async () => {
     const { stage, state } = stageOf({});
     expect(await run(stage)).toBe('made');
     expect(await run(stage)).toBe('kept');
@@ -61,7 +61,7 @@ describe('a stage of the set-up', () => {
     expect(state.made).toBe(3);
   });
 
-  it('that failed is done again, although something of it is there', async () => {
+  it('that failed is done again, although a part of its result exists', async () => {
     const { stage, state } = stageOf({});
     const make = stage.make;
     stage.make = async () => {
@@ -73,14 +73,14 @@ describe('a stage of the set-up', () => {
     expect(await run(stage)).toBe('made');
   });
 
-  it('that was done without us is kept when it is right', async () => {
+  it('that was done without us is kept when it is correct', async () => {
     const { stage, state } = stageOf({ isRight: async () => true });
     state.there = true;
     expect(await run(stage)).toBe('kept');
     expect(state.made).toBe(0);
   });
 
-  it('that was done without us is done anew when it is not right', async () => {
+  it('that was done without us is done again when it is not correct', async () => {
     const { stage, state } = stageOf({ isRight: async () => false });
     state.there = true;
     expect(await run(stage)).toBe('made');

@@ -1,5 +1,5 @@
 // @ts-check
-/** Remembers which set-up stage was done from what, so that the next start leaves it out. */
+/** Remembers the inputs of each finished set-up stage, so that the next start skips it. */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
@@ -11,7 +11,7 @@ function fileOf(stage) {
 
 /**
  * @param {string} stage
- * @returns {Promise<string | null>} the fingerprint that it was done from
+ * @returns {Promise<string | null>} the fingerprint of its inputs
  */
 export async function readStamp(stage) {
   try {
@@ -33,7 +33,7 @@ export async function writeStamp(stage, fingerprint) {
 }
 
 /**
- * Before a stage begins: if it is interrupted, it is not taken for done.
+ * Before a stage begins: an interrupted stage must not count as done.
  *
  * @param {string} stage
  */

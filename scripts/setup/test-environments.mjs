@@ -1,5 +1,5 @@
 // @ts-check
-/** Stages of `npm test`: environments like those of JupyterLab and of the kernels, with pytest in them. */
+/** Stages of `npm test`: the environments of JupyterLab and of the kernels, with pytest in addition. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
@@ -15,7 +15,7 @@ export const testPythons = Object.freeze({
 });
 
 const AGENT = path.join(checkout.root, 'kernel-agent');
-/** Installed, not only put on pytest's path: tests start processes of their own. */
+/** Installed, not only put on pytest's path: tests start separate processes. */
 const OURS = [AGENT, path.join(checkout.root, 'recipes')];
 
 /** @type {readonly import('./stage.mjs').Stage[]} */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Stages of the tests in PyTorch. Their Python is small: pytest and JAX, and a path file through which it sees the
- * packages of the kernel environment, of which there is therefore only one copy.
+ * packages of the kernel environment, which therefore exists only once.
  */
 import { existsSync } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ export const torchPythons = Object.freeze({
 /**
  * @param {string} name of the test environment
  * @param {string} seen the kernel environment whose packages it sees
- * @param {string} own what it has beside them
+ * @param {string} own its own packages beside them
  * @returns {import('./stage.mjs').Stage}
  */
 function testsIn(name, seen, own = 'test-torch') {

@@ -1,5 +1,5 @@
 // @ts-check
-/** Lines and files of each room of the house: a folder of a package, its code and its tests apart. */
+/** Lines and files of each room of the project: a folder of a package, its code and its tests separately. */
 
 /**
  * @typedef {{ files: number, lines: number }} Size
@@ -55,7 +55,7 @@ export function sizesOf(files) {
 /**
  * @param {ReadonlyMap<string, Room>} now
  * @param {ReadonlyMap<string, Room>} before
- * @returns {string[]} the lines of a table: each room that is or was there, each package as a whole, and all packages
+ * @returns {string[]} the lines of a table: each present or former room, each package as a whole, and all packages
  */
 export function tableOf(now, before) {
   const names = [...new Set([...now.keys(), ...before.keys()])].sort();

@@ -27,7 +27,7 @@ describe('the size of the house', () => {
     }
   );
 
-  it('is a table with sums, and what has come and gone', () => {
+  it('is a table with sums, and with added and removed rooms', () => {
     const before = sizesOf([
       ['kernel-bridge/src/journal/a.ts', 100],
       ['kernel-bridge/src/gone/b.ts', 30]

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Finds and ends everything that a start has started. Keepers and kernels leave the process tree on purpose. All but
- * keepers inherit one environment variable, which no other process of a person has; a keeper is given a bare environment,
+ * Finds and ends all processes of a start. Keepers and kernels leave the process tree on purpose. All but
+ * keepers inherit one environment variable, which no other process of a person has; a keeper gets a bare environment,
  * and is found as the gateway's child or as the parent of its kernel.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,7 @@ export const MARK = 'TPULAB_START_MARK';
 
 const KEEPER = /\bkeeper\/main\.js\b/;
 const POLL_MS = 100;
-/** Until killed processes are gone: a machine that is busy comes to it late, and what is left then is not left for good. */
+/** Time until killed processes have ended: a busy machine ends them late, and a process left then is not left for good. */
 const KILLED_WAIT_MS = 30_000;
 
 export class Descendants {
@@ -25,7 +25,7 @@ export class Descendants {
   }
 
   /**
-   * Those that run now. What was seen once is followed, even when it has lost its relatives since.
+   * The running ones. A process seen once is followed, even when it has lost its relatives since.
    *
    * @returns {Promise<number[]>} pids
    */
@@ -42,10 +42,10 @@ export class Descendants {
   }
 
   /**
-   * Ends those that are left: asks, waits, kills.
+   * Ends the remaining ones: sends a request, waits, kills.
    *
-   * @param {number} waitMs between asking and killing
-   * @returns {Promise<number>} how many there were
+   * @param {number} waitMs between the request and the kill
+   * @returns {Promise<number>} the number of ended processes
    */
   async end(waitMs) {
     const found = await this.refresh();
@@ -81,7 +81,7 @@ function signalAll(pids, name) {
     try {
       process.kill(pid, name);
     } catch {
-      // It has ended by itself.
+      // It has already ended.
     }
   }
 }

@@ -36,7 +36,7 @@ async function runMarked(script) {
 }
 
 /**
- * A script that starts a program in a session of its own and ends when that is ready.
+ * A script that starts a program in a separate session and ends when that is ready.
  *
  * @param {readonly string[]} args
  * @param {string} env source text of the program's environment
@@ -58,7 +58,7 @@ describe('what a start has started', () => {
     expect(await descendants.refresh()).toEqual([]);
   });
 
-  it('includes a keeper without the mark, by its kernel, and still when the kernel is gone', async () => {
+  it('includes a keeper without the mark, by its kernel, even after the kernel has ended', async () => {
     const keeper = path.join(folder, 'keeper', 'main.js');
     await mkdir(path.dirname(keeper));
     const options = `{ env: { ${MARK}: process.argv[2] }, stdio: ['ignore', 'pipe', 'ignore'] }`;
@@ -84,7 +84,7 @@ describe('what a start has started', () => {
     expect(await descendants.refresh()).toEqual([]);
   });
 
-  it('is nothing for a mark that nobody has', async () => {
+  it('is nothing for a mark without processes', async () => {
     expect(await new Descendants(mark).end(100)).toBe(0);
   });
 });

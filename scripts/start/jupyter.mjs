@@ -1,5 +1,5 @@
 // @ts-check
-/** Runs JupyterLab with our extension, and ends it with everything that it started. */
+/** Runs JupyterLab with our extension, and ends it with all its processes. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { FIRST_NOTEBOOK } from './options.mjs';
 
 /** JupyterLab answers in seconds; a machine under load may need more. */
 const READY_WAIT_MS = 120_000;
-/** Shutting kernels down by the book takes its time; what is left afterwards is ended. */
+/** An orderly shutdown of kernels takes its time; remaining processes are ended afterwards. */
 const STOP_WAIT_MS = 25_000;
 const LEFTOVER_WAIT_MS = 5000;
 const POLL_MS = 100;
@@ -54,7 +54,7 @@ export class Jupyter {
   }
 
   /**
-   * Starts JupyterLab; `ready` says when it answers.
+   * Starts JupyterLab; `ready` is called when it responds.
    *
    * @param {{ port: number, browser: boolean, notebookDir: string }} options
    */
@@ -70,8 +70,8 @@ export class Jupyter {
         cwd: notebookDir,
         env: jupyterEnvironment(mark),
         stdio: ['ignore', log.fd, log.fd],
-        // A session of its own: Ctrl-C on the terminal reaches us alone, and Jupyter gets the signal for which it
-        // asks nothing.
+        // A separate session: Ctrl-C on the terminal reaches only us, and Jupyter gets the signal that it handles
+        // without a question.
         detached: true
       });
       return new Jupyter(child, mark, notebookDir);
@@ -102,7 +102,7 @@ export class Jupyter {
   }
 
   /**
-   * Resolves at the signal, or rejects when Jupyter ends by itself.
+   * Resolves at the signal, or rejects when Jupyter ends without one.
    *
    * @param {AbortSignal} signal
    */
@@ -115,11 +115,11 @@ export class Jupyter {
     if (!signal.aborted && !this.#stopping) throw await this.#failure('JupyterLab ended');
   }
 
-  /** Ends Jupyter, which ends the bridge and the kernels, then whatever is left of them. */
+  /** Ends Jupyter, which ends the bridge and the kernels, then their remaining processes. */
   async stop() {
     this.#stopping = true;
     const descendants = new Descendants(this.#mark);
-    // While all are there: a keeper is known by its relatives.
+    // While all run: a keeper is known by its relatives.
     await descendants.refresh();
     if (!this.hasEnded) {
       this.#child.kill('SIGTERM');
@@ -152,10 +152,10 @@ export class Jupyter {
 function jupyterArguments({ port, browser, notebookDir }) {
   return [
     ...['-m', 'jupyterlab', '--ServerApp.ip=127.0.0.1', `--ServerApp.port=${port}`],
-    // Otherwise Jupyter would silently take another port.
+    // Otherwise Jupyter would silently use another port.
     '--ServerApp.port_retries=0',
     `--ServerApp.root_dir=${notebookDir}`,
-    // The application's own default URL goes before the server's.
+    // The application's own default URL takes precedence over the server's.
     `--LabApp.default_url=${firstPath(notebookDir)}`,
     `--ServerApp.open_browser=${browser ? 'True' : 'False'}`,
     // As root, in a container, Jupyter refuses otherwise.
@@ -164,7 +164,7 @@ function jupyterArguments({ port, browser, notebookDir }) {
 }
 
 /**
- * What opens first: the getting-started notebook, where it is.
+ * The file that opens first: the getting-started notebook, if it exists.
  *
  * @param {string} notebookDir
  */
@@ -175,7 +175,7 @@ function firstPath(notebookDir) {
 /** @param {string} mark */
 function jupyterEnvironment(mark) {
   const env = { ...process.env };
-  // npm's own settings mean nothing to kernels, and may hold credentials of registries.
+  // npm's own settings are useless to kernels, and may contain credentials of registries.
   for (const name of Object.keys(env))
     if (/^npm_|^INIT_CWD$|^PYTHONHOME$|^PYTHONPATH$|^TPULAB_START_STATE$/.test(name)) delete env[name];
   return {

@@ -1,5 +1,5 @@
 // @ts-check
-/** Remembers what a start runs, so that the next one can end what a killed one left behind. */
+/** Remembers the processes of a start, so that the next one can end those of a killed start. */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from '../setup/checkout.mjs';
@@ -20,9 +20,9 @@ export async function forgetStart(mark) {
 }
 
 /**
- * Ends what starts that were killed left running.
+ * Ends the remaining processes of killed starts.
  *
- * @returns {Promise<number>} how many processes that were
+ * @returns {Promise<number>} the number of ended processes
  */
 export async function endLeftovers() {
   let count = 0;
@@ -36,8 +36,8 @@ export async function endLeftovers() {
 }
 
 /**
- * Whether the process that wrote the file still lives. A pid that another program has by now only delays the
- * clearing up.
+ * Whether the process that wrote the file still lives. A reused pid only delays the
+ * clean-up.
  *
  * @param {number} pid
  */

@@ -73,7 +73,7 @@ function parsePort(text) {
 
 /** @param {string} text */
 function parseFolder(text) {
-  // npm runs scripts in the root of the checkout; a relative path is meant from where the person is.
+  // npm runs scripts in the root of the checkout; a relative path refers to the person's folder.
   const folder = path.resolve(process.env['INIT_CWD'] ?? process.cwd(), text);
   try {
     if (statSync(folder).isDirectory()) return folder;

@@ -17,7 +17,7 @@ describe('the options of npm start', () => {
     });
   });
 
-  it('are taken', () => {
+  it('are accepted', () => {
     const argv = ['--port', '9000', '--no-browser', '--notebook-dir', tmpdir(), '--setup-only'];
     expect(parseOptions(argv)).toMatchObject({
       port: 9000,
@@ -40,7 +40,7 @@ describe('the options of npm start', () => {
 });
 
 describe('the port', () => {
-  it('that was asked for and is taken is refused with the remedy', async () => {
+  it('that was requested and is in use is refused with the remedy', async () => {
     const server = createServer();
     const port = await new Promise((resolve, reject) => {
       server.once('error', reject);
@@ -59,8 +59,8 @@ describe('the port', () => {
     }
   });
 
-  it('that nobody asked for is a free one', async () => {
-    // Another program may take it just then: the next one is as good.
+  it('without a request is a free one', async () => {
+    // Another program may claim it just then: the next one is as good.
     await vi.waitFor(
       async () => {
         const port = await choosePort(null);

@@ -1,5 +1,5 @@
 // @ts-check
-/** All processes that can be seen, with what tells whose they are. */
+/** All visible processes, with the data that identifies their owner. */
 import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
  * @typedef {object} Process
  * @property {number} pid
  * @property {number} parent
- * @property {string} start the same text for the life of the process: a pid alone is used again
+ * @property {string} start the same text for the life of the process: pids are reused
  * @property {string} command with its arguments
  * @property {boolean} marked whether `NAME=VALUE` is in its environment
  */
@@ -42,7 +42,7 @@ async function readProc(pid, variable) {
     const [stat, command, environ] = await Promise.all([
       readFile(`/proc/${pid}/stat`, 'utf8'),
       readFile(`/proc/${pid}/cmdline`, 'utf8'),
-      // Another user's cannot be read.
+      // The data of another user's process cannot be read.
       readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')
     ]);
     // The name in brackets may itself contain brackets and spaces.

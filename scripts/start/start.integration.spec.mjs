@@ -90,7 +90,7 @@ describe.runIf(SET_UP)('npm start', () => {
     expect(await next.ended).toMatchObject({ code: 130, output: expect.stringContaining('was killed') });
   });
 
-  it('says no token where others can read it', async () => {
+  it('prints no token where others can read it', async () => {
     const { started, ended, address, descendants } = await startWithKernel();
     const token = address.searchParams.get('token') ?? '';
     const { execFileSync } = await import('node:child_process');

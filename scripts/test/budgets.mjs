@@ -1,28 +1,28 @@
 // @ts-check
 /**
- * What a part may take: a share of the time of all parts together, because machines differ in speed and a slower one makes all
+ * The budget of a part: a share of the time of all parts together, because machines differ in speed and a slower one makes all
  * parts longer. A part that has grown is named before the whole run is too long.
  */
 
 /**
- * A part is named when it is this much above its share, and fails when it is far above: what runs beside it and the network
- * make it longer at times.
+ * A part is named when it is this much above its share, and fails when it is far above: parallel parts and the network
+ * sometimes make it longer.
  */
 const NAMED = { factor: 1.25, points: 1 };
 const FAILED = { factor: 2, points: 3 };
 
 /**
  * @typedef {object} Spent
- * @property {number} share percent of the whole that the part took
- * @property {number} budget percent of the whole that it may take
+ * @property {number} share the part's percentage of the whole
+ * @property {number} budget its allowed percentage of the whole
  * @property {'within' | 'above' | 'far above'} verdict
  */
 
 /**
- * Only for a run of all parts: the share of a few says nothing.
+ * Only for a run of all parts: the share of a few means nothing.
  *
  * @param {readonly Pick<import('./run-part.mjs').PartResult, 'name' | 'ms'>[]} results
- * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} parts those that ran
+ * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} parts the parts that ran
  * @returns {Map<string, Spent>} by the name of the part
  */
 export function spentOf(results, parts) {
@@ -51,7 +51,7 @@ function verdictOf(share, budget) {
 
 /**
  * @param {Spent} spent
- * @returns {string | null} what there is to say; null: it is within its budget
+ * @returns {string | null} the message; null: it is within its budget
  */
 export function explainSpent({ share, budget, verdict }) {
   if (verdict === 'within') return null;

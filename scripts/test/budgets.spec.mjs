@@ -45,7 +45,7 @@ describe('the budget of a part', () => {
     expect(explainSpent({ share: 10, budget: 10, verdict: 'within' })).toBeNull();
   });
 
-  it('is there for each part of the tests, and together they are the whole', () => {
+  it('exists for each part of the tests, and together they are the whole', () => {
     expect(PARTS.filter(({ share }) => !(share > 0))).toEqual([]);
     expect(PARTS.reduce((sum, { share }) => sum + share, 0)).toBe(100);
   });

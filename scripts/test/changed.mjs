@@ -1,5 +1,5 @@
 // @ts-check
-/** Which tests what has changed since main may touch, for `npm test -- --changed`. */
+/** Which tests may be affected by the changes since main, for `npm test -- --changed`. */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import { SetupProblem } from '../setup/setup-problem.mjs';
 /**
  * @typedef {object} Rule
  * @property {RegExp} when a changed file, relative to the checkout
- * @property {readonly string[]} parts they run whole, unless `files` says less
+ * @property {readonly string[]} parts they run whole, unless `files` names some tests
  * @property {readonly string[]} [files] the tests of these files; `$&` is the changed file itself
  */
 
@@ -19,7 +19,7 @@ import { SetupProblem } from '../setup/setup-problem.mjs';
 const pages = names => names.map(name => `ui-tests/tests/${name}.spec.ts`);
 const REMOTE_PAGES = pages(['remotes', 'remote-faults', 'newcomer']);
 
-/** Features of the extension that some browser tests are about; a change of any other one runs all of them. */
+/** Features of the extension with their own browser tests; a change of any other one runs all of them. */
 const PAGES_OF_FEATURE = {
   ui: ['lesson', 'diffusion'],
   compilations: ['lesson', 'panel-states', 'steering'],
@@ -31,7 +31,7 @@ const PAGES_OF_FEATURE = {
 };
 
 /**
- * Every rule that knows a file adds to what runs. Vitest finds its specs itself, by what they import.
+ * Every rule that matches a file adds to the selection. Vitest finds its specs itself, by their imports.
  *
  * @type {readonly Rule[]}
  */
@@ -105,9 +105,9 @@ export const RULES = [
 
 /**
  * @param {readonly string[]} changed files, relative to the checkout
- * @param {string} since the commit that they are counted from
- * @param {(file: string) => boolean} [exists] a test file that was removed has nothing to run
- * @returns {Map<string, Selection>} by the name of the part; parts that nothing touches are not there
+ * @param {string} since the commit with which they are compared
+ * @param {(file: string) => boolean} [exists] a removed test file has nothing to run
+ * @returns {Map<string, Selection>} by the name of the part; unaffected parts are missing
  */
 export function selectByChanges(changed, since, exists = file => existsSync(path.join(checkout.root, file))) {
   /** @type {Map<string, Selection>} */
@@ -129,7 +129,7 @@ export function selectByChanges(changed, since, exists = file => existsSync(path
 }
 
 /**
- * What this branch has changed since it left main, committed or not, and new files that git does not ignore.
+ * The changes of this branch since it left main, committed or not, and new files that git does not ignore.
  *
  * @param {string} root
  * @returns {{ since: string, files: string[] }}

@@ -1,5 +1,5 @@
 // @ts-check
-/** How busy the cores of this machine are, whoever keeps them so: what a part leaves idle could run another one. */
+/** How busy the cores of this machine are, whatever keeps them busy: another part could use the idle time. */
 import os from 'node:os';
 
 /** @typedef {{ busy: number, all: number }} Spent milliseconds of all cores together */

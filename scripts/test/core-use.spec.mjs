@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { coreUse } from './core-use.mjs';
 
 describe('the use of the cores', () => {
-  it('is the busy share of what has passed since it was begun', () => {
+  it('is the busy share of the time since its start', () => {
     const measurements = [
       { busy: 1000, all: 5000 },
       { busy: 1300, all: 5400 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** How many tests passed, failed and were skipped, read from what the runners report. */
+/** How many tests passed, failed and were skipped, from the reports of the runners. */
 import { readFile } from 'node:fs/promises';
 
 /**
@@ -43,7 +43,7 @@ export function countChecks(text) {
 }
 
 /**
- * Vitest's JSON report. A file that could not be loaded has no tests and counts as one that failed.
+ * Vitest's JSON report. A file that could not be loaded has no tests and counts as a failed one.
  *
  * @param {string} text
  * @returns {Counts}
@@ -80,7 +80,7 @@ export function countPlaywright(text) {
 }
 
 /**
- * JUnit XML as pytest writes it: the sums stand in the attributes of each testsuite.
+ * JUnit XML as pytest writes it: the sums are in the attributes of each testsuite.
  *
  * @param {string} text
  * @returns {Counts}

@@ -50,7 +50,7 @@ describe('counting what the runners report', () => {
     });
   });
 
-  it('says when a runner has written no report', async () => {
+  it('reports a runner that has written no report', async () => {
     expect(await readCounts('/nowhere/report.xml', countJunit)).toBeNull();
   });
 });

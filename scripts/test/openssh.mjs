@@ -1,13 +1,13 @@
 // @ts-check
 /**
- * What the specs need that reach a machine over ssh: OpenSSH, rsync and iproute2. Each program is looked for by itself; what is
- * missing comes from Debian's packages where they can be installed. Specs that lack one are skipped and name it.
+ * The tools of specs that reach a machine over ssh: OpenSSH, rsync and iproute2. Each program is searched separately; a
+ * missing one comes from Debian's packages where they can be installed. Specs that lack one are skipped and name it.
  */
 import { accessSync, constants, existsSync } from 'node:fs';
 import path from 'node:path';
 import { run } from '../setup/run-command.mjs';
 
-/** Where distributions put some of them; these folders are not on everybody's PATH. */
+/** Folders in which distributions put some of them; they are not on every user's PATH. */
 const FOLDERS = ['/usr/sbin', '/sbin', '/usr/local/sbin'];
 
 /** @type {Readonly<Record<string, { readonly packageName: string, readonly skipped: string }>>} */
@@ -20,8 +20,8 @@ const PROGRAMS = {
 
 /**
  * @param {Readonly<Record<string, string | undefined>>} [env]
- * @param {readonly string[]} [folders] beside those of PATH
- * @returns {string[]} the programs that are not there
+ * @param {readonly string[]} [folders] in addition to PATH
+ * @returns {string[]} the missing programs
  */
 export function missingPrograms(env = process.env, folders = FOLDERS) {
   const searched = [...(env['PATH'] ?? '').split(path.delimiter), ...folders];
@@ -42,7 +42,7 @@ export function explainSkipped(programs) {
 let offered;
 
 /**
- * Once for all parts that ask: two of them may run at the same time.
+ * Once for all parts that call it: two of them may run at the same time.
  *
  * @param {AbortSignal} signal
  * @param {(text: string) => void} print
@@ -65,7 +65,7 @@ async function offer(signal, print) {
 /** @param {readonly string[]} missing */
 function canInstall(missing) {
   if (process.getuid?.() !== 0 || !isExecutable('/usr/bin/apt-get')) return false;
-  // Where systemd runs, the package of sshd would start a server that nobody has asked for.
+  // Where systemd runs, the package of sshd would start an unwanted server.
   return !missing.includes('sshd') || !existsSync('/run/systemd/system');
 }
 
@@ -83,7 +83,7 @@ async function install(missing, signal, print) {
     await run('apt-get', ['update', '-q'], options);
     await run('apt-get', ['install', '-y', '-q', '--no-install-recommends', ...packages], options);
   } catch {
-    // What is still missing afterwards is named; only the end of everything goes on.
+    // Programs still missing afterwards are named; only an abort is thrown.
     signal.throwIfAborted();
   }
 }

@@ -20,7 +20,7 @@ describe('the programs of the specs that reach a machine over ssh', () => {
     }
   }
 
-  it('are looked for one by one: sshd does not mean that rsync is there', async () => {
+  it('are searched one by one: sshd does not imply rsync', async () => {
     await put('sshd', 'ssh', 'ip');
     expect(missingPrograms({ PATH: folder }, [])).toEqual(['rsync']);
     expect(explainSkipped(['rsync'])).toEqual(['without rsync, the specs that sync a folder are skipped']);

@@ -1,5 +1,5 @@
 // @ts-check
-/** The parts of `npm test`, quick ones first: which runner, on what, and where its report is. */
+/** The parts of `npm test`, quick ones first: the runner, its arguments, and the place of its report. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { conformanceEnvironment } from '../conformance/environment.mjs';
@@ -14,8 +14,8 @@ import { countChecks } from './counts.mjs';
 import { inRoot, inTwo, playwright, pytest, reportFile, vitest } from './steps.mjs';
 
 /**
- * @typedef {object} Selection what `--changed` leaves of a part
- * @property {string | null} since the commit that the changes are counted from; null: all tests run
+ * @typedef {object} Selection the tests of a part that `--changed` selects
+ * @property {string | null} since the commit with which the changes are compared; null: all tests run
  * @property {readonly string[]} files test files, relative to the checkout; none: all
  *
  * @typedef {object} Part
@@ -45,7 +45,7 @@ const those = (files, folder) => (files.length === 0 ? [folder] : files).map(inR
 /** Two workers on two cores: PyTorch's own threads would wait for each other most of the time. */
 const ONE_THREAD = { OMP_NUM_THREADS: '1' };
 
-/** `npm run test:torch`: also what only torch_xla needs, and takes long (docs/decisions/0022). */
+/** `npm run test:torch`: also the long tests that require torch_xla (docs/decisions/0022). */
 const WHOLE_TORCH = process.env['TPULAB_WHOLE_TORCH'] === '1';
 
 /** @type {readonly Part[]} */
@@ -204,7 +204,7 @@ export const PARTS = [
         'common',
         'ddpm_diffusers'
       ];
-      // Each in a process of its own: autograd counts the kinds of devices once, at the first backward pass.
+      // Each in a separate process: autograd counts the kinds of devices once, at the first backward pass.
       const ofAgent = ['pytorch', 'torch_xla']
         .map(folder => inRoot(`kernel-agent/tests/${folder}`))
         .filter(existsSync);
@@ -215,7 +215,7 @@ export const PARTS = [
           [...recipes, ...inTwo('loadfile'), ...folders.map(folder => inRoot(`recipes/tests/${folder}`))],
           ONE_THREAD
         ),
-        // One program over several devices is chosen once in a process: a run of its own.
+        // One program over several devices is chosen once per process: a separate run.
         pytest(
           'torch-spmd',
           torchPythons.torchXla,

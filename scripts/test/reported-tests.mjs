@@ -1,16 +1,16 @@
 // @ts-check
-/** Single tests of the last run, read from the reports that the runners wrote: the slowest, and those that failed. */
+/** Single tests of the last run, read from the reports of the runners: the slowest, and the failed ones. */
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
  * @typedef {object} ReportedTest
  * @property {string} name file and test
- * @property {number} ms its own time; what a file sets up for all its tests may count for the first of them
- * @property {string} [error] its first line; absent: it did not fail
+ * @property {number} ms its own time; the set-up of a file for all its tests may count for the first of them
+ * @property {string} [error] its first line; missing: it did not fail
  */
 
-/** What one line of a summary can carry. */
+/** Length of one line of a summary. */
 const MAX_ERROR_CHARS = 500;
 
 /**
@@ -47,7 +47,7 @@ export async function slowestTests(folder, count) {
 
 /**
  * @param {string} report its file
- * @returns {Promise<string[]>} a line for each test that failed
+ * @returns {Promise<string[]>} a line for each failed test
  */
 export async function failedTests(report) {
   const tests = await readTests(report);
@@ -61,7 +61,7 @@ async function readTests(file) {
 }
 
 /**
- * A message in one line, and where it came from: all that is left of a run whose whole output was not kept.
+ * A message in one line, and its place: the only remains of a run whose whole output was not stored.
  *
  * @param {string | undefined} text
  * @param {string} [place]

@@ -80,7 +80,7 @@ describe('reported tests', () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  it('are read from the report of each runner, with the error of one that failed', () => {
+  it('are read from the report of each runner, with the error of a failed one', () => {
     expect(testsOfVitest(VITEST)).toEqual([
       { name: 'frame.spec.ts: a frame is read', ms: 1200.5, error: 'Error: cut: { "at": 3 } (frame.ts:7:5)' },
       { name: 'frame.spec.ts: a frame is skipped', ms: 0 },

@@ -12,8 +12,8 @@ import { failedTests } from './reported-tests.mjs';
  * @property {string} name
  * @property {import('./counts.mjs').Counts} counts
  * @property {number} ms
- * @property {readonly string[]} problems what failed apart from single tests
- * @property {readonly string[]} failures a line for each test that failed
+ * @property {readonly string[]} problems failures outside single tests
+ * @property {readonly string[]} failures a line for each failed test
  */
 
 /**
@@ -61,9 +61,9 @@ async function runStep(step, timeoutMs, signal, print) {
     cwd: step.cwd ?? checkout.root,
     signal,
     timeoutMs,
-    // CI: runners ask nothing, watch nothing and open nothing. NODE_ENV: whoever has `production` in the shell would
+    // CI: runners prompt for nothing, watch nothing and open nothing. NODE_ENV: with `production` in the shell we would
     // test React without its `act`.
-    // Compilation cache: what a test sees compiled must not depend on what an earlier run has left behind.
+    // Compilation cache: the compilations of a test must not depend on the cache of an earlier run.
     // Threads: they are for large matrices. Two processes whose threads wait for each other at small ones, spinning, take a
     // third longer.
     env: {
@@ -89,7 +89,7 @@ async function runStep(step, timeoutMs, signal, print) {
   else if (ended.exitCode !== 0 && counts.failed === 0) {
     problems.push(`${what}: the runner failed (${ended.exitCode ?? ended.signal}) though no test did`);
   }
-  // What failed outside a test is a failure too, and is counted as one.
+  // A failure outside a test is a failure too, and is counted as one.
   return {
     counts: add(counts, { ...NONE, failed: problems.length }),
     problems,

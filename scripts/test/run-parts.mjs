@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Runs the parts of the tests, side by side as far as two cores carry them: a part that waits for half of its time leaves a core to
- * another one. What a part has to fetch is fetched while earlier ones run; those that set something up themselves wait for that, because
+ * another one. Downloads of a part run beside earlier parts; parts that set something up themselves wait for that, because
  * one set-up runs at a time.
  */
 import { formatSeconds } from '../setup/stage-printer.mjs';
@@ -12,7 +12,7 @@ import { runPart } from './run-part.mjs';
 /** @typedef {import('./run-part.mjs').PartResult} PartResult */
 /** @typedef {(text: string) => void} Say */
 
-/** What the parts are made for. More cores make each of them quicker, and memory does not grow with cores. */
+/** The number of cores that the parts are designed for. More cores make each of them quicker, and memory does not grow with cores. */
 const CORES = 2;
 
 /**
@@ -28,7 +28,7 @@ export async function runParts(parts, signal, print, run = runPart) {
   /** @type {Map<Part, Promise<unknown>>} */
   const preparing = new Map();
   for (const part of parts) {
-    // What went wrong is reported by the part itself, whose steps try it again.
+    // The part itself reports the error: its steps try it again.
     const prepared = part.prepare?.(signal, named(part, print)).catch(() => undefined);
     if (prepared)
       preparing.set(
@@ -75,7 +75,7 @@ export async function runParts(parts, signal, print, run = runPart) {
 }
 
 /**
- * The first part that fits beside those that run; one that would keep more than all cores busy runs alone.
+ * The first part that fits beside the running ones; a part that would use more than all cores runs alone.
  *
  * @param {readonly Part[]} waiting
  * @param {readonly Part[]} running
@@ -89,7 +89,7 @@ export function nextPart(waiting, running) {
 }
 
 /**
- * Says of whom a line is.
+ * Prefixes each line with its part.
  *
  * @param {Part} part
  * @param {Say} print

@@ -28,7 +28,7 @@ const resultOf = name => ({
   failures: []
 });
 
-/** Runs parts whose ends are given by hand. */
+/** Runs parts whose ends the test controls. */
 function running() {
   /** @type {string[]} */
   const events = [];
@@ -70,7 +70,7 @@ describe('the parts of the tests', () => {
     expect(nextPart([greedy], [part('light', { load: 0.1 })])).toBe(null);
   });
 
-  it('begin as soon as there is room, are told apart, and have their results in order', async () => {
+  it('begin as soon as there is room, are labelled, and have their results in order', async () => {
     const { events, run, end } = running();
     /** @type {string[]} */
     const lines = [];
@@ -91,7 +91,7 @@ describe('the parts of the tests', () => {
     ]);
   });
 
-  it('fetch what they need while others run, and begin when it is there, whether that went well or not', async () => {
+  it('fetch what they need while others run, and begin after the fetch, whether it succeeded or not', async () => {
     const { events, run, end } = running();
     /** @type {(error: Error) => void} */
     let fail = () => undefined;
@@ -114,7 +114,7 @@ describe('the parts of the tests', () => {
     expect(await all).toHaveLength(3);
   });
 
-  it('that set something up themselves wait for what is fetched: one set-up runs at a time', async () => {
+  it('that set something up themselves wait for fetches: one set-up runs at a time', async () => {
     const { events, run, end } = running();
     let arrive = () => undefined;
     /** @type {Promise<void>} */
@@ -135,7 +135,7 @@ describe('the parts of the tests', () => {
     expect((await all).map(({ name }) => name)).toEqual(['starts', 'plain', 'late']);
   });
 
-  it('end all before an interruption of one goes on', async () => {
+  it('end all before an interruption of one continues', async () => {
     const { events, run, end } = running();
     const interrupted = new Error('interrupted');
     let isOver = false;

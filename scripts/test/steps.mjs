@@ -1,5 +1,5 @@
 // @ts-check
-/** One run of one runner: its command line, and where its report is. */
+/** One run of one runner: its command line, and the place of its report. */
 import path from 'node:path';
 import { checkout } from '../setup/checkout.mjs';
 import { countJunit, countPlaywright, countVitest } from './counts.mjs';
@@ -12,7 +12,7 @@ import { countJunit, countPlaywright, countVitest } from './counts.mjs';
  * @property {string} [cwd] the checkout, unless given
  * @property {string} report
  * @property {(text: string) => import('./counts.mjs').Counts} count
- * @property {boolean} [mayFindNone] what changed may touch no test of it
+ * @property {boolean} [mayFindNone] the changes may affect no test of it
  */
 
 /** @param {string} name */
@@ -23,7 +23,7 @@ export const inRoot = file => path.join(checkout.root, file);
 /**
  * @param {string} name of the report
  * @param {readonly string[]} projects
- * @param {string | null} since only the specs that import what changed since this commit; null: all
+ * @param {string | null} since only the specs that import changes since this commit; null: all
  * @returns {Step}
  */
 export function vitest(name, projects, since) {
@@ -63,7 +63,7 @@ export function pytest(name, python, args, env) {
 
 /**
  * Two processes of pytest at a time. A compiler mostly keeps one core busy; tests of one file (or class, which runs one notebook)
- * stay together, because they share what is costly to make.
+ * stay together, because they share costly fixtures.
  * @param {'loadfile' | 'loadscope'} together
  */
 export const inTwo = together => ['-n', '2', '--dist', together, '--no-loadscope-reorder'];

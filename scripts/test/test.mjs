@@ -1,5 +1,5 @@
 // @ts-check
-/** Sets up what is missing, runs the parts in order, goes on after a failing one, and sums up. */
+/** Sets up what is missing, runs the parts in order, continues after a failing one, and sums up. */
 import { parseArgs } from 'node:util';
 import { checkout } from '../setup/checkout.mjs';
 import { setUp, TEST_STAGES } from '../setup/set-up.mjs';
@@ -96,12 +96,12 @@ async function printSlowest(print) {
  * @param {readonly import('./run-part.mjs').PartResult[]} results
  * @param {(line: string) => void} print
  * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} budgeted all parts; none: only some have run, and
- *   budgets, which are shares of the whole, say nothing
+ *   budgets, which are shares of the whole, mean nothing
  */
 export function sumUp(results, print, budgeted) {
   print('\nSummary');
   const spent = spentOf(results, budgeted);
-  // Where tests have failed, what a part took says nothing about the others.
+  // Where tests have failed, the time of a part means nothing for the others.
   const havePassed = results.every(({ counts }) => counts.failed === 0);
   let tooLong = 0;
   for (const { name, counts, ms, problems, failures } of results) {

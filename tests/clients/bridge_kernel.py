@@ -1,4 +1,4 @@
-"""A kernel at the bridge in the form that nbclient drives: what it needs of a kernel manager and a client."""
+"""A kernel at the bridge in the form that nbclient uses: its parts of a kernel manager and a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReceivedChannel:
         self._arrived.put_nowait(message)
 
     async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:
-        """jupyter_client's name and behaviour: `queue.Empty` when nothing came in time."""
+        """jupyter_client's name and behaviour: `queue.Empty` when no message came in time."""
         try:
             return (await asyncio.wait_for(self._arrived.get(), timeout)).as_dict()
         except TimeoutError:
@@ -45,7 +45,7 @@ class BridgeKernelClient:
         await self._connection.close()
 
     async def wait_for_ready(self, timeout: float | None = None) -> None:
-        """The bridge answers a request once the kernel can: nothing else has to be polled."""
+        """The bridge answers a request once the kernel can: nothing else needs polling."""
         async with asyncio.timeout(timeout):
             requested = await self.kernel_info()
             while (await self.shell_channel.get_msg())["parent_header"].get("msg_id") != requested:
@@ -98,10 +98,10 @@ class BridgeKernelManager:
         await self._bridge.rest("POST", f"/api/kernels/{self._kernel_id}/interrupt")
 
     async def shutdown_kernel(self, now: bool = False) -> None:  # noqa: ARG002  (nbclient gives it)
-        """`now` makes no difference: the bridge shuts a kernel down by the book and then kills it."""
+        """`now` makes no difference: the bridge shuts a kernel down in order and then kills it."""
         answer = await self._bridge.rest("DELETE", f"/api/kernels/{self._kernel_id}")
         assert answer.status == 204, answer
         self._kernel_id = None
 
     async def cleanup_resources(self) -> None:
-        """Nothing is kept on this side."""
+        """Nothing is stored on this side."""

@@ -1,4 +1,4 @@
-"""Starts and ends `tpulab serve` for a test, on a free port and in a state folder of its own."""
+"""Starts and ends `tpulab serve` for a test, on a free port and with a separate state folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BridgeProcess:
 
     async def start(self) -> None:
         if self.port == 0:
-            # Nobody else is given it while no gateway runs.
+            # The system gives it to no other program while no gateway runs.
             self.port = self._held.enter_context(reserved_port())
         environment = os.environ | {"TPULAB_TOKEN": self.token}
         environment.setdefault("TPULAB_ENV_DIR", str(CHECKOUT / ".tpulab" / "envs"))
@@ -68,7 +68,7 @@ class BridgeProcess:
         self.url = ready["url"].rstrip("/")
 
     async def kill(self) -> None:
-        """SIGKILL, as a crash would end it: nothing is tidied."""
+        """SIGKILL, as a crash would end it: no clean-up."""
         assert self.process
         self.process.send_signal(signal.SIGKILL)
         await asyncio.wait_for(self.process.wait(), STOP_DEADLINE_S)
@@ -97,7 +97,7 @@ class BridgeProcess:
     async def rest(
         self, method: str, path: str, body: object = None, *, token: str | None = None, authorize: bool = True
     ) -> Answer:
-        """One REST call; an HTTP error is an answer like any other."""
+        """One REST call; an HTTP error is a response like any other."""
         headers = {"Content-Type": "application/json"}
         if authorize:
             headers["Authorization"] = f"token {self.token if token is None else token}"

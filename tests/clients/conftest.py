@@ -16,7 +16,7 @@ from .kernel_connection import KernelConnection
 
 @pytest_asyncio.fixture
 async def bridge(tmp_path: Path) -> AsyncIterator[BridgeProcess]:
-    """A gateway of the test's own; its kernels end with the test."""
+    """A gateway for one test; its kernels end with the test."""
     environment_python()
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
@@ -25,7 +25,7 @@ async def bridge(tmp_path: Path) -> AsyncIterator[BridgeProcess]:
         await process.start()
         yield process
     finally:
-        # Shielded, so that a test that is being cancelled still leaves no process behind.
+        # Shielded, so that a cancelled test still leaves no process behind.
         await asyncio.shield(process.stop())
 
 

@@ -1,4 +1,4 @@
-"""A reader of journals, written from docs/journal.md alone, which holds page and bridge to each other."""
+"""A reader of journals, written from docs/journal.md alone, which checks page and bridge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def crc32c(data: bytes) -> int:
 
 
 class DamagedJournalError(Exception):
-    """A segment holds what no journal holds."""
+    """A segment has invalid content."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def read_across(folder: Path) -> Iterator[Record | Gap]:
-    """The journal of an ended kernel, with gaps for damage. At its end nobody knows how much is missing."""
+    """The journal of an ended kernel, with gaps for damage. A loss at its end has an unknown size."""
     segments = segments_of(folder)
     expected = int(segments[0].stem) if segments else 1
     for segment in segments:
@@ -157,7 +157,7 @@ def read_segment(file: Path) -> Iterator[Record]:
 
 
 def answer(folder: str) -> str:
-    """What is read of one journal, as JSON: the numbers of its records, and its gaps."""
+    """The content read from one journal, as JSON: the numbers of its records, and its gaps."""
     found = list(read_across(Path(folder)))
     seqs = [each.seq for each in found if isinstance(each, Record)]
     gaps = [{"fromSeq": each.first, "toSeq": each.last} for each in found if isinstance(each, Gap)]

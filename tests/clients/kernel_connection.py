@@ -1,4 +1,4 @@
-"""One client of a kernel at the bridge: a channels socket with requests and what comes back."""
+"""One client of a kernel at the bridge: a channels socket with requests and their replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPLY_DEADLINE_S = 180
 
 @dataclass
 class KernelConnection:
-    """Speaks the v1 subprotocol. `messages` holds everything that came, in order."""
+    """Speaks the v1 subprotocol. `messages` stores all received messages, in order."""
 
     bridge: BridgeProcess
     kernel_id: str
@@ -51,7 +51,7 @@ class KernelConnection:
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             max_size=None,
             compression=None,
-            # The library's own are for servers on machines that do nothing else.
+            # The library's own limits are for servers on machines that do nothing else.
             open_timeout=REPLY_DEADLINE_S,
             ping_timeout=REPLY_DEADLINE_S,
         )
@@ -74,7 +74,7 @@ class KernelConnection:
         return self._reader is not None and not self._reader.done()
 
     async def closed(self) -> int | None:
-        """Waits until the other side is gone; the close code, if there was one."""
+        """Waits until the other side has closed; the close code, if there was one."""
         assert self._socket
         assert self._reader
         await asyncio.wait_for(asyncio.shield(self._reader), REPLY_DEADLINE_S)
@@ -110,12 +110,12 @@ class KernelConnection:
         return await self.send("shell", "execute_request", content)
 
     async def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
-        """The first message, already here or still to come, that `wanted` accepts."""
+        """The first message, received or still to come, that `wanted` accepts."""
 
         inspected = 0
 
         def found() -> Message | None:
-            # Each message once: of a flood there are too many to begin anew with each.
+            # Each message once: a flood has too many to rescan them for each.
             nonlocal inspected
             for message in self.messages[inspected:]:
                 inspected += 1
@@ -146,7 +146,7 @@ class KernelConnection:
         return [message for message in self.messages if message.parent_id == msg_id]
 
     async def _read(self, socket: ClientConnection) -> None:
-        # A lost connection ends the reading too; the test looks at the close code.
+        # A lost connection ends the reading too; the test checks the close code.
         with contextlib.suppress(ConnectionClosed):
             await self._receive(socket)
 

@@ -1,4 +1,4 @@
-"""Who may talk to the bridge."""
+"""Which clients may use the bridge."""
 
 import pytest
 from websockets.asyncio.client import connect

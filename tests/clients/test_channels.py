@@ -1,4 +1,4 @@
-"""What a client of a kernel sees on its channels socket."""
+"""The messages that a client of a kernel receives on its channels socket."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from .kernel_connection import REPLY_DEADLINE_S, KernelConnection, printed
 
 async def test_a_cell_answers_with_its_outputs_in_order(client: KernelConnection) -> None:
     answers = await client.execute("print('first'); display('second'); 3")
-    # What is printed may come in pieces: the kernel flushes by the clock too.
+    # The text may arrive in pieces: the kernel flushes by the clock too.
     types = [kind for kind, _ in groupby(m.msg_type for m in answers if m.channel == "iopub")]
     assert types == ["status", "execute_input", "stream", "display_data", "execute_result", "status"]
     assert printed(answers) == "first\n"
@@ -47,7 +47,7 @@ async def test_two_clients_share_iopub_but_not_replies(
     client: KernelConnection, bridge: BridgeProcess
 ) -> None:
     async with KernelConnection(bridge, client.kernel_id) as other:
-        # The other client listens once it has had an answer of its own.
+        # The other client is subscribed once it has received a reply of its own.
         await other.execute("pass")
         requested = await client.request_execute("print('to both')")
         await client.wait_for(lambda m: m.parent_id == requested and m.msg_type == "execute_reply")

@@ -59,7 +59,7 @@ async def test_a_reader_written_from_the_page_reads_what_the_command_exports(
     bridge: BridgeProcess, client: KernelConnection
 ) -> None:
     await client.execute(TALK)
-    # A comm with a buffer, from the client: binary parts lie in the journal as they came.
+    # A comm with a buffer, from the client: binary parts are in the journal unchanged.
     content = {"comm_id": "none", "data": {"state": 1}}
     requested = await client.send("shell", "comm_msg", content, (bytes(range(256)), b""))
     await client.wait_idle(requested)
@@ -72,7 +72,7 @@ async def test_a_reader_written_from_the_page_reads_what_the_command_exports(
         assert code == 0
         lines = [json.loads(line) for line in exported.splitlines()]
         read = [record.as_export() for record in read_journal(journal_of(bridge, kernel_id))]
-        # The kernel may have said something since.
+        # The kernel may have sent messages since.
         assert read[: len(lines)] == lines
         assert [entry["seq"] for entry in lines] == list(range(1, len(lines) + 1))
         assert {"execute_request", "stream", "display_data", "error", "execute_reply"} <= set(types(lines))

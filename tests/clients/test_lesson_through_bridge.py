@@ -80,7 +80,7 @@ async def test_the_slider_works_both_ways(client: KernelConnection) -> None:
     assert written == "Python sees a learning rate of 0.010"
     assert printed(await client.execute("print(slider.value)")) == "0.01\n"
 
-    # Python sets the value: the front end is told.
+    # Python sets the value: the front end is notified.
     answers = await client.execute(cells["slider-set"])
     reported = [
         m.content["data"]["state"]["value"]

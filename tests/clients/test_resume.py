@@ -1,10 +1,10 @@
-"""Nothing that a kernel prints is lost when the connection or the gateway is."""
+"""No output of a kernel is lost when the connection or the gateway is."""
 
 from .bridge_process import BridgeProcess
 from .kernel_connection import KernelConnection, printed
 
 LINES = 400
-# Each line is flushed by itself, and the cell lasts long enough to be cut in the middle. The file gates the
+# Each line is flushed separately, and the cell lasts long enough to be cut in the middle. The file gates the
 # second half, so that the cut falls inside the output whatever the speed of the machine.
 COUNT = """
 import pathlib, time

@@ -24,7 +24,7 @@ EXPECTED = "4 devices\n" + "".join(f"line {n}\n" for n in range(100))
 
 @pytest.fixture(autouse=True)
 def offered_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernelspec stands where the gateway of the test looks, written as a user writes it."""
+    """The kernelspec is in the gateway's search path, written as a user writes it."""
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     subprocess.run(
         [environment_python(), "-m", "tpulab.slice", "add", "pair", "--local", "2"],
@@ -55,7 +55,7 @@ async def test_the_bridge_serves_a_slice_as_any_kernel(bridge: BridgeProcess, tm
         folds = [m.content["data"]["text/plain"] for m in answers if m.msg_type.endswith("display_data")]
         assert folds[-1] == "host 1: same as host 0"
 
-        # The agent of process 0 reports to the bridge, so no host prints what it would say.
+        # The agent of process 0 reports to the bridge, so no host prints the report.
         answers = await again.execute("import tpulab\nfor _ in tpulab.steps(range(3)): pass\nprint('done')")
         assert printed(answers) == "done\n"
 

@@ -10,7 +10,7 @@ import pytest
 from .bridge_process import BridgeProcess
 from .kernel_connection import KernelConnection, printed
 
-# Seconds that nobody else sleeps, so that the command names the process.
+# A unique number of seconds, so that the command identifies the process.
 NUMBERS = itertools.count(1_000_000 + os.getpid() * 10)
 CELLS = ["!sleep {n}", "!sleep {n} | cat | cat", "import subprocess\nsubprocess.run(['sleep', '{n}'])"]
 STUBBORN = """

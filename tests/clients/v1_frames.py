@@ -1,4 +1,4 @@
-"""The framing of the subprotocol `v1.kernel.websocket.jupyter.org`, written apart from the bridge's.
+"""The framing of the subprotocol `v1.kernel.websocket.jupyter.org`, written independently of the bridge's.
 
 A frame is `u64 count | u64 offset x count | channel | header | parent_header | metadata | content | buffers`,
 little-endian; each part ends where the next begins, the last offset being the length of the frame.

@@ -1,1 +1,1 @@
-"""Test suites and clients of other people, run against the bridge (`npm run conformance`)."""
+"""Third-party test suites and clients, run against the bridge (`npm run conformance`)."""

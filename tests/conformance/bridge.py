@@ -1,4 +1,4 @@
-"""`tpulab serve` for suites that know nothing of it: on a free port, with a state folder of its own."""
+"""`tpulab serve` for suites without knowledge of it: on a free port, with a separate state folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ END_DEADLINE_S = 60
 REST_DEADLINE_S = 120
 
 
-# bash_kernel comes without a kernelspec; its own command writes one for good, for more than a test.
+# bash_kernel comes without a kernelspec; its own command writes one permanently, for more than a test.
 BASH_KERNEL = {
     "argv": [sys.executable, "-m", "bash_kernel", "-f", "{connection_file}"],
     "display_name": "Bash",
@@ -83,7 +83,7 @@ class Bridge:
         return json.loads(raw) if raw else None
 
     def end_kernels(self) -> None:
-        """Ends all kernels. One that somebody else has ended meanwhile is not there any more."""
+        """Ends all kernels. A kernel that another client has ended meanwhile no longer exists."""
         for kernel in self.rest("GET", "/api/kernels"):
             try:
                 self.rest("DELETE", f"/api/kernels/{kernel['id']}")
@@ -116,7 +116,7 @@ class Bridge:
 
 
 def stock_kernels(data: Path) -> dict[str, str]:
-    """Environment in which Jupyter finds the kernels of this Python, bash_kernel, and what is in `data`."""
+    """Environment in which Jupyter finds the kernels of this Python, bash_kernel, and those in `data`."""
     share = Path(sys.prefix) / "share" / "jupyter"
     bash = data / "kernels" / "bash" / "kernel.json"
     bash.parent.mkdir(parents=True, exist_ok=True)
@@ -127,13 +127,13 @@ def stock_kernels(data: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ["PATH"]]),
         "JUPYTER_PATH": str(share),
         "JUPYTER_DATA_DIR": str(data),
-        # The history of the kernels, which they would share with those of the user.
+        # The history of the kernels, which they would otherwise share with the user's kernels.
         "IPYTHONDIR": str(data / "ipython"),
     }
 
 
 def slow_kernels(env: dict[str, str], folder: Path, seconds: float) -> dict[str, str]:
-    """The same environment, where `python3` needs at least so long until it begins to start."""
+    """The same environment, where `python3` needs at least so long before it starts."""
     later = f"import os, sys, time; time.sleep({seconds}); os.execvp(sys.argv[1], sys.argv[1:])"
     spec = folder / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)

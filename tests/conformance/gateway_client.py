@@ -18,7 +18,7 @@ SOCKET = "websocket.create_connection"
 
 
 class AuthorizedKernelClient(GatewayKernelClient):
-    """The stock client sends its token with requests but not on its socket, where a bridge wants it too."""
+    """The stock client sends its token with requests but not on its socket, where a bridge requires it."""
 
     async def start_channels(self, *args: Any, **kwargs: Any) -> None:
         header = GatewayClient.instance().load_connection_args()["headers"]
@@ -32,7 +32,7 @@ class BridgeKernelManager(GatewayKernelManager):
     client_class = "tests.conformance.gateway_client.AuthorizedKernelClient"
     client_factory = AuthorizedKernelClient
 
-    # Asked for while a kernel takes long to start; the stock manager has it under another name alone.
+    # Requested while a kernel takes long to start; the stock manager has it only under another name.
     _async_is_alive = GatewayKernelManager.is_alive
 
     async def start_kernel(self, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""A port for a server that must be told its number before it starts."""
+"""A port for a server that needs its number before it starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port that the system gives to nobody else: bound and not listened on. Who binds it by its number with
+    """A port that the system gives to no other program: bound, without a listener. A bind by number with
     SO_REUSEADDR, as servers do, gets it."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

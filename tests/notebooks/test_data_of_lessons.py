@@ -1,4 +1,4 @@
-"""What the lessons read, found as a remote machine has it: in the packaged wheel, no checkout in sight."""
+"""The data of the lessons, found as on a remote machine: in the packaged wheel, without a checkout."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print("encoder", PatchPca.shipped().encode is not None)
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The wheel that is installed on remote machines, as pip lays it out."""
+    """The wheel that is installed on remote machines, as pip unpacks it."""
     wheels = list((CHECKOUT / ".tpulab" / "bridge" / "wheels").glob("tpulab_recipes-*.whl"))
     if len(wheels) != 1:
         pytest.fail(

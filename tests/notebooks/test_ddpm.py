@@ -14,11 +14,11 @@ import pytest
 from ..notebook_run import COMPILE_LESS, NOTEBOOKS, Executed, require_environment, run_notebook
 
 NOTEBOOK = NOTEBOOKS / "05-ddpm.ipynb"
-#: Two programs are compiled in one cell, on a machine that may be busy.
+#: Two programs are compiled in one cell, on a possibly busy machine.
 CELL_DEADLINE_S = 900
 STEPS = 250
 
-#: Asked of the kernel when all cells have run.
+#: Evaluated in the kernel when all cells have run.
 PROBE = """
 import json
 import numpy as np
@@ -65,7 +65,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
 
 
 def test_it_learns_in_a_few_hundred_steps(executed: Executed) -> None:
-    """The distance to the data falls, and most samples show exactly what their caption names (3 % by
+    """The distance to the data decreases, and most samples show exactly the objects of their caption (3 % by
     chance)."""
     values = executed.values
     last = values["found"][-1]

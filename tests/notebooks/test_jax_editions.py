@@ -1,4 +1,4 @@
-"""Notebooks 02 and 03 in JAX, through a bridge: what they say of the compiled programs is what those are."""
+"""Notebooks 02 and 03 in JAX, through a bridge: their text about the compiled programs is correct."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TestMultiCore:
         assert lesson.values["held"]["fully sharded"] == weights // 8 + 64 + 64 + 10
         assert "all-gather" in lesson.values["kinds"]["fully sharded"]
         assert lesson.values["held"]["tensor parallel"] < lesson.values["size"] / 4
-        # Of activations: as many bytes for any number of hidden units.
+        # Size of activations: the same for any number of hidden units.
         assert "all-reduce" in lesson.values["kinds"]["tensor parallel"]
 
     def test_the_exchange_by_hand_gives_the_same_gradient(self, lesson: Executed) -> None:

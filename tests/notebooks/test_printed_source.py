@@ -1,4 +1,4 @@
-"""Source that a notebook prints is that of the recipes as they are. A lesson that shows a step which no
+"""Source that a notebook prints is the current source of the recipes. A lesson that shows a step which no
 longer exists misleads, and nothing else notices it: the notebook's own code has not changed."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from ..lesson import CHECKOUT
 
 SOURCES = CHECKOUT / "recipes" / "src"
-#: Saved before their recipes changed last. Taken out here when they are run again
+#: Saved before the last change of their recipes. Remove an entry when its notebook is run again
 #: (`npm run notebooks -- NAME`).
 STALE = {"06-dia", "07-gpt-sovits", "08-english-tts"}
 FILES = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
@@ -28,7 +28,7 @@ def module_file(module: str) -> Path | None:
 
 
 def source_of(module: str, path: list[str]) -> str | None:
-    """What `inspect.getsource` answers for `module.path`, without importing anything. None: not there."""
+    """The result of `inspect.getsource` for `module.path`, without importing anything. None: not found."""
     file = module_file(module)
     if file is None:
         return None
@@ -50,7 +50,7 @@ def source_of(module: str, path: list[str]) -> str | None:
 
 
 def printed(file: Path) -> list[tuple[str, str, str]]:
-    """Cell, the name in it, and its source as saved and as it is."""
+    """Cell, the name in it, and its saved and current source."""
     notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     imported: dict[str, tuple[str, str]] = {}
@@ -89,5 +89,5 @@ def test_the_source_that_a_notebook_prints_is_that_of_the_recipe(file: Path) -> 
 
 
 def test_the_printed_sources_are_found() -> None:
-    """Of most notebooks, so that the test above compares something."""
+    """For most notebooks, so that the test above compares something."""
     assert sum(len(printed(file)) for file in FILES) >= 8

@@ -1,4 +1,4 @@
-"""What a notebook carries of its run, and that it is of its own code; without running anything."""
+"""The saved outputs of a notebook belong to its current code; checked without running anything."""
 
 from __future__ import annotations
 

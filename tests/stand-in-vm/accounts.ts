@@ -11,7 +11,7 @@ export const USER = 'ana';
 export const USER_ID = 4001;
 export const PASSWORD = 'correct horse';
 
-/** Files of `/etc`, with one user who may log in. The name of the machine is that of its address, as Google's images have it. */
+/** Files of `/etc`, with one user who may log in. The machine's name derives from its address, as in Google's images. */
 export async function writeAccounts(
   folder: string,
   { hostName, address, hashedPassword }: Record<'hostName' | 'address' | 'hashedPassword', string>
@@ -30,13 +30,13 @@ export async function writeAccounts(
   }
 }
 
-/** Of the kind that sshd's own crypt(3) knows everywhere. */
+/** In a form that sshd's own crypt(3) supports everywhere. */
 export async function hashPassword(password: string): Promise<string> {
   const { stdout } = await run('openssl', ['passwd', '-6', password]);
   return stdout.trim();
 }
 
-/** A new key for the host, as when the machine is made anew. */
+/** A new key for the host, as when the machine is created again. */
 export async function newHostKey(folder: string): Promise<void> {
   const file = hostKeyFile(folder);
   await rm(file, { force: true });
@@ -67,7 +67,7 @@ export async function writeSshd(
     readonly env: Readonly<Record<string, string>>;
     /** Root may log in with the keys of `rootKeys`. */
     readonly root?: boolean;
-    /** Lines that count before these: of several, sshd takes the first. */
+    /** Lines before these: of several, sshd uses the first. */
     readonly more?: readonly string[];
   }
 ): Promise<string> {

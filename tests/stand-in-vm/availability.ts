@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 
-/** sshd is not on everybody's PATH, and wants to be started by its full path. */
+/** sshd is not on every user's PATH, and must be started by its full path. */
 const FOLDERS = [
   ...(process.env['PATH'] ?? '').split(path.delimiter),
   '/usr/sbin',
@@ -15,7 +15,7 @@ export function findProgram(name: string): string | null {
   return FOLDERS.map(folder => path.join(folder, name)).find(isExecutable) ?? null;
 }
 
-/** The program, for callers that have asked `whyNoStandIn` before. */
+/** The program, for callers that have called `whyNoStandIn` before. */
 export function requireProgram(name: string): string {
   const found = findProgram(name);
   if (found === null) throw new Error(`There is no program ${name}.`);
@@ -24,7 +24,7 @@ export function requireProgram(name: string): string {
 
 let answer: string | null | undefined;
 
-/** Why not; null when it can. */
+/** The reason; null when it can. */
 export function whyNoStandIn(): string | null {
   return (answer ??= find());
 }

@@ -1,4 +1,4 @@
-/** A host on which a set-up finds everything: the tools, the bridge of a bundle, and an environment of the checkout. */
+/** A host with everything that a set-up needs: the tools, the bridge of a bundle, and an environment of the checkout. */
 import { execFile } from 'node:child_process';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * A stand-in for gcloud, which answers with what the real one prints. README.md beside this file says from which file of which version
+ * A stand-in for gcloud, with the output of the real one. README.md beside this file lists from which file of which version
  * each form and text is. They were recorded from Google Cloud CLI 578 itself, against an API on loopback.
  */
 
@@ -13,7 +13,7 @@ export interface GcloudAnswer {
   readonly afterMs?: number;
 }
 
-/** The first answer whose words are there. `FOLDER` is replaced. */
+/** The first answer whose words all occur. `FOLDER` is replaced. */
 export const GCLOUD_PROGRAM = `'use strict';
 const { appendFileSync, readFileSync } = require('node:fs');
 const given = process.argv.slice(2);
@@ -35,7 +35,7 @@ setTimeout(() => {
 }, found.afterMs ?? 0);
 `;
 
-/** How ssh reaches a host, as gcloud knows it. */
+/** The ssh connection to a host, from gcloud. */
 export interface Reached {
   readonly user: string;
   readonly address: string;
@@ -108,9 +108,9 @@ export function queuedResource(state: string, nodeId = 'my-tpu', initiator = 'SE
   });
 }
 
-/** Of an instance of a group: what it is now, and what the group does with it. */
+/** For an instance of a group: its state, and the current action of the group. */
 export interface ManagedInstance {
-  /** Absent while there is no instance. */
+  /** Missing while there is no instance. */
   readonly instanceStatus?: string;
   readonly currentAction: string;
 }
@@ -160,7 +160,7 @@ To check gcloud for common problems, please run the following command:
   gcloud info --run-diagnostics
 `;
 
-/** What goes wrong with a computer that is offline: a token that is to be refreshed, and one that is still good. */
+/** The failures of a computer that is offline: a token that must be refreshed, and a token that is still valid. */
 export const GCLOUD_OFFLINE = {
   refresh: `ERROR: (gcloud.compute.tpus.tpu-vm.describe) There was a problem refreshing your current auth tokens: ${unresolved('oauth2.googleapis.com', '/token')}\n${LOG_IN}`,
   api: `ERROR: gcloud crashed (ConnectionError): ${unresolved('tpu.googleapis.com', '/v2/projects/p/locations/us-east5-b/nodes/my-tpu?alt=json')}\n${CRASHED}`
@@ -172,7 +172,7 @@ export const GCLOUD_EXPIRED = {
   repeated: `ERROR: (gcloud.compute.tpus.tpu-vm.describe) There was a problem refreshing your current auth tokens: Reauthentication is needed. Please run \`gcloud auth application-default login\` to reauthenticate.\n${LOG_IN}`
 } as const;
 
-/** What goes wrong, in the words of the real one. */
+/** Failures, in the words of the real program. */
 export const GCLOUD_FAILURES: Readonly<Record<string, string>> = {
   gcloud_login: `ERROR: (gcloud.compute.tpus.tpu-vm.describe) You do not currently have an active account selected.\n${LOG_IN}`,
   gcloud_project: `ERROR: (gcloud.compute.tpus.tpu-vm.describe) Error parsing [tpu].
@@ -232,10 +232,10 @@ Completed execution in 0.29203367233276367 seconds
 };
 
 /**
- * What `start-iap-tunnel --listen-on-stdin` writes when the tunnel does not open: a warning, the error, a traceback, and the exit code 0,
- * whereupon ssh finds its proxy gone.
+ * Output of `start-iap-tunnel --listen-on-stdin` when the tunnel does not open: a warning, the error, a traceback, and the exit code 0,
+ * whereupon ssh finds its proxy ended.
  *
- * @param why as the relay or the library says it: `4003: 'failed to connect to backend'`
+ * @param why in the words of the relay or the library: `4003: 'failed to connect to backend'`
  */
 export function iapRefusal(why: string, more = ''): string {
   return `WARNING: 
@@ -254,7 +254,7 @@ googlecloudsdk.api_lib.compute.iap_tunnel_websocket.ConnectionCreationError: Err
 /** …and when gcloud cannot log in. */
 export const IAP_NO_LOGIN = `ERROR: (gcloud.compute.start-iap-tunnel) You do not currently have an active account selected.\n${LOG_IN}`;
 
-/** What ssh writes after its proxy has gone. */
+/** ssh's output after its proxy has ended. */
 export const PROXY_CLOSED = `kex_exchange_identification: Connection closed by remote host
 Connection closed by UNKNOWN port 65535
 `;

@@ -1,4 +1,4 @@
-/** The bridge as somebody has installed it on a VM by hand: `tpulab` on the user's PATH, with a kernel that starts quickly. */
+/** The bridge as installed by hand on a VM: `tpulab` on the user's PATH, with a kernel that starts quickly. */
 import { execFile } from 'node:child_process';
 import { chmod, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,18 +10,18 @@ import { writeKernelSpecs } from '../../kernel-bridge/src/testing/kernelspecs.js
 const run = promisify(execFile);
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
 
-/** Where the environment of the kernels is seen there; its own folder is for its maker alone. */
+/** Mount point of the environment of the kernels there; its own folder is readable only by its owner. */
 const ENVIRONMENT = '/opt/environment';
 
 export interface InstalledBridge {
-  /** What everybody on the machine must be able to read. */
+  /** Files that every user of the machine must be able to read. */
   readonly visible: readonly string[];
   readonly mounts: Readonly<Record<string, string>>;
 }
 
 export async function installBridge(homes: string, user: string, userId: number): Promise<InstalledBridge> {
   const program = await bridgeBuild();
-  // It was made for its maker alone.
+  // It was created with access only for its owner.
   await chmod(path.resolve(path.dirname(program), '..', '..'), 0o755);
   const home = path.join(homes, user);
   const bin = path.join(home, '.local', 'bin');

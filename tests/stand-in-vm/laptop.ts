@@ -1,6 +1,6 @@
 /**
- * The other end: a person's computer with keys, a configuration of ssh and a gcloud of its own. Programs find these because
- * `bin` is first on their PATH, as the real ones are found.
+ * The other end: a person's computer with its own keys, configuration of ssh and gcloud. Programs find these because
+ * `bin` is first on their PATH, like the real ones.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -20,7 +20,7 @@ export class Laptop {
     await mkdir(laptop.bin, { recursive: true });
     await laptop.makeKey('id_ed25519', '');
     await laptop.configure([]);
-    // OpenSSH looks for its files in the home that the system has for the user, and not in $HOME.
+    // OpenSSH searches for its files in the user's home according to the system, and not in $HOME.
     const starter = `#!/bin/sh\nexec '${requireProgram('ssh')}' -F '${laptop.config}' "$@"\n`;
     await writeFile(path.join(laptop.bin, 'ssh'), starter, { mode: 0o755 });
     await laptop.answerGcloud([]);
@@ -52,7 +52,7 @@ export class Laptop {
     return `${this.bin}${path.delimiter}${process.env['PATH'] ?? ''}`;
   }
 
-  /** The public half; a passphrase that is not empty has to be typed. */
+  /** The public half; a non-empty passphrase has to be typed. */
   async makeKey(name: string, passphrase: string): Promise<string> {
     const file = path.join(this.ssh, name);
     await rm(file, { force: true });
@@ -65,7 +65,7 @@ export class Laptop {
     return readFile(path.join(this.ssh, `${name}.pub`), 'utf8');
   }
 
-  /** Writes `~/.ssh/config`: these lines, and what keeps it apart from the files of whoever runs the test. */
+  /** Writes `~/.ssh/config`: these lines, and settings that separate it from the files of the user who runs the test. */
   async configure(lines: readonly string[], key = 'id_ed25519'): Promise<void> {
     const own = [
       'Host *',
@@ -78,13 +78,13 @@ export class Laptop {
     await writeFile(this.config, `${[...lines, ...own].join('\n')}\n`, { mode: 0o600 });
   }
 
-  /** Makes a host key known for these names, as an earlier visit has. @param more keeps what is known */
+  /** Makes a host key known for these names, like an earlier visit. @param more keeps the known ones */
   async know(names: readonly string[], publicHostKey: string, more = false): Promise<void> {
     const lines = names.map(name => `${name} ${publicHostKey}\n`).join('');
     await writeFile(this.knownHosts, lines, { flag: more ? 'a' : 'w' });
   }
 
-  /** What the stand-in for gcloud says from now on. Without an answer it says that it does not know the command. */
+  /** The answers of the stand-in for gcloud from now on. Without an answer it reports that it does not know the command. */
   async answerGcloud(answers: readonly GcloudAnswer[]): Promise<void> {
     await rm(path.join(this.folder, 'gcloud.log'), { force: true });
     await this.#replace(path.join(this.folder, 'gcloud.json'), JSON.stringify(answers));
@@ -98,7 +98,7 @@ export class Laptop {
     );
   }
 
-  /** In one step: the bridge may run the program at any moment, and one that is being written cannot be. */
+  /** In one step: the bridge may run the program at any moment, and a partly written one cannot run. */
   async #replace(file: string, text: string): Promise<void> {
     await writeFile(`${file}.new`, text, { mode: 0o755 });
     await rename(`${file}.new`, file);

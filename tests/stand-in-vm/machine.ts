@@ -1,6 +1,6 @@
 /**
- * A machine of namespaces: processes, mounts and a host name of its own, on this machine's files with some of them replaced.
- * What it knows is under its folder; what its processes hold in memory is gone when it is switched off.
+ * A machine of namespaces: its own processes, mounts and host name, on this machine's files with some of them replaced.
+ * Its files are under its folder; the memory of its processes is lost when it is switched off.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,21 +13,21 @@ import { findProgram } from './availability.js';
 const DEADLINE_MS = 60_000;
 
 export interface MachineOptions {
-  /** Holds `home`, `etc`, `opt`, and what else is put there. */
+  /** Contains `home`, `etc`, `opt`, and other added folders. */
   readonly folder: string;
   /** Folder that is its `/home`. */
   readonly homes: string;
   readonly networkNamespace: string;
   readonly hostName: string;
-  /** Folders that everybody there can read, even below a home of this machine's root. */
+  /** Folders that every user there can read, even below a home of this machine's root. */
   readonly visible: readonly string[];
-  /** Programs that are not there: `node`. */
+  /** Missing programs: `node`. */
   readonly hidden: readonly string[];
-  /** Path on the machine to what is mounted there. */
+  /** Path on the machine to the file or folder that is mounted there. */
   readonly mounts: Readonly<Record<string, string>>;
   /** Command lines that end before the services are started. */
   readonly prepare?: readonly string[];
-  /** Of its first process, beside PATH. */
+  /** Variables of its first process, beside PATH. */
   readonly env?: Readonly<Record<string, string>>;
   /** Command lines that run as long as the machine does. */
   readonly services: readonly string[];
@@ -42,7 +42,7 @@ export class Machine implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Resolves when its services have been started. One that is on stays on. */
+  /** Resolves when its services have been started. A running machine stays on. */
   async boot(): Promise<void> {
     if (this.isOn) return;
     const { folder, networkNamespace } = this.#options;
@@ -54,7 +54,7 @@ export class Machine implements AsyncDisposable {
     const child = spawn(
       'setpriv',
       [
-        // It ends with whoever has started it, however that ends.
+        // It ends with the process that has started it, however that ends.
         '--pdeathsig',
         'KILL',
         'nsenter',
@@ -92,7 +92,7 @@ export class Machine implements AsyncDisposable {
     return path.join(`/proc/${this.#initPid}/root`, file);
   }
 
-  /** All its processes are killed at once. What was in its memory is gone, and nobody is told. Resolves when none is left. */
+  /** All its processes are killed together. Its memory is lost, without a notification. Resolves when none is left. */
   async powerOff(): Promise<void> {
     const child = this.#child;
     const initPid = this.#initPid;
@@ -100,7 +100,7 @@ export class Machine implements AsyncDisposable {
     this.#initPid = 0;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
-    // The first process ends when all others have, and the program that made the namespaces when that one has.
+    // The first process ends when all others have, and the program that made the namespaces after it.
     if (initPid > 0) process.kill(initPid, 'SIGKILL');
     else child.kill('SIGKILL');
     await ended;
@@ -123,13 +123,13 @@ export class Machine implements AsyncDisposable {
     await this.powerOff();
   }
 
-  /** What its first process does. Mounts are its own and go with it. */
+  /** The script of its first process. Mounts are its own and end with it. */
   #init(started: string): string {
     const { folder, homes, hostName, visible, hidden, mounts, services, prepare = [] } = this.#options;
     const lines = ['set -e', `hostname ${hostName}`];
     const bind = (from: string, to: string): void => void lines.push(`mount --bind '${from}' '${to}'`);
     lines.push('mount -t tmpfs -o mode=755 run /run', 'mkdir -m 755 /run/sshd', 'mkdir -m 700 /run/kept');
-    // What lies below a home that others cannot enter, or below /tmp, is put aside, and back when those are the machine's own.
+    // Paths below a home that others cannot enter, or below /tmp, are moved away, and back when those are the machine's own.
     visible.forEach((at, index) => {
       lines.push(`mkdir /run/kept/${index}`);
       bind(at, `/run/kept/${index}`);
@@ -145,7 +145,7 @@ export class Machine implements AsyncDisposable {
     putBack('/root/');
     bind(`${folder}/opt`, '/opt');
     lines.push('touch /opt/node');
-    // For what is installed there by hand; nobody finds it on a PATH.
+    // For programs that are installed there by hand; they are on no PATH.
     bind(process.execPath, '/opt/node');
     for (const name of hidden) {
       const found = findProgram(name);
@@ -180,7 +180,7 @@ export class Machine implements AsyncDisposable {
   }
 }
 
-/** A `/dev` in which folders can be made: the devices that every program wants, taken from the one of this machine. */
+/** A `/dev` in which folders can be made: the devices that every program needs, from this machine's `/dev`. */
 function ownDevices(folder: string): string[] {
   const dev = `${folder}/dev`;
   const nodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty'];

@@ -1,9 +1,9 @@
 /** A stand-in for the metadata server of Google's cloud, on its address in the VM's own network. */
 
-/** Path below `/computeMetadata/v1/` to its text; a path that is not here is 404. */
+/** Path below `/computeMetadata/v1/` to its text; a missing path is 404. */
 export type Metadata = Readonly<Record<string, string>>;
 
-/** Serves a file that may change; `wait_for_change` and `timeout_sec` are as the real one has them. */
+/** Serves a file that may change; `wait_for_change` and `timeout_sec` work like the real one's. */
 export const METADATA_PROGRAM = `'use strict';
 const { createServer } = require('node:http');
 const { createHash } = require('node:crypto');

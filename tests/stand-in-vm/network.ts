@@ -1,6 +1,6 @@
 /**
- * The way from this machine to a stand-in VM: a namespace for the VM and one for a router between, which can lose everything
- * without telling anybody, as a network does that is away. Addresses are from 198.18.0.0/15, which is for such use (RFC 2544).
+ * The path from this machine to a stand-in VM: a namespace for the VM and one for a router between, which can drop everything
+ * without an error, as an unreachable network does. Addresses are from 198.18.0.0/15, which is for such use (RFC 2544).
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { readdir, stat } from 'node:fs/promises';
@@ -13,7 +13,7 @@ const MOST = 250;
 export class StandInNetwork implements AsyncDisposable {
   readonly vmNamespace: string;
   readonly routerNamespace: string;
-  /** Of this machine, as the VM sees it. */
+  /** Address of this machine, as the VM sees it. */
   readonly hostAddress: string;
   readonly vmAddress: string;
   readonly #link: string;
@@ -39,7 +39,7 @@ export class StandInNetwork implements AsyncDisposable {
     }
   }
 
-  /** Packets from and to everybody are dropped; nobody is told. */
+  /** All packets in both directions are dropped without an error. */
   async cut(): Promise<void> {
     await this.#forwarding(0);
     for (const { device } of this.#joined) await this.#own(`link set dev ${device} down`);
@@ -49,7 +49,7 @@ export class StandInNetwork implements AsyncDisposable {
     await this.#forwarding(1);
     for (const { device, route } of this.#joined) {
       await this.#own(`link set dev ${device} up`);
-      // It went with the link.
+      // It was removed with the link.
       await this.#own(`route replace ${route}`);
     }
   }
@@ -108,7 +108,7 @@ export class StandInNetwork implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await run('ip', ['link', 'del', this.#link]).catch(() => undefined);
-    // The VM's last: its name says that the number is taken.
+    // The VM's last: its name shows that the number is claimed.
     for (const name of [this.routerNamespace, this.vmNamespace]) {
       await run('ip', ['netns', 'del', name]).catch(() => undefined);
     }
@@ -136,7 +136,7 @@ export class StandInNetwork implements AsyncDisposable {
     await this.restore();
   }
 
-  /** Of a link; one whose other end is gone is gone too. */
+  /** For a link; a link whose other end was removed is removed too. */
   async #own(command: string): Promise<void> {
     await run('ip', ['-n', this.vmNamespace, ...command.split(' ')]).catch(() => undefined);
   }
@@ -147,7 +147,7 @@ export class StandInNetwork implements AsyncDisposable {
   }
 }
 
-/** Of a test that was killed: old, and nobody is in it. */
+/** For a test that was killed: old, and no process is in it. */
 const FORGOTTEN_MS = 60 * 60_000;
 
 async function removeForgotten(): Promise<void> {
@@ -162,7 +162,7 @@ async function removeForgotten(): Promise<void> {
   }
 }
 
-/** A number that nobody else has: making a namespace of its name is possible once. */
+/** A unique number: a namespace of its name can be created only once. */
 async function takeNumber(): Promise<number> {
   await removeForgotten().catch(() => undefined);
   const first = process.pid % MOST;

@@ -1,4 +1,4 @@
-/** An HTTP proxy on this machine, through which a stand-in VM reaches others: nobody can reach the VM by it. */
+/** An HTTP proxy on this machine, through which a stand-in VM reaches others: it offers no way to reach the VM. */
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { request } from 'node:http';

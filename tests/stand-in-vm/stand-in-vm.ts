@@ -1,6 +1,6 @@
 /**
- * A stand-in for a TPU VM that is reached over a network: a real sshd with its own host key, users and keys, in namespaces of
- * its own. Nothing that runs on either side knows that it is not what it seems to be.
+ * A stand-in for a TPU VM that is reached over a network: a real sshd with its own host key, users and keys, in separate
+ * namespaces. Programs on either side cannot distinguish it from the original.
  */
 import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -30,9 +30,9 @@ import { METADATA_PROGRAM, type Metadata } from './metadata.js';
 
 export interface StandInVmOptions {
   readonly hostName?: string;
-  /** It has the bridge on the PATH of its user already, with kernels that start quickly. */
+  /** Its user already has the bridge on the PATH, with kernels that start quickly. */
   readonly bridge?: boolean;
-  /** Puts something else into its homes before it boots. */
+  /** Adds further files to its homes before it boots. */
   readonly install?: (homes: string, user: string, userId: number) => Promise<InstalledBridge>;
   /** Its homes are on a disk of this size, which can be filled. */
   readonly homeDiskMiB?: number;
@@ -40,15 +40,15 @@ export interface StandInVmOptions {
   readonly password?: boolean;
   /** It can reach other machines, as through a NAT, by a proxy that its environment names. */
   readonly internet?: boolean;
-  /** Its environment says that it is in Google's cloud, so that the metadata server is asked for notices. */
+  /** Its environment claims to be in Google's cloud, so that the metadata server is queried for notices. */
   readonly inCloud?: boolean;
-  /** Further programs that are not there, beside `node`. */
+  /** Further missing programs, beside `node`. */
   readonly hidden?: readonly string[];
-  /** Paths there to what is mounted on them: stand-ins for `/sys/bus/pci/devices`, `/dev/vfio`. */
+  /** Paths there to their mounted sources: stand-ins for `/sys/bus/pci/devices`, `/dev/vfio`. */
   readonly mounts?: Readonly<Record<string, string>>;
   /** Root logs in, with keys that are added while it runs, and has the bridge on its PATH: as in a container of Colab. */
   readonly root?: boolean;
-  /** Of its first process; a login does not have them. */
+  /** Variables of its first process; a login does not have them. */
   readonly initEnv?: Readonly<Record<string, string>>;
   /** Command lines that run there as root from the boot on: a metric server. */
   readonly services?: readonly string[];
@@ -79,7 +79,7 @@ export class StandInVm implements AsyncDisposable {
     this.#disk = parts.disk;
   }
 
-  /** Resolves when it can be logged in to, by the laptop's key; its host key is known there as `vm` and by address. */
+  /** Resolves when the laptop's key can log in; its host key is known there as `vm` and by address. */
   static async start(options: StandInVmOptions = {}): Promise<StandInVm> {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpv-'));
     await chmod(folder, 0o755);
@@ -150,7 +150,7 @@ export class StandInVm implements AsyncDisposable {
     await this.#untilSshd('does not answer', answers => answers === true);
   }
 
-  /** All its processes are killed; what is on its disk stays. */
+  /** All its processes are killed; its disk persists. */
   async reboot(): Promise<void> {
     await this.machine.powerOff();
     await this.boot();
@@ -165,7 +165,7 @@ export class StandInVm implements AsyncDisposable {
     await authorize(path.dirname(this.home), publicKeys);
   }
 
-  /** As when it is made anew under the same name; takes effect for new connections. */
+  /** As when it is created again under the same name; takes effect for new connections. */
   async changeHostKey(): Promise<void> {
     await newHostKey(this.folder);
     await this.#restartSshd();
@@ -185,14 +185,14 @@ export class StandInVm implements AsyncDisposable {
     await writeFile(file, text.replace(new RegExp(`^(${USER}:.*:)[^:]*$`, 'm'), `$1${shell}`));
   }
 
-  /** Where keys are added with which root may log in. */
+  /** File of the added keys with which root may log in. */
   get rootKeys(): string {
     return rootKeysFile(this.folder);
   }
 
   async #restartSshd(): Promise<void> {
     await this.machine.run('pkill -x -o sshd');
-    // It goes to the background before it takes its port, and ends unheard when the one before still has it.
+    // It goes to the background before it binds its port, and ends silently when the previous one still has it.
     await this.#untilSshd('is still there', answers => answers === false);
     await this.machine.run(`${requireProgram('sshd')} -f /opt/sshd_config`);
     await this.#untilSshd('does not answer', answers => answers === true);
@@ -214,7 +214,7 @@ export class StandInVm implements AsyncDisposable {
     await this.laptop.know(['vm', this.network.vmAddress], await this.publicHostKey());
   }
 
-  /** Takes what is left of the disk of its homes. */
+  /** Removes the rest of the disk of its homes. */
   fillDisk(): void {
     this.#disk!.fill();
   }
@@ -223,10 +223,10 @@ export class StandInVm implements AsyncDisposable {
     this.#disk!.free();
   }
 
-  /** What its metadata server says from now on; whoever waits for a change is told. */
+  /** The content of its metadata server from now on; clients that wait for a change are notified. */
   async setMetadata(metadata: Metadata): Promise<void> {
     const file = path.join(this.folder, 'opt', 'metadata.json');
-    // As a whole: the server reads it again and again.
+    // As a whole: the server reads it repeatedly.
     await writeFile(`${file}.new`, JSON.stringify(metadata));
     await rename(`${file}.new`, file);
   }
@@ -244,7 +244,7 @@ export class StandInVm implements AsyncDisposable {
   }
 }
 
-/** The variables that programs look at, and those that say where this machine's package index is and whom it trusts. */
+/** The variables that programs read, and the variables with this machine's package index and its trusted certificates. */
 function proxyVariables(url: string): Record<string, string> {
   const own = Object.entries(process.env).filter(([name]) =>
     /^((PIP|UV)_(INDEX|EXTRA|FIND|DEFAULT)|SSL_CERT_)/.test(name)
@@ -259,7 +259,7 @@ function proxyVariables(url: string): Record<string, string> {
   };
 }
 
-/** Null: it takes connections, and has not said a word within a second. */
+/** Null: it accepts connections, and has sent nothing within a second. */
 async function answers(address: string): Promise<boolean | null> {
   return new Promise(resolve => {
     const socket = connect({ host: address, port: 22, timeout: 1000 });

@@ -1,4 +1,4 @@
-/** TPU chips of a stand-in VM: what Linux shows of them, and the metric server of the runtime that holds them. */
+/** TPU chips of a stand-in VM: their files in Linux, and the metric server of the runtime that uses them. */
 import { chmod, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,14 +9,14 @@ import { type Generation, serve } from '../../kernel-bridge/src/devices/testing/
 import { bridgeBuild } from '../../kernel-bridge/src/faults/testing/bridge-build.js';
 
 const SERVER = new URL('../../kernel-bridge/src/devices/testing/metric-server.ts', import.meta.url);
-/** libtpu's own. */
+/** The port of libtpu's own server. */
 const METRIC_PORT = 8431;
 
 export interface StandInTpu extends AsyncDisposable {
   /** For `StandInVmOptions`. */
   readonly mounts: Readonly<Record<string, string>>;
   readonly services: readonly string[];
-  /** The runtime holds the chips and tells of them; each step has other figures. */
+  /** The runtime uses the chips and reports them; each step has other figures. */
   serve(step: number): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ export async function standInTpu(generation: Generation): Promise<StandInTpu> {
   };
 }
 
-/** The metric server of the specs, beside the build that it belongs to, with a program that reads a file again and again. */
+/** The metric server of the specs, beside its build, with a program that reads a file repeatedly. */
 async function metricProgram(): Promise<string> {
   const folder = path.join(path.dirname(await bridgeBuild()), '..', 'lib', 'devices');
   const compilerOptions = { module: ModuleKind.ESNext, target: ScriptTarget.ES2022 };

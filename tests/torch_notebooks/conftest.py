@@ -1,4 +1,4 @@
-"""Runs the notebooks in PyTorch through a bridge, each once, with settings of its own."""
+"""Runs the notebooks in PyTorch through a bridge, each once, with its own settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from ..lesson import PROBES
 from ..notebook_run import Executed, require_environment, run_notebook
 
-#: The first step of a network is compiled in the cell, on a machine that may be busy.
+#: The first step of a network is compiled in the cell, on a possibly busy machine.
 CELL_DEADLINE_S = 600
 
-#: As the button does, while the first step runs. Only the trainings of the lessons record figures.
+#: Like the button, while the first step runs. Only the trainings of the lessons record figures.
 STOP_IN_THE_FIRST_STEP = """
 from tpulab.training.run import TrainingRun
 
@@ -31,7 +31,7 @@ TrainingRun.log = record_and_stop
 #: Lessons that take minutes are trained to their end (`npm run test:lessons`), not only for some steps.
 WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 
-#: `npm run test:torch`: also what only torch_xla needs, and takes long (docs/decisions/0022).
+#: `npm run test:torch`: also the long tests that require torch_xla (docs/decisions/0022).
 WHOLE_TORCH = os.environ.get("TPULAB_WHOLE_TORCH") == "1"
 
 #: The voices are trained by plain PyTorch in `npm test`, and by torch_xla in `test:torch` and `test:lessons`.
@@ -52,7 +52,7 @@ COUNT_COMPILATIONS = (PROBES / "compilations_of_steps.py").read_text()
 
 
 def compiled_in_steps(lesson: Executed, run: str) -> list[int]:
-    """How many programs were compiled between the record of each step and that of the one before, from step
+    """How many programs were compiled between the record of each step and the previous record, from step
     2 on."""
     counts = lesson.values["compilations_after"][run]
     return [after - before for before, after in pairwise(counts)]
@@ -61,7 +61,7 @@ def compiled_in_steps(lesson: Executed, run: str) -> list[int]:
 @pytest.fixture(scope="session")
 def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
     """`execute(file, ask, **parameters)`: `ask` maps names to expressions that JSON can hold, and
-    `compilations_after` is asked for as well; `before` is code for the kernel before the first cell."""
+    `compilations_after` is requested as well; `before` is code for the kernel before the first cell."""
     require_environment("torch-xla")
 
     def run(file: str, ask: dict[str, str], before: str = "", **parameters: object) -> Executed:

@@ -1,5 +1,5 @@
-"""Notebooks 00 to 04 in PyTorch on XLA:CPU and 06 to 08 on the processor, through the bridge; what they must
-have found. `npm run test:torch` has 06 to 08 on XLA:CPU too."""
+"""Notebooks 00 to 04 in PyTorch on XLA:CPU and 06 to 08 on the processor, through the bridge, with their
+results. `npm run test:torch` has 06 to 08 on XLA:CPU too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ..notebook_run import COMPILE_LESS, COMPILE_QUICKLY, Executed
 from .conftest import STOP_IN_THE_FIRST_STEP, VOICES_BEFORE, WHOLE, Execute, compiled_in_steps, compiles
 
-#: Of the loops of notebook 03 those of which the agent has said that each step waits for a value.
+#: The loops of notebook 03 for which the agent has reported that each step waits for a value.
 ADVISED = (
     "[name for name in found if __import__('tpulab.agent.process_agent', fromlist=['current_agent'])"
     ".current_agent().adviser.has_reported('sync-each-step', f'a mistake: {name}')]"
@@ -19,7 +19,7 @@ ADVISED = (
 
 
 def binomial_band(n: int, p: float = 0.1, deviations: float = 5.0) -> tuple[float, float]:
-    """Shares that guessing gives all but surely."""
+    """The range of shares that guessing almost certainly gives."""
     spread = deviations * math.sqrt(p * (1 - p) / n)
     return max(0.0, p - spread), p + spread
 
@@ -204,7 +204,7 @@ class TestProfiling:
     ) -> None:
         waited, between = lesson.values["slow_input"]
         assert lesson.values["slow_waits_ms"] == pytest.approx(4 * 300)
-        # At least what the loader slept (1 %: another clock), at most what was between the steps.
+        # At least the sleep of the loader (1 %: another clock), at most the time between the steps.
         assert 0.99 * lesson.values["slow_waits_ms"] <= waited <= between
         for cell in ("summary", "slow-input"):
             rows = [line.split()[0] for line in lesson.lines(cell)[1:6]]
@@ -270,7 +270,7 @@ class TestFineTune:
     ) -> None:
         compiled = compiled_in_steps(lesson, "BERT")
         assert len(compiled) == EPOCHS * IN_EPOCH - 1
-        # Between the last step of an epoch and the first one of the next is the evaluation.
+        # The evaluation is between the last step of an epoch and the first one of the next.
         assert {step for step, count in enumerate(compiled, start=2) if count} <= {2, IN_EPOCH + 1}
         assert compiled[IN_EPOCH - 1] <= 1
 
@@ -374,7 +374,7 @@ class TestDia:
         assert lesson.values["seconds"] == pytest.approx(lesson.values["frames"] / 50)
 
     def test_players_and_pictures_are_shown(self, lesson: Executed) -> None:
-        # The training's rows are displays that are updated: what a reader sees is a player for each sample.
+        # The training's rows are updated displays: a reader sees a player for each sample.
         for cell, players in {"data": 2, "codec": 3, "clone": 4, "export": 1}.items():
             shown = "".join(
                 output.data.get("text/html", "") for output in lesson.cell(cell).outputs if "data" in output
@@ -400,7 +400,7 @@ class TestGptSovits:
             "seconds": "[len(heard[title]) / config.sampling_rate for title in ('own voice', 'converted')]",
             "source": "len(source.wav) / config.sampling_rate",
         }
-        # Fewer steps and layers than the lesson has: what it learns is a test of its own
+        # Fewer steps and layers than in the lesson: its learning has a separate test
         # (recipes/tests/gpt_sovits).
         few = {
             "steps": 12,
@@ -459,7 +459,7 @@ class TestEnglishTts:
             "same": "all(bool((a.cpu() == b).all()) for a, b in"
             " zip(trainer.model.state_dict().values(), model.state_dict().values()))",
         }
-        # Fewer steps and sentences than the lesson has, unless it is to be run whole.
+        # Fewer steps and sentences than in the lesson, unless it is run whole.
         few: dict[str, object] = {"settings": {"num_epochs": 6, "corpus_count": 60}, "sample_every": 18}
         folder = str(tmp_path_factory.mktemp("voice"))
         return execute(

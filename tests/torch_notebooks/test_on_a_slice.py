@@ -1,4 +1,4 @@
-"""The voices (notebooks 06 to 08) as they are, on two hosts of a slice, through the bridge."""
+"""The voices (notebooks 06 to 08), unchanged, on two hosts of a slice, through the bridge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAME = "host 1: same as host 0"
 
 @pytest.fixture(scope="module", autouse=True)
 def _offered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The kernelspec stands where the gateway of the test looks, written as a user writes it."""
+    """The kernelspec is in the gateway's search path, written as a user writes it."""
     require_environment("torch-xla")
     envs = Path(os.environ.get("TPULAB_ENV_DIR") or CHECKOUT / ".tpulab" / "envs")
     data = str(tmp_path_factory.mktemp("jupyter"))
@@ -48,7 +48,7 @@ def run(file: str, folder: Path, ask: str, kernel: str | None = KERNEL, **settin
 
 
 def folds(notebook: ExecutedNotebook) -> dict[str, str]:
-    """By cell: what is said of host 1 below it."""
+    """By cell: the text about host 1 below it."""
     return {
         cell.id: output.data["text/plain"].splitlines()[0]
         for cell in notebook.notebook.cells
@@ -74,7 +74,7 @@ def test_dia_learns_on_a_slice_and_one_host_goes_on_from_its_checkpoint(tmp_path
     alone = run("06-dia.ipynb", tmp_path, ask, kernel=None, resume=True, **settings)
     assert (alone.values["backend"], alone.values["steps"]) == ("torch_xla", 40)
     assert len(alone.values["losses"]) == 20
-    # Batches are of other rows than halves of two, so the losses are near, not equal.
+    # Batches have other rows than halves of two, so the losses are near, not equal.
     assert alone.values["losses"][0] == pytest.approx(losses[20], rel=0.2)
 
 
@@ -96,5 +96,5 @@ def test_the_english_voice_learns_on_a_slice(tmp_path: Path) -> None:
     losses = lesson.values["losses"]
     assert losses[-1] < 0.6 * losses[0]
     assert lesson.values["both"]["float32"]["total"] == pytest.approx(lesson.values["held_out"])
-    # Times, and the name of the folder, are those of each host.
+    # Times, and the name of the folder, differ by host.
     assert {cell for cell, printed in folds(lesson).items() if printed != SAME} <= {"profile", "export"}

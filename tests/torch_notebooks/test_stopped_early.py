@@ -1,5 +1,5 @@
 """Notebooks whose training a reader stops in its first step: every later cell still runs. Notebook 04 is with
-its other tests, because it goes on from their checkpoint.
+its other tests, because it resumes from their checkpoint.
 """
 
 from __future__ import annotations

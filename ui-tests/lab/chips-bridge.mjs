@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `tpulab serve` on a machine with chips: `node chips-bridge.mjs ROOT serve …`. Everything is the real gateway, but what Linux shows
- * of chips and of the processes that hold them is read below ROOT instead of `/`.
+ * `tpulab serve` on a machine with chips: `node chips-bridge.mjs ROOT serve …`. Everything is the real gateway, but Linux's files
+ * about chips and the processes that hold them are read below ROOT instead of `/`.
  */
 import { parseArgs } from 'node:util';
 import { openLog } from '../../kernel-bridge/lib/cli/serve-gateway.js';

@@ -6,7 +6,7 @@ interface NotebookFile {
   readonly cells: { metadata: { tags?: string[] }; source: string | string[]; outputs?: unknown[] }[];
 }
 
-/** A notebook of ours without its saved outputs, so that what a test then sees was made by its own run. */
+/** A notebook of ours without its saved outputs, so that a test sees only outputs of its own run. */
 export async function readNotebookWithoutOutputs(file: string): Promise<NotebookFile> {
   const notebook = JSON.parse(await readFile(join(NOTEBOOKS, file), 'utf8')) as NotebookFile;
   for (const cell of notebook.cells) if (cell.outputs) cell.outputs = [];

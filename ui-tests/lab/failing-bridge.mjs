@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * Stands in for `tpulab` where a bridge fails: `node failing-bridge.mjs MODE serve …`.
+ * Replaces `tpulab` with a failing bridge: `node failing-bridge.mjs MODE serve …`.
  *
- * `refusing` says that it is ready at an address where nobody listens. `hanging` accepts every connection and never answers.
- * `halfHanging` answers the health check, so that it is taken for ready, and hangs on everything else.
+ * `refusing` reports that it is ready at an address where no server listens. `hanging` accepts every connection and never answers.
+ * `halfHanging` answers the health check, so that it counts as ready, and hangs on everything else.
  */
 import { createServer } from 'node:http';
 
@@ -31,7 +31,7 @@ server.listen(0, '127.0.0.1', () => {
     console.log(JSON.stringify({ url: `http://127.0.0.1:${address.port}/`, pid: process.pid }));
   if (mode === 'refusing') {
     server.close(ready);
-    // Alive, as a gateway whose port is blocked would be.
+    // Alive, like a gateway whose port is blocked.
     setInterval(() => undefined, 60_000);
   } else {
     ready();

@@ -1,2 +1,2 @@
-/** For a Lab and its gateway, which are told their ports. */
+/** For a Lab and its gateway, whose ports are set by options. */
 export { freePort } from '../../kernel-bridge/src/testing/free-port.js';

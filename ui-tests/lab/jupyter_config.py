@@ -27,9 +27,9 @@ c.JupyterNotebookApp.labextensions_path = [given["labextensions"]]
 c.JupyterNotebookApp.workspaces_dir = given["workspaces"]
 c.JupyterNotebookApp.user_settings_dir = given["userSettings"]
 c.JupyterNotebookApp.expose_app_in_browser = True
-# Tests look at the application through `window.jupyterapp`.
+# Tests access the application through `window.jupyterapp`.
 c.LabApp.expose_app_in_browser = True
 c.LabApp.news_url = None
 c.LabApp.check_for_updates_class = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
-# Each page would ask whether Lab must be built anew, for which the server runs Node three times.
+# Each page would ask whether Lab must be rebuilt, for which the server runs Node three times.
 c.ServerApp.tornado_settings = {"page_config_data": {"buildCheck": False}}

@@ -17,7 +17,7 @@ export interface LabOptions {
   readonly galata: boolean;
   /** Notebook 7 instead of JupyterLab. */
   readonly app?: 'notebook';
-  /** Break our extension in this way. */
+  /** Breaks our extension in this way. */
   readonly breakage?: Breakage;
   /** Further variables of its environment: another home folder, another PATH. */
   readonly env?: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export interface LabOptions {
   readonly bridgeCommand?: readonly string[];
 }
 
-/** What `<state>/gateway.json` says (docs/architecture.md). */
+/** The content of `<state>/gateway.json` (docs/architecture.md). */
 interface GatewayFile {
   readonly url: string;
   readonly pid: number;
@@ -73,7 +73,7 @@ export class LabServer {
     return join(this.#folder, 'notebooks');
   }
 
-  /** The gateway that runs now. */
+  /** The running gateway. */
   async gateway(): Promise<GatewayFile> {
     return waitUntil('A running gateway', async () => {
       const text = await readFile(join(this.stateDir, 'gateway.json'), 'utf8').catch(() => null);
@@ -82,7 +82,7 @@ export class LabServer {
     });
   }
 
-  /** How a program of this user reaches the gateway, once that has found its kernels. */
+  /** How a program of this user reaches the gateway, once the gateway has found its kernels. */
   async reach(): Promise<{ url: string; token: string }> {
     return waitUntil('A gateway that serves', async () => {
       const { url } = await this.gateway();
@@ -102,7 +102,7 @@ export class LabServer {
     return { before, after };
   }
 
-  /** Breaks our extension in another way. A page has it when it is loaded the next time: Lab reads the files then. */
+  /** Breaks our extension in another way. A page gets it at its next load: Lab reads the files then. */
   async breakExtension(breakage: Breakage): Promise<void> {
     const folder = join(this.#folder, 'labextensions');
     await rm(folder, { recursive: true });
@@ -122,7 +122,7 @@ export class LabServer {
         child.kill('SIGKILL')
       );
     }
-    // Nothing is left to stop after an orderly end; after a crash this ends kernels that outlived it.
+    // After an orderly end there is nothing to stop; after a crash this ends kernels that outlived it.
     await promisify(execFile)(process.execPath, [
       BRIDGE_ENTRY,
       'stop',

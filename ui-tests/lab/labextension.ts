@@ -1,4 +1,4 @@
-/** The labextensions that a Lab of the tests loads: ours as it was built, or deliberately broken, and all others. */
+/** The labextensions that a Lab of the tests loads: our built extension, or a deliberately broken one, and all others. */
 import { cp, mkdir, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LABEXTENSION, LABEXTENSION_NAME, LAB_ENV } from './paths.js';
@@ -6,9 +6,9 @@ import { LABEXTENSION, LABEXTENSION_NAME, LAB_ENV } from './paths.js';
 /**
  * - `entryThrows`: our script throws as soon as it runs
  * - `entryMissing`: the server has no such script
- * - `chunksMissing`: our script loads, but not what it imports
+ * - `chunksMissing`: our script loads, but not its imports
  * - `serviceThrows`, `uiThrows`: plugins load, and throw when they are activated
- * - `absent`: not installed at all, to compare with
+ * - `absent`: not installed at all, for comparison
  */
 export type Breakage =
   | 'absent'
@@ -18,13 +18,13 @@ export type Breakage =
   | 'serviceThrows'
   | 'uiThrows';
 
-/** What broken code throws. */
+/** The error that broken code throws. */
 export const BROKEN = 'deliberately broken';
 
-/** Plugins that replace Lab's own service managers, or that these need. All others are of the user interface. */
+/** Plugins that replace Lab's own service managers, and their dependencies. All others belong to the user interface. */
 const SERVICE_PLUGIN = /^@tpulab\/labextension:(backends|kernels?|kernel-?specs?|sessions?|.*managers?)$/i;
 
-/** Fills `folder` with what a Lab is to load, to be its only `labextensions_path`. */
+/** Fills `folder` with the extensions that a Lab loads, as its only `labextensions_path`. */
 export async function prepareLabextensions(folder: string, breakage?: Breakage): Promise<void> {
   const installed = join(LAB_ENV, 'share', 'jupyter', 'labextensions');
   for (const name of await extensionNames(installed)) {

@@ -1,6 +1,6 @@
 /**
- * The product as somebody has it who has just cloned it: started by `npm start`, with a home folder of its own, a PATH with what the
- * README asks for, and no variable of ours. Nothing that this machine happens to have may help.
+ * The product right after cloning: started by `npm start`, with a home folder of its own, a PATH with the programs that the
+ * README requires, and no variable of ours. Nothing else installed on this machine may help.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -12,10 +12,10 @@ import { copyNotebooks } from './copy-notebooks.js';
 import { CHECKOUT } from './paths.js';
 import { hasEnded, waitUntil } from './processes.js';
 
-/** How this machine reaches a package index and whom it trusts: a newcomer's network is that of the machine. */
+/** How this machine reaches a package index, and its trusted certificates: a newcomer's network is the machine's. */
 const OF_THE_NETWORK =
   /^(\w+_proxy|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS|(PIP|UV)_(INDEX|EXTRA|FIND|DEFAULT)\w*|PIP_CERT)$/i;
-/** Where systems keep their programs; Node and Python may lie elsewhere. */
+/** System folders for programs; Node and Python may be elsewhere. */
 const SYSTEM = ['/usr/bin', '/bin', '/usr/sbin', '/sbin'];
 const OF_THE_README = ['node', 'npm', 'npx', 'python3'];
 const NOT_REQUIRED = /^(uvx?|tpulab|jupyter.*)$/;
@@ -26,7 +26,7 @@ export class Newcomer {
   #child: ChildProcess | null = null;
   #output = '';
 
-  /** @param home folder in which it keeps its ssh keys @param bin further programs: ssh, gcloud */
+  /** @param home folder of its ssh keys @param bin further programs: ssh, gcloud */
   static async start(home: string, bin: string): Promise<Newcomer> {
     const folder = await mkdtemp(join(tmpdir(), 'tpulab-newcomer-'));
     await linkPrograms(join(folder, 'bin'));
@@ -58,7 +58,7 @@ export class Newcomer {
     return join(this.#folder, 'notebooks');
   }
 
-  /** Address of a page of Lab, with the token; nothing is open in it but `path`. */
+  /** Address of a page of Lab, with the token; only `path` is open in it. */
   url(path = ''): string {
     const address = new URL(this.#printed!);
     address.pathname = path === '' ? '/lab' : `/lab/tree/${path}`;
@@ -66,7 +66,7 @@ export class Newcomer {
     return address.href;
   }
 
-  /** Runs the checkout's command in another terminal; what it printed. Rejects with what it complained about. */
+  /** Runs the checkout's command in another terminal; returns its output. Rejects with its error message. */
   async tpulab(...args: string[]): Promise<string> {
     const child = spawn('npx', ['tpulab', ...args], { cwd: CHECKOUT, env: this.#env });
     let [output, complaint] = ['', ''];
@@ -94,14 +94,14 @@ export class Newcomer {
     const state = join(this.#folder, 'state');
     await copyNotebooks(this.rootDir);
     await mkdir(join(state, 'jupyter', 'config'), { recursive: true, mode: 0o700 });
-    // Tests look at the application through `window.jupyterapp`.
+    // Tests access the application through `window.jupyterapp`.
     await writeFile(
       join(state, 'jupyter', 'config', 'jupyter_lab_config.py'),
       'c.LabApp.expose_app_in_browser = True  # noqa: F821\n'
     );
     const port = String(await freePort());
     const args = ['--no-browser', '--port', port, '--notebook-dir', this.rootDir];
-    // Only where npm start keeps its state: it is for tests, and npm start hands it on to nobody.
+    // Only the place of npm start's state: the variable is for tests, and npm start passes it on to no other process.
     const env = { ...this.#env, TPULAB_START_STATE: state };
     const child = spawn('node', [join('scripts', 'start.mjs'), ...args], { cwd: CHECKOUT, env });
     this.#child = child;
@@ -114,7 +114,7 @@ export class Newcomer {
   }
 }
 
-/** A folder with what the system has, and the Node and the Python that are first on PATH; nothing of ours and no uv. */
+/** A folder with the system's programs, and the first Node and Python on PATH; nothing of ours and no uv. */
 async function linkPrograms(folder: string): Promise<void> {
   await mkdir(folder);
   const programs = new Map<string, string>();

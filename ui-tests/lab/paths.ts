@@ -1,4 +1,4 @@
-/** Where the parts under test lie in this checkout. */
+/** Paths of the parts under test in this checkout. */
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -13,7 +13,7 @@ export const LABEXTENSION = join(CHECKOUT, 'extension', 'jupyterlab_tpulab', 'la
 export const LABEXTENSION_NAME = '@tpulab/labextension';
 export const PROBES = join(CHECKOUT, 'tests', 'probes');
 export const IMAGES = join(CHECKOUT, 'docs', 'images');
-/** Of an environment with widgets and outputs of other people, with a kernel of its own. */
+/** An environment with third-party widgets and outputs, with a kernel of its own. */
 export const OTHERS_PYTHON = join(CHECKOUT, '.tpulab', 'test', 'agent', 'bin', 'python');
-/** Pattern of the folder with packages that are no part of TPULab's own environments, among them the real anywidget. */
+/** Pattern of the folder with packages that are no part of TPULab's own environments, including the real anywidget. */
 export const OTHER_PACKAGES = join(CHECKOUT, '.tpulab', 'test', 'agent', 'lib', 'python*', 'site-packages');

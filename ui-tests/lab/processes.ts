@@ -34,7 +34,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Whether a gateway answers that has found its kernels: before that it refuses all else. */
+/** Whether a gateway that has found its kernels answers: before that it refuses all other requests. */
 export async function serves(url: string, token: string): Promise<boolean> {
   try {
     const answer = await fetch(new URL('bridge/v1/health', url), {

@@ -31,7 +31,7 @@ export class SessionGateway {
     return `http://127.0.0.1:${this.port}/`;
   }
 
-  /** Of the page, with a notebook. */
+  /** Address of the page, with a notebook. */
   link(notebook = ''): string {
     return `${this.url}session/${encodeURIComponent(notebook)}#token=${this.token}`;
   }
@@ -50,7 +50,7 @@ export class SessionGateway {
     );
   }
 
-  /** As power loss would: kernels and their keepers go on. */
+  /** Like a power failure: kernels and their keepers continue to run. */
   async kill(): Promise<void> {
     this.#child?.kill('SIGKILL');
     if (this.#child && !hasEnded(this.#child)) await once(this.#child, 'exit');
@@ -64,7 +64,7 @@ export class SessionGateway {
     return readFile(join(this.folder, 'notebooks', notebook), 'utf8');
   }
 
-  /** Milliseconds, with fractions: a file that is written again has another one. */
+  /** Milliseconds, with fractions: differs after each write of the file. */
   async writtenAt(notebook: string): Promise<number> {
     return (await stat(join(this.folder, 'notebooks', notebook))).mtimeMs;
   }
@@ -74,7 +74,7 @@ export class SessionGateway {
   }
 
   async stop(): Promise<void> {
-    // A test that failed may have left it killed: then its kernels would stay.
+    // A failed test may have left it killed: then its kernels would remain.
     if (this.#child === null || hasEnded(this.#child)) await this.restart();
     const kernels = (await (await this.request('api/kernels')).json()) as { id: string }[];
     await Promise.all(kernels.map(({ id }) => this.request(`api/kernels/${id}`, { method: 'DELETE' })));

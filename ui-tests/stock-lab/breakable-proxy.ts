@@ -22,7 +22,7 @@ export class BreakableProxy implements AsyncDisposable {
     return this.#port;
   }
 
-  /** Breaks the connection for at least `outageMs` and until `meanwhile` is done, then lets it work again. */
+  /** Breaks the connection for at least `outageMs` and until `meanwhile` has completed, then restores it. */
   async outage(outageMs: number, meanwhile: () => Promise<void>): Promise<void> {
     await this.#close();
     await Promise.all([meanwhile(), new Promise(resolve => setTimeout(resolve, outageMs))]);
@@ -55,7 +55,7 @@ export class BreakableProxy implements AsyncDisposable {
       this.#sockets.add(one);
       one.setNoDelay(true);
       one.pipe(other);
-      // An error of one side is the end of both; `close` follows it.
+      // An error of one side ends both; `close` follows it.
       one.on('error', () => undefined);
       one.on('close', () => {
         this.#sockets.delete(one);

@@ -1,4 +1,4 @@
-/** Stock JupyterLab shows, and saves, everything that a cell printed while the bridge could not be reached. */
+/** Stock JupyterLab shows, and saves, everything that a cell printed while the bridge was unreachable. */
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,10 +10,10 @@ import { type Sockets, StockLab } from './stock-lab.js';
 const PART = 200;
 const LINES = 3 * PART;
 const EXPECTED = Array.from({ length: LINES }, (_, n) => `line ${n}\n`).join('');
-/** Lab waits longer from one attempt to the next; after a minute without an answer it may be half a minute. */
+/** Lab increases the interval between attempts; after a minute without an answer it may be half a minute. */
 const RECONNECT_DEADLINE_MS = 240_000;
 
-// The gates keep the cell at the end of each third until the test is where it should be, however fast the machine is.
+// The gates stop the cell at the end of each third until the test is ready, however fast the machine is.
 const CELL = `import pathlib, sys, time
 from IPython.display import display, HTML
 for n in range(${LINES}):
@@ -34,7 +34,7 @@ interface Case {
 const CASES: readonly Case[] = [
   { sockets: 'direct', outageMs: 60_000, when: 'for a minute, with its sockets at the bridge' },
   { sockets: 'direct', outageMs: 3_000, when: 'for some seconds, with its sockets at the bridge' },
-  // jupyter_server tries five times within half a minute and then gives up, so no longer outage can be asked of it.
+  // jupyter_server tries five times within half a minute and then gives up, so a longer outage cannot be expected of it.
   { sockets: 'gateway', outageMs: 3_000, when: "for some seconds, behind jupyter_server's gateway client" }
 ];
 
@@ -58,7 +58,7 @@ for (const { sockets, outageMs, when } of CASES) {
       await writeFile(file(`gate-${PART}`), '');
       await waitUntil('The second third', async () => existsSync(file(`printed-${2 * PART}`)) || null);
     });
-    // What is printed now comes in the middle of the return.
+    // Output printed now arrives in the middle of the reconnection.
     await writeFile(file(`gate-${2 * PART}`), '');
     await writeFile(file(`gate-${3 * PART}`), '');
 
@@ -108,7 +108,7 @@ function notebook(): object {
   };
 }
 
-/** Not awaited in the page: a cell that runs would keep the call open. */
+/** Not awaited in the page: a running cell would keep the call open. */
 async function run(page: Page, command: string): Promise<void> {
   await page.evaluate(id => void window.jupyterapp.commands.execute(id), command);
 }

@@ -13,8 +13,8 @@ import { BreakableProxy } from './breakable-proxy.js';
 
 /**
  * - `direct`: the page's sockets go to the bridge; only REST goes through Lab's server
- * - `gateway`: everything goes through Lab's server, as `--gateway-url` alone has it
- * - `none`: no bridge; Lab's server runs the kernels, as anybody's does
+ * - `gateway`: everything goes through Lab's server, as with `--gateway-url` alone
+ * - `none`: no bridge; Lab's server runs the kernels, as in every stock installation
  */
 export type Sockets = 'direct' | 'gateway' | 'none';
 
@@ -54,7 +54,7 @@ export class StockLab implements AsyncDisposable {
     return join(this.#folder, 'notebooks');
   }
 
-  /** Between the bridge and everybody who uses it. */
+  /** The proxy between the bridge and all its clients. */
   get connection(): BreakableProxy {
     if (!this.#proxy) throw new Error('The Lab has not been started.');
     return this.#proxy;
@@ -65,7 +65,7 @@ export class StockLab implements AsyncDisposable {
     return `http://127.0.0.1:${this.#port}/lab/tree/${name}?token=${this.#token}`;
   }
 
-  /** What of a running kernel the bridge says. */
+  /** The bridge's data about a running kernel. */
   async kernels(): Promise<{ id: string; execution_state: string }[]> {
     const response = await fetch(`http://127.0.0.1:${this.connection.port}/api/kernels`, {
       headers: { Authorization: `token ${this.#token}` }
@@ -95,7 +95,7 @@ export class StockLab implements AsyncDisposable {
     const bin = dirname(labPython());
     const environment = {
       ...process.env,
-      // `python` in the kernelspec of ipykernel is that of Lab's environment.
+      // `python` in ipykernel's kernelspec is the Python of Lab's environment.
       PATH: `${bin}${delimiter}${process.env['PATH'] ?? ''}`,
       JUPYTER_PATH: join(bin, '..', 'share', 'jupyter'),
       JUPYTER_CONFIG_DIR: this.#place('config'),

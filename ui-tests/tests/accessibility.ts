@@ -1,4 +1,4 @@
-/** axe on what is ours in the page, with no exceptions. */
+/** axe on our parts of the page, with no exceptions. */
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page } from '@playwright/test';
 
@@ -12,18 +12,18 @@ export async function checkAccessibility(page: Page, ...roots: Locator[]): Promi
     }, MARK);
   }
   await transitionsEnded(page);
-  // Legacy: without a page of its own in which frames of other origins are added up. Nothing of ours has such a frame.
+  // Legacy mode: without a page of its own that merges frames of other origins. Nothing of ours has such a frame.
   const axe = new AxeBuilder({ page }).include(`[${MARK}]`).setLegacyMode();
   const { violations, passes } = await axe.analyze();
   const found = violations.map(
     ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`
   );
   expect(found).toEqual([]);
-  // A scan that looked at nothing would pass as well.
+  // A scan without any checked element would pass as well.
   expect(passes.length).toBeGreaterThan(0);
 }
 
-/** A colour that is on its way to another one has not the contrast of either. What moves for ever is not waited for. */
+/** A colour in transition has neither colour's contrast. Endless animations are not awaited. */
 async function transitionsEnded(page: Page): Promise<void> {
   await page.evaluate(async () => {
     const ending = document

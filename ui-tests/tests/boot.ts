@@ -1,10 +1,10 @@
-/** That Lab has started and is of use, whatever is wrong with our part. */
+/** Checks that Lab has started and is usable, whatever is wrong with our part. */
 import { expect, type Page } from '@playwright/test';
 import type { LabServer } from '../lab/lab-server.js';
 import { currentKernel, runInKernel } from './lab-page.js';
 
 export async function expectStockKernelWorks(page: Page, lab: LabServer): Promise<void> {
-  // Several cases share a Lab: `reset` keeps what the one before has open from coming back.
+  // Several cases share a Lab: `reset` prevents the previous case's documents from being opened again.
   const start = new URL(lab.loginUrl);
   start.searchParams.set('reset', '');
   await page.goto(start.href);

@@ -1,4 +1,4 @@
-/** A bridge that is absent, refuses or hangs neither delays Lab nor hides the Jupyter server's kernels. */
+/** A bridge that is missing, refuses or hangs neither delays Lab nor hides the Jupyter server's kernels. */
 import { join } from 'node:path';
 import { expect, test } from '@playwright/test';
 import { CHECKOUT } from '../lab/paths.js';
@@ -20,7 +20,7 @@ for (const [words, bridgeCommand] of Object.entries(CASES)) {
   test(`Lab starts with stock kernels although the bridge ${words}`, async ({ page }) => {
     await withLab({ galata: false, bridgeCommand }, async lab => {
       await expectStockKernelWorks(page, lab);
-      // Ours are the managers that survived this, not stock ones because ours failed to load.
+      // Our managers survived this; they are not stock managers loaded after a failure of ours.
       expect(await activePlugins(page)).toContain('@tpulab/labextension:session-manager');
     });
   });

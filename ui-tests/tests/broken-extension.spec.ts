@@ -12,7 +12,7 @@ const CASES: Record<Exclude<Breakage, 'absent'>, string> = {
   uiThrows: 'its user interface plugins throw'
 };
 
-/** Signs in the page that the damage was met: an error that says so, or one of our files that was not there. */
+/** Signs in the page that the damage took effect: an error that names it, or one of our files that was missing. */
 function watchDamage(page: Page): string[] {
   const signs: string[] = [];
   page.on('console', message => {

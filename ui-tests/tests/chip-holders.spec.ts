@@ -1,6 +1,6 @@
 /**
- * Who holds the chips: named by notebook where it is a kernel of the bridge, shown at a click, and released at another; and the lock
- * file that somebody who is gone has left.
+ * The holders of the chips: named by notebook for a kernel of the bridge, shown with a click, and released with another; and the lock
+ * file that an ended process has left.
  */
 import { access, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { TPULabPanel } from './tpulab-panel.js';
 
 const CHIPS = 4;
 
-/** Stands for the parts of `/` where Linux shows chips and who has their files open. */
+/** Replaces the parts of `/` where Linux shows chips and the processes that have their files open. */
 class Machine {
   constructor(readonly root: string) {}
 
@@ -31,19 +31,19 @@ class Machine {
     }
   }
 
-  /** A process that has these chips open; where it is a real one, its environment is read as the gateway would. */
+  /** A process that has these chips open; for a real process, its environment is read as the gateway would. */
   async addHolder(pid: number, command: string, chips: readonly number[]): Promise<void> {
     await this.#write(`proc/${pid}/comm`, `${command}\n`);
     await this.#link(`proc/${pid}/environ`, `/proc/${pid}/environ`);
     for (const chip of chips) await this.#link(`proc/${pid}/fd/${chip}`, `/dev/vfio/${chip}`);
   }
 
-  /** Linux forgets a process when it has ended. */
+  /** Linux removes a process when it has ended. */
   async removeHolder(pid: number): Promise<void> {
     await rm(join(this.root, 'proc', String(pid)), { recursive: true });
   }
 
-  /** As libtpu leaves it when its process ends. */
+  /** The file that libtpu leaves when its process ends. */
   async leaveLock(): Promise<string> {
     await this.#write('proc/locks', '');
     await this.#write('tmp/libtpu_lockfile', '');
@@ -76,7 +76,7 @@ const test = labTest.extend<object, { machine: Machine } & Pick<LabFixtures, 'la
       const bridge = join(CHECKOUT, 'ui-tests', 'lab', 'chips-bridge.mjs');
       return use({
         galata: true,
-        // No metadata server is asked: its name only resolves in the cloud.
+        // No metadata server is contacted: its name only resolves in the cloud.
         env: { TPU_SKIP_MDS_QUERY: '1' },
         bridgeCommand: [process.execPath, bridge, machine.root]
       });
@@ -95,11 +95,11 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   await openNotebook(page, 'holder.ipynb');
   const pid = Number(await runInKernel(page, 'import os\nprint(os.getpid())'));
   await machine.addHolder(pid, 'python3', [0, 1, 2]);
-  // A process of somebody else, whose number no kernel can have.
+  // A process of another user, with a number that no kernel can have.
   const stranger = 2 ** 22 + 1;
   await machine.addHolder(stranger, 'train', [3]);
 
-  // Not the widget that it resolves to: its parts refer to each other without end.
+  // Without returning the widget: its parts refer to each other without end.
   await page.evaluate(() =>
     window.jupyterapp.commands.execute('docmanager:open', { path: 'other.ipynb' }).then(() => undefined)
   );
@@ -114,7 +114,7 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   await expect(mine).toContainText(`pid ${pid}`);
   await expect(mine).toContainText('user ada · python3 · kernel ');
   await expect(mine).toContainText('idle for');
-  // What is no kernel of the bridge cannot be ended from here.
+  // A process that is no kernel of the bridge cannot be ended from here.
   const theirs = holders.filter({ hasText: 'train' });
   await expect(theirs).toContainText('holds chip 3');
   await expect(theirs).toContainText('Not a TPULab kernel; it belongs to ada');

@@ -1,6 +1,6 @@
 /**
- * A Colab runtime from the dialog: what it costs is read before anything is created, at the width of a phone and of a desktop. Google is
- * the stand-in for its `colab` command, and the runtime is a stand-in VM in which root logs in.
+ * A Colab runtime from the dialog: its cost is shown before anything is created, at the width of a phone and of a desktop. Google is
+ * the stand-in for its `colab` command, and the runtime is a stand-in VM with a root login.
  */
 import { mkdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -56,7 +56,7 @@ test('the terms and the cost are shown first, then the runtime is created, conne
   const dialog = page.getByRole('dialog');
   const runtimes = dialog.getByRole('region', { name: 'Google Colab' });
   await runtimes.getByRole('option', { name: /TPU v5e1/ }).click();
-  // The runtime has TPULab already, so that an environment of a gigabyte need not travel there.
+  // The runtime has TPULab already, so that no environment of a gigabyte has to be copied there.
   await dialog.getByRole('button', { name: 'Options' }).click();
   await dialog.getByRole('checkbox', { name: /^Install what is missing/ }).uncheck();
   await dialog.getByRole('button', { name: /^Connect/ }).click();

@@ -11,7 +11,7 @@ import { StandInAnswers } from './stand-in-answers.js';
 test.use({ viewport: { width: 820, height: 680 }, deviceScaleFactor: 1.5 });
 
 test('the dialog in its states', async ({ page }) => {
-  // Another folder is for people who look at all states, in both themes and at the width of a phone.
+  // Another folder is for a review of all states, in both themes and at the width of a phone.
   requireFonts();
   const folder = process.env['TPULAB_IMAGES'] ?? IMAGES;
   await mkdir(folder, { recursive: true });

@@ -1,4 +1,4 @@
-/** The dialog in every state, width and theme: nothing is cut, the footer is in view, and axe has no objection. */
+/** The dialog in every state, width and theme: nothing is cut, the footer is in view, and axe reports no violation. */
 import { checkAccessibility } from './accessibility.js';
 import { nothingIsCut } from './cut-parts.js';
 import { BARE, HELD, NO_GCLOUD, RECENT, SETUPS, STATES } from './dialog-states.js';
@@ -7,7 +7,7 @@ import { setTheme } from './lab-page.js';
 import { StandInAnswers } from './stand-in-answers.js';
 
 const WIDTHS = [360, 520, 800, 1_600] as const;
-/** They differ in colours, not in sizes. */
+/** The other themes differ in colours, not in sizes. */
 const THEMES = ['dark', 'high contrast', 'light'] as const;
 
 test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds nothing in three themes', async ({
@@ -40,7 +40,7 @@ test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds not
       await setTheme(page, theme);
       await checkAccessibility(page, frame);
     }
-    // The next state begins in the theme that is there.
+    // The next state starts in the present theme.
     themes.reverse();
   };
 

@@ -1,16 +1,16 @@
-/** Whether all of a dialog of ours can be read. */
+/** Whether all of our dialog is readable. */
 import { expect, type Page } from '@playwright/test';
 
-/** Long enough for a page that has yet to be laid out at another width. */
+/** Long enough for a page that is still laid out for another width. */
 const LAID_OUT = { timeout: 60_000, intervals: [20, 100] };
 
-/** Fails the test at its end: all that is cut is told. */
+/** Fails the test at its end: all cut parts are reported. */
 export async function nothingIsCut(page: Page, where: string): Promise<void> {
   const softly = expect.configure({ soft: true });
   await softly.poll(() => cutParts(page), { message: where, ...LAID_OUT }).toEqual([]);
 }
 
-/** Texts and buttons of the dialog that do not have the room that they need, and parts that are outside the window. */
+/** Texts and buttons of the dialog that lack the space they need, and parts outside the window. */
 function cutParts(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const frame = document.querySelector('.jp-TPULabDialog-frame');

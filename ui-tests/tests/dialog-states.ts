@@ -1,4 +1,4 @@
-/** The dialog's states, as the gateway tells them: real answers of the protocol's types, of machines that nobody has here. */
+/** The dialog's states, as the gateway reports them: real answers of the protocol's types, about machines that do not exist here. */
 import type {
   EnvironmentCreation,
   EnvironmentInfo,
@@ -138,7 +138,7 @@ const CHECKS: Remote['checks'] = [
   }
 ];
 
-/** The remote that is being connected to, in each state. */
+/** The remote that is being connected, in each state. */
 export const STATES = {
   progress: {
     ...TRAIN,
@@ -248,7 +248,7 @@ export const STATES = {
   }
 } as const satisfies Record<string, Remote>;
 
-/** This machine, to which no environment of ours has been installed yet. */
+/** This machine, without any of our environments. */
 export const BARE: readonly EnvironmentInfo[] = [
   {
     name: 'jax',

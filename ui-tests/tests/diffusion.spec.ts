@@ -1,4 +1,4 @@
-/** Notebook 05 in the page: a diffusion model is trained, steered by the widgets of the notebook and by the panel, and looked at. */
+/** Notebook 05 in the page: a diffusion model is trained, steered by the notebook's widgets and the panel, and its results are checked. */
 import { expect, test } from './fixtures.js';
 import { openNotebook, runInKernel } from './lab-page.js';
 import {
@@ -18,7 +18,7 @@ import { TPULabPanel } from './tpulab-panel.js';
 const NOTEBOOK = '05-ddpm.ipynb';
 /** Steps in one point of the notebook's own curve. */
 const STEPS_LOGGED = 4;
-/** A network of a quarter of the width, compiled quickly, which would train until somebody stops it. */
+/** A network of a quarter of the width, compiled quickly, which would train until it is stopped. */
 const SETTINGS = [
   'import os',
   'os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"',
@@ -29,7 +29,7 @@ const SETTINGS = [
 /** matplotlib's first colour: the loss. */
 const BLUE = [31, 119, 180] as const;
 
-/** What the kernel knows when the training is over. The last evaluation is done once more, from the weights that are there. */
+/** The kernel's state after the training. The last evaluation is repeated, from the present weights. */
 const PROBE = `
 import hashlib, json
 from tpulab_recipes.common.pictures import grid, png
@@ -59,7 +59,7 @@ interface Found {
 // The live pictures, the controls and the training stand below each other: all in view, as on a tall screen.
 test.use({ viewport: { width: 1440, height: 2000 } });
 
-test('a diffusion model is steered from the page, and its curve and its images are what the kernel has', async ({
+test("a diffusion model is steered from the page, and its curve and its images match the kernel's", async ({
   lab,
   page
 }) => {
@@ -86,7 +86,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   // A point of the curve is made after the change.
   await expect.poll(() => stepOf(run)).toBeGreaterThan(Math.max(held + STEPS_LOGGED, 60));
 
-  // Samples are made of the weights at which the run is held, and it ends there: they can be made once more.
+  // Samples are generated from the weights at which the run is paused, and it ends there: they can be generated again.
   await run.getByRole('button', { name: 'Pause' }).click();
   await expect(controls).toContainText('paused');
   const [curves, samples] = [page.locator('.widget-image').nth(0), page.locator('.widget-image').nth(1)];
@@ -106,7 +106,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   expect(Math.max(...rates.slice(0, 2))).toBeLessThanOrEqual(0.002);
   expect(rates.at(-1)).toBeCloseTo(0.004, 5);
 
-  // The panel's chart has each step, the notebook's curve their means, and both fall.
+  // The panel's chart has each step, the notebook's curve their means, and both decrease.
   const chart = await panel.mainChart('loss');
   const { first, last } = await readChart(chart, STEPS_LOGGED);
   expect(first.map(({ step }) => step)).toEqual([0, 1, 2, 3]);

@@ -1,4 +1,4 @@
-/** What the specs start from: a running Lab, and Galata's page pointed at it. */
+/** The fixtures of the specs: a running Lab, and Galata's page pointed at it. */
 import { createRequire } from 'node:module';
 import { test as galataTest } from '@jupyterlab/galata';
 import { expect } from '@playwright/test';
@@ -6,7 +6,7 @@ import { type LabOptions, LabServer } from '../lab/lab-server.js';
 
 export { expect };
 
-/** Galata gives Lab's start, and whatever else it waits for, 15 s. A machine that is busy needs more. */
+/** Galata allows 15 s for Lab's start and its other waits. A busy machine needs more. */
 const PATIENCE_MS = 120_000;
 
 interface GalataUtils {
@@ -25,7 +25,7 @@ export interface LabFixtures {
   readonly lab: LabServer;
 }
 
-/** A Lab for the time of `use`. For specs that each need a Lab of their own kind. */
+/** A Lab for the duration of `use`. For specs that each need a different kind of Lab. */
 export async function withLab(options: LabOptions, use: (lab: LabServer) => Promise<void>): Promise<void> {
   const lab = await LabServer.start(options);
   try {
@@ -35,7 +35,7 @@ export async function withLab(options: LabOptions, use: (lab: LabServer) => Prom
   }
 }
 
-/** Lab as everybody has it, with Galata's helpers; kernels and sessions are the real ones. */
+/** Lab as users have it, with Galata's helpers; kernels and sessions are the real ones. */
 export const test = galataTest.extend<object, LabFixtures>({
   labOptions: [{ galata: true }, { scope: 'worker', option: true }],
   lab: [({ labOptions }, use) => withLab(labOptions, use), { scope: 'worker', timeout: 420_000 }],

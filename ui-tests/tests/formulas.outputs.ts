@@ -1,4 +1,4 @@
-/** Math in the session page beside a stock JupyterLab: `npm run test:outputs`. */
+/** Math in the session page compared with a stock JupyterLab: `npm run test:outputs`. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from '@playwright/test';
@@ -12,7 +12,7 @@ test(`sets ${FORMULA_COUNT} formulas as JupyterLab does`, async ({ browser }) =>
   try {
     await writeFile(join(lab.rootDir, 'math.ipynb'), FORMULAS);
     await gateway.write('math.ipynb', FORMULAS);
-    // JupyterLab sets what is in view.
+    // JupyterLab typesets only visible formulas.
     const viewport = { width: 1200, height: 5_000 };
     const theirs = await (await browser.newContext({ viewport })).newPage();
     await theirs.goto(lab.notebookUrl('math.ipynb'));
@@ -20,7 +20,7 @@ test(`sets ${FORMULA_COUNT} formulas as JupyterLab does`, async ({ browser }) =>
     await ours.goto(gateway.link('math.ipynb'));
     await expect.poll(async () => (await theirs.evaluate(shownMath)).at(-1)).toMatch(/^\[.*\]$/);
     await expect.poll(async () => (await ours.evaluate(shownMath)).at(-1)).toMatch(/^\[.*\]$/);
-    // Once nothing changes any more: JupyterLab sets one place after the other.
+    // Until there are no more changes: JupyterLab typesets one place after the other.
     let before: string[] = [];
     await expect
       .poll(async () => {

@@ -1,4 +1,4 @@
-/** Sixty pieces of text with math, of which the session page makes what JupyterLab makes (finding W11). */
+/** Sixty texts with math, for which the session page gives the same result as JupyterLab (finding W11). */
 
 /** In Markdown cells; each list is a cell. */
 const MARKDOWN: readonly (readonly string[])[] = [
@@ -32,7 +32,7 @@ const MARKDOWN: readonly (readonly string[])[] = [
     '$\\DeclareMathOperator{\\argmin}{arg\\,min} \\argmin_x f$',
     '$\\let\\eps\\varepsilon \\eps$'
   ],
-  // Macros of the cell before.
+  // Macros of the previous cell.
   ['$\\R^m$', '$\\half{y}$', '$\\argmin_y g$', '$\\undefinedmacro{x}$', '$\\frac{1}{$', '$\\left( x$'],
   [
     '$\\ce{H2O}$ and $\\ce{2H2 + O2 -> 2H2O}$',
@@ -110,7 +110,7 @@ export const FORMULAS = JSON.stringify({
 
 export const FORMULA_COUNT = MARKDOWN.flat().length + HTML.length + LATEX.length;
 
-/** In the page: each text as it stands there, with the meaning of its formulas in MathML. */
+/** In the page: each text as displayed, with the meaning of its formulas in MathML. */
 export function shownMath(): string[] {
   const places =
     '.jp-RenderedMarkdown, .jp-OutputArea-output .jp-RenderedHTMLCommon, .jp-OutputArea-output.jp-RenderedHTMLCommon, .jp-RenderedLatex';
@@ -120,7 +120,7 @@ export function shownMath(): string[] {
       const copy = place.cloneNode(true) as HTMLElement;
       for (const math of copy.querySelectorAll('mjx-container'))
         math.replaceWith(` [${math.querySelector('mjx-assistive-mml')?.innerHTML}] `);
-      // A reference leads to a place of this page, whose address it has where the page names its base.
+      // A reference leads to a place in this page, and contains the page's address where the page names its base.
       const text = copy.textContent.replaceAll(location.href.replace(/#.*/, '') + '#', '#');
       return text.replace(/\s+/g, ' ').trim();
     });

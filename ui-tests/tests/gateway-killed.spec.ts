@@ -1,4 +1,4 @@
-/** A gateway that dies while a cell runs loses nothing of what the cell prints. */
+/** A gateway that dies while a cell runs loses none of the cell's output. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
@@ -8,7 +8,7 @@ import { notebookText } from './notebook-file.js';
 const LINES = 300;
 const EXPECTED = Array.from({ length: LINES }, (_, n) => `line ${n}\n`).join('');
 
-// The gate keeps the cell in the middle of its output until the test has killed the gateway, however fast the machine is.
+// The gate stops the cell in the middle of its output until the test has killed the gateway, however fast the machine is.
 const CELL = `import pathlib, time
 for n in range(${LINES}):
     print("line", n, flush=True)
@@ -30,7 +30,7 @@ test('the output of a running cell is complete and in order after the gateway wa
   const status = page.locator('#jp-main-statusbar');
   await expect(status).toContainText('live');
 
-  // Each change is looked at, because the next gateway may be there at once.
+  // Each change is checked, because the next gateway may start immediately.
   const shown = await status.evaluateHandle(bar => {
     const seen = { reconnecting: false };
     const check = (): void => {

@@ -18,7 +18,7 @@ async function changeKernel(page: IJupyterLabPageFixture, from: string, to: stri
   await expect(page.getByRole('button', { name: to, exact: true })).toBeVisible();
 }
 
-/** Which Python answers: the environment is part of its path. */
+/** The Python that answers: the environment is part of its path. */
 async function pythonPrefix(page: IJupyterLabPageFixture): Promise<string> {
   return (await runInKernel(page, 'import sys; print(sys.prefix)')).trim();
 }
@@ -36,7 +36,7 @@ test('a card of the launcher opens a notebook on a kernel of the bridge, and Hel
   const opened = page.context().waitForEvent('page');
   await page.menu.clickMenuItem('Help>TPULab Documentation');
   const documentation = await opened;
-  // A checkout may have no built site: the page then says how to build it.
+  // A checkout may have no built site: the page then explains how to build it.
   await expect(documentation).toHaveTitle(/^TPULab/);
   expect(new URL(documentation.url())).toMatchObject({ port: new URL(url).port, pathname: '/docs/' });
   await documentation.close();
@@ -51,7 +51,7 @@ test('a card of the launcher copies the lessons to the files, shows them, and ke
   await card.click();
   const files = page.locator('.jp-DirListing');
   const lesson = files.getByRole('listitem', { name: /00-getting-started\.ipynb/ });
-  // The root folder has the lessons too: they are in its list before the folder of the copies is shown.
+  // The root folder has the lessons too: they are listed before the folder of the copies is shown.
   await expect(page.locator('.jp-FileBrowser .jp-BreadCrumbs')).toContainText('tpulab-lessons');
   await expect(lesson).toBeVisible();
   const file = join(lab.rootDir, 'tpulab-lessons', '00-getting-started.ipynb');

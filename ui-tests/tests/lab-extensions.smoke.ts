@@ -8,7 +8,7 @@ import { expectLesson, runLesson } from './lesson-outputs.js';
 import { notebookText } from './notebook-file.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
-/** Runs until the file is there. */
+/** Runs until the file exists. */
 const GATED = (gate: string): string => `import pathlib, time
 for n in range(10):
     print("line", n, flush=True)
@@ -27,7 +27,7 @@ test('boots, runs the first notebook, and shows its panel', async ({ page }) => 
   await expect(await panel.section('Run')).toContainText('finished');
 });
 
-test('a running cell goes on after a reload, and two people see each output once', async ({
+test('a running cell continues after a reload, and two users see each output once', async ({
   lab,
   page,
   context
@@ -51,7 +51,7 @@ test('a running cell goes on after a reload, and two people see each output once
   await other.close();
 });
 
-test('a text notebook of Jupytext goes on after a reload', async ({ lab, page }) => {
+test('a text notebook of Jupytext continues after a reload', async ({ lab, page }) => {
   const gate = join(lab.rootDir, 'go-text');
   const header =
     '# ---\n# jupyter:\n#   kernelspec:\n#     name: tpulab-jax\n#     display_name: JAX\n#     language: python\n# ---\n\n';
@@ -75,7 +75,7 @@ test('a text notebook of Jupytext goes on after a reload', async ({ lab, page })
   await expect.poll(text).toBe(`${LINES(10)}done\n`);
 });
 
-/** Progress of tqdm and a counter of anywidget with bytes, in one cell that has not ended when the page comes again. */
+/** Progress of tqdm and an anywidget counter with bytes, in one cell that is still running when the page is opened again. */
 const WIDGETS = (packages: string, gate: string): string => `import pathlib, sys, time
 sys.path.append(${JSON.stringify(packages)})
 import anywidget, tpulab, traitlets
@@ -108,7 +108,7 @@ test('tqdm and a widget of anywidget are back after a reload in mid-cell, and ac
   await openNotebook(page, 'widgets.ipynb');
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   for (const again of [false, true]) {
-    // Its document is shared: the room has what was shown, and a save by hand may find a newer file.
+    // Its document is shared: the room has the shown content, and a manual save may find a newer file.
     if (again) await openNotebook(page, 'widgets.ipynb');
     await expect(counter).toHaveText('counted 3 of 7');
     await expect(cell.locator('.jp-OutputArea')).toContainText(/batches:\s+50%/);

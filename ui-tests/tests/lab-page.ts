@@ -1,4 +1,4 @@
-/** What the specs do with Lab's own objects in the page, where no visible element says the same. */
+/** Operations on Lab's own objects in the page, where no visible element is equivalent. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
@@ -20,7 +20,7 @@ export async function readCells(page: Page): Promise<CellOutputs[]> {
   return codeCells(notebook as unknown as NotebookJson);
 }
 
-/** Whether the current notebook has to be saved, and whether its kernel has written into it what it is. */
+/** Whether the current notebook has unsaved changes, and whether its kernel has written its details into it. */
 export function documentState(page: Page): Promise<{ hasKernelDetails: boolean; isDirty: boolean }> {
   return page.evaluate(() => {
     const { model } = window.jupyterapp.shell.currentWidget as NotebookPanel;
@@ -29,7 +29,7 @@ export function documentState(page: Page): Promise<{ hasKernelDetails: boolean; 
   });
 }
 
-/** Sets the text of a cell of the current notebook. Galata types it, and gives a page that is busy only 10 s to come to rest. */
+/** Sets the text of a cell of the current notebook. Galata types it, and gives a busy page only 10 s to settle. */
 export async function setSource(page: Page, index: number, source: string): Promise<void> {
   await page.evaluate(
     ([at, text]) => {
@@ -42,7 +42,7 @@ export async function setSource(page: Page, index: number, source: string): Prom
   );
 }
 
-/** Runs code in the kernel of the current notebook without a cell; what it printed. */
+/** Runs code in the kernel of the current notebook without a cell; returns its output. */
 export function runInKernel(page: Page, code: string): Promise<string> {
   return page.evaluate(async source => {
     const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
@@ -60,7 +60,7 @@ export function runInKernel(page: Page, code: string): Promise<string> {
   }, code);
 }
 
-/** What the current notebook runs on; null while it has no kernel, or the page has no Lab yet. */
+/** The kernel of the current notebook; null while it has no kernel, or the page has no Lab yet. */
 export function currentKernel(
   page: Page
 ): Promise<{ id: string; name: string; status: string; baseUrl: string } | null> {
@@ -74,7 +74,7 @@ export function currentKernel(
   });
 }
 
-/** Ids of plugins of ours that Lab has activated. */
+/** Ids of our plugins that Lab has activated. */
 export function activePlugins(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const app = window.jupyterapp;
@@ -82,7 +82,7 @@ export function activePlugins(page: Page): Promise<string[]> {
   });
 }
 
-/** Opens Lab on a notebook by its address, with nothing left open from before, and waits for its kernel. */
+/** Opens Lab on a notebook by its address, without previously opened documents, and waits for its kernel. */
 export async function openNotebook(page: IJupyterLabPageFixture, path: string): Promise<void> {
   await page.goto(`tree/${path}?reset`);
   const name = path.split('/').at(-1)!;
@@ -96,7 +96,7 @@ const THEMES = {
   'high contrast': 'JupyterLab Dark High Contrast'
 } as const;
 
-/** Resolves when the page is drawn with the theme: Galata's helper is back while its stylesheet may still be on its way. */
+/** Resolves when the page is drawn with the theme: Galata's helper returns while the theme's stylesheet may still be loading. */
 export async function setTheme(page: IJupyterLabPageFixture, theme: keyof typeof THEMES): Promise<void> {
   await page.theme.setTheme(THEMES[theme]);
   await page.waitForFunction(name => {

@@ -1,4 +1,4 @@
-/** A person's own notebooks in JupyterLab with TPULab: what cannot be saved is kept, and the end of a kernel is told. */
+/** A user's own notebooks in JupyterLab with TPULab: an unsavable change is preserved, and the end of a kernel is reported. */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
@@ -24,7 +24,7 @@ test('a notebook that cannot be saved can be downloaded as it is in the page', a
   await writeFile(file, notebookText(['first']));
 });
 
-test('a changed notebook whose folder was renamed says so above the cells, and no dialog covers them', async ({
+test('a changed notebook whose folder was renamed shows it above the cells, and no dialog covers them', async ({
   lab,
   page
 }) => {

@@ -1,4 +1,4 @@
-/** Running the getting-started notebook, and what its cells show when all is well: the same on every machine. */
+/** Runs the getting-started notebook, with the expected outputs of its cells: the same on every machine. */
 
 import { expect, type Page } from '@playwright/test';
 import { readCells } from './lab-page.js';
@@ -7,13 +7,13 @@ import type { CellOutputs } from './notebook-file.js';
 export const EPOCHS = 10;
 export const STEPS_PER_EPOCH = 23;
 
-/** Runs the current notebook top to bottom; resolves when every cell has been run. */
+/** Runs the current notebook from top to bottom; resolves when every cell has been run. */
 export async function runLesson(page: Page): Promise<void> {
-  // Galata's own run waits for the kernel as long as for a click; training on a busy machine takes longer than that.
+  // Galata's own run has the timeout of a click; training on a busy machine takes longer.
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   const open = async (): Promise<string[]> => {
     const cells = await readCells(page);
-    // What comes after an error is not run, however long one waits.
+    // Cells after an error are not run, regardless of the timeout.
     expect(cells.flatMap(({ errors }) => errors)).toEqual([]);
     return cells.filter(({ executionCount }) => executionCount === null).map(({ id }) => id);
   };

@@ -8,9 +8,9 @@ import { currentKernel, openNotebook, readCells, runInKernel, setTheme } from '.
 import { EPOCHS, expectLesson, runLesson, STEPS_PER_EPOCH } from './lesson-outputs.js';
 import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
 
-// A program that an earlier test has compiled, on a machine that was busy then, would not be compiled again.
+// A program already compiled by an earlier test, perhaps on a busy machine, would not be compiled again.
 test.use({ labOptions: { galata: true, env: { TPULAB_COMPILATION_CACHE: 'off' } } });
-// The first test runs the notebook; the others open it again and find kernel, outputs and history where they were.
+// The first test runs the notebook; the others open it again and find kernel, outputs and history unchanged.
 test.describe.configure({ mode: 'serial' });
 
 test.beforeEach(async ({ page }) => {
@@ -87,7 +87,7 @@ test('lists exactly the compilations that JAX itself logged', async ({ page }) =
   await expect(recompiled).toContainText('f32[64,1,32,32]');
   await expect(recompiled).toContainText('f32[29,1,32,32]');
   await expect(recompiled).toContainText(/cell \[\d+\] line 4/);
-  // No reason is cut by the edge of the panel.
+  // No reason is cut off by the edge of the panel.
   expect(
     await section.evaluate(box => {
       const edge = box.getBoundingClientRect().right;

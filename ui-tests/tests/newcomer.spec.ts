@@ -1,7 +1,7 @@
 /**
- * The first minutes: somebody has cloned the project, runs `npm start`, and finds a TPU VM in the dialog on which nothing is installed.
- * It is set up, runs the getting-started notebook as it is shipped, loses its link while a cell runs, and comes back. The VM reaches the
- * package index, as one behind a NAT does.
+ * The first minutes: a user has cloned the project, runs `npm start`, and finds an empty TPU VM in the dialog.
+ * It is set up, runs the getting-started notebook as shipped, loses its link while a cell runs, and reconnects. The VM reaches the
+ * package index, like a VM behind a NAT.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,14 +35,14 @@ const test = base.extend<object, { vm: StandInVm; newcomer: Newcomer }>({
 
 const why = whyNoStandIn();
 test.skip(why !== null, why ?? '');
-// One machine goes through all of it. An environment of a gigabyte is downloaded, on a computer that may be busy.
+// All tests use one machine. An environment of a gigabyte is downloaded, on a possibly busy computer.
 test.describe.configure({ mode: 'serial', timeout: 900_000 });
 
 const SPEC = 'remote/my-tpu/tpulab-jax';
 const ZONE = 'us-east5-b';
 const ALIAS = 'tpu.1234-0';
 const LONG = { timeout: 600_000 };
-/** Lines of the counting cell, of which one comes every tenth of a second, while the machine is away. */
+/** Lines of the counting cell, one every tenth of a second, while the machine is unreachable. */
 const LINES_WHILE_AWAY = 100;
 
 interface NotebookFile {
@@ -53,7 +53,7 @@ interface NotebookFile {
     outputs: { output_type: string }[];
   }[];
 }
-/** Up to the cell that trains, which would compile for minutes: `npm run test:remote-notebooks` runs the notebook as it is shipped. */
+/** Up to the training cell, which would compile for minutes: `npm run test:remote-notebooks` runs the notebook as shipped. */
 function untilTraining(text: string): string {
   const notebook = JSON.parse(text) as NotebookFile;
   const training = notebook.cells.findIndex(({ source }) =>
@@ -63,7 +63,7 @@ function untilTraining(text: string): string {
   return JSON.stringify({ ...notebook, cells: notebook.cells.slice(0, training) });
 }
 
-/** The project has this machine, and one that is not ready. ssh to it is as gcloud says, which knows its host key. */
+/** The project has this machine, and one that is not ready. ssh to it uses gcloud's settings, which include its host key. */
 async function putIntoProject({ laptop, network }: StandInVm): Promise<void> {
   const nodes = [
     ['my-tpu', 'v5litepod-8', 'READY'],
@@ -92,7 +92,7 @@ async function putIntoProject({ laptop, network }: StandInVm): Promise<void> {
   ]);
 }
 
-/** Lab on one document, without what was open before. */
+/** Lab on one document, without previously opened ones. */
 async function open(page: Page, newcomer: Newcomer, path: string): Promise<void> {
   await page.goto(newcomer.url(path));
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
@@ -119,7 +119,7 @@ test('a TPU VM of the project is chosen in the dialog, and gets all that it lack
 
   const stages = dialog.getByRole('list', { name: 'Stages' }).getByRole('listitem');
   const environment = stages.filter({ hasText: 'JAX environment' });
-  // It is shown while it is being done, and not only when all is over.
+  // It is shown during the work, and not only at the end.
   await expect(environment).toHaveClass(/jp-mod-running/, LONG);
   await expect(stages.filter({ hasText: 'Node' })).toContainText('downloaded by the machine');
   await expect(dialog.getByText('Connected to my-tpu')).toBeVisible(LONG);
@@ -127,7 +127,7 @@ test('a TPU VM of the project is chosen in the dialog, and gets all that it lack
   await expect(environment).toContainText('for the CPU');
   await expect(stages.filter({ hasText: 'uv' })).toContainText('downloaded by the machine');
   for (const stage of await stages.all()) await expect(stage).toHaveClass(/jp-mod-(done|skipped)/);
-  // It is no TPU, which is said, and nothing else is.
+  // It is no TPU; this is the only remark.
   const remarks = dialog.getByRole('note');
   await expect(remarks.filter({ hasText: /no TPU chips/i })).toHaveCount(1);
   expect(await vm.run('ls ~/.tpulab')).toContain('envs\n');
@@ -143,7 +143,7 @@ test('the getting-started notebook runs there unchanged, top to bottom, with the
 }) => {
   await open(page, newcomer, LESSON);
   await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
-  // Opening it has changed nothing, though the kernel has said what it is.
+  // Opening it has changed nothing, though the kernel has sent its details.
   await expect.poll(async () => documentState(page)).toEqual({ hasKernelDetails: true, isDirty: false });
   await page.getByRole('button', { name: 'JAX (XLA) on this machine', exact: true }).click();
   const picker = page.getByRole('dialog');
@@ -156,7 +156,7 @@ test('the getting-started notebook runs there unchanged, top to bottom, with the
   expectLesson(await readCells(page));
 });
 
-test('a lesson runs there from the command line, and what it needs comes with the environment', async ({
+test('a lesson runs there from the command line, and its requirements come with the environment', async ({
   newcomer,
   vm
 }) => {
@@ -169,7 +169,7 @@ test('a lesson runs there from the command line, and what it needs comes with th
   const code = cells.filter(cell => cell.cell_type === 'code');
   expect(code.map(cell => cell.execution_count)).toEqual(code.map((_, at) => at + 1));
   expect(code.flatMap(cell => cell.outputs).map(output => output.output_type)).not.toContain('error');
-  // What it wrote is there: it did run on the machine.
+  // Its file exists: it did run on the machine.
   expect(before).not.toContain('ddpm-run');
   expect(await vm.run('ls ~')).toContain('ddpm-run\n');
 });
@@ -193,7 +193,7 @@ print("done")`;
   await open(page, newcomer, 'counting.ipynb');
   await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
   const text = async (): Promise<string> => (await readCells(page))[0]?.text ?? '';
-  /** The line that the machine has printed last, whether anybody has seen it or not. */
+  /** The line that the machine has printed last, displayed or not. */
   const printed = async (): Promise<number> => Number(await readFile(join(vm.home, 'printed'), 'utf8'));
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   await expect.poll(text).toContain('line 10\n');
@@ -209,7 +209,7 @@ print("done")`;
   await vm.network.restore();
   const whenRestored = await printed();
 
-  // Nobody has to answer or to do anything: it is found again, and the cell goes on where everybody can see it.
+  // No user action is needed: the machine is found again, and the cell visibly continues.
   await expect(question).toBeHidden(LONG);
   await expect.poll(text, LONG).toContain(`line ${whenRestored + 20}\n`);
   await writeFile(join(vm.home, 'stop'), '');

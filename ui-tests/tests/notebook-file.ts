@@ -1,4 +1,4 @@
-/** Notebooks as files: those that a spec writes for itself, and what the cells of one show. */
+/** Notebooks as files: written by specs, and the outputs of their cells. */
 
 const KERNELS: Readonly<Record<string, string>> = {
   'tpulab-jax': 'JAX (XLA) on this machine',
@@ -43,10 +43,10 @@ export interface NotebookJson {
   }[];
 }
 
-/** What one code cell shows. */
+/** The outputs of one code cell. */
 export interface CellOutputs {
   readonly id: string;
-  /** Everything printed, in order. */
+  /** All printed text, in order. */
   readonly text: string;
   readonly mimeTypes: readonly string[];
   readonly errors: readonly string[];

@@ -11,10 +11,10 @@ import { TPULabPanel } from './tpulab-panel.js';
 
 /** Imports of a framework, and the first programs, on a machine that may be busy. */
 const CELLS_DEADLINE_MS = 300_000;
-/** Until a training has made steps: the first compiles its program. */
+/** Until a training has completed some steps: the first one compiles its program. */
 const FIRST_STEPS_DEADLINE_MS = 360_000;
 
-/** Writes a notebook of ours into the Lab's folder, with settings of the spec after those of its parameters cell. */
+/** Writes a notebook of ours into the Lab's folder, with settings of the spec after its parameters cell. */
 export async function writeWithSettings(
   lab: LabServer,
   file: string,
@@ -44,7 +44,7 @@ export async function runAbove(page: IJupyterLabPageFixture, id: string): Promis
   expect((await above()).flatMap(({ errors }) => errors)).toEqual([]);
 }
 
-/** A training that goes on, in the panel and in the widget of its cell. */
+/** A running training, in the panel and in the widget of its cell. */
 export interface Training {
   readonly panel: TPULabPanel;
   /** The section "Run" of the panel. */
@@ -52,7 +52,7 @@ export interface Training {
   readonly controls: Locator;
 }
 
-/** Opens a notebook of ours beside the panel and starts its cell `training`; resolves when the run of that name has made some steps. */
+/** Opens a notebook of ours beside the panel and starts its cell `training`; resolves when the run of that name has some steps. */
 export async function startTraining(
   page: IJupyterLabPageFixture,
   lab: LabServer,
@@ -68,7 +68,7 @@ export async function startTraining(
   const run = await panel.section('Run');
   await startCell(page, 'training');
   const controls = trainingControls(page);
-  // Until it has begun, both show the run before: an evaluation in an earlier cell is a loop with steps too.
+  // Until it has begun, both show the previous run: an evaluation in an earlier cell is a loop with steps too.
   await expect(controls.getByText(name, { exact: true })).toBeVisible({ timeout: FIRST_STEPS_DEADLINE_MS });
   await expect(controls).toContainText('running', { timeout: FIRST_STEPS_DEADLINE_MS });
   await expect(run.getByText(name, { exact: true }).and(run.locator('strong'))).toBeVisible();
@@ -84,7 +84,7 @@ export async function startCell(page: Page, id: string): Promise<void> {
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-cell'));
 }
 
-/** What a cell has printed so far. */
+/** The output of a cell so far. */
 export async function printedBy(page: Page, id: string): Promise<string> {
   return (await readCells(page)).find(cell => cell.id === id)?.text ?? '';
 }
@@ -113,7 +113,7 @@ export async function stepOf(shown: Locator): Promise<number> {
   return Number((digits ?? '0').replaceAll(',', ''));
 }
 
-/** The step at which a paused run is held, as its log names it; what is shown comes to it: the last steps are told after the pause. */
+/** The step at which a paused run is held, as its log names it; the display lags behind: the last steps are reported after the pause. */
 export async function heldAt(panel: TPULabPanel, shown: Locator): Promise<number> {
   const pauses = (await panel.requests()).getByRole('listitem').filter({ hasText: 'pause · applied' });
   const held = Number((await pauses.first().locator('.jp-TPULabLog-step').innerText()).replaceAll(',', ''));
@@ -121,7 +121,7 @@ export async function heldAt(panel: TPULabPanel, shown: Locator): Promise<number
   return held;
 }
 
-/** Sets a hyperparameter by its field, as somebody who types does. */
+/** Sets a hyperparameter by typing into its field. */
 export async function setHyperparameter(shown: Locator, name: string, value: string): Promise<void> {
   const field = shown.getByRole('textbox', { name: `${name}, exactly` });
   await field.fill(value);

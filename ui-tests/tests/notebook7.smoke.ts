@@ -21,7 +21,7 @@ test('runs the first notebook and shows the panel', async ({ lab, page }) => {
   await expect(await panel.section('Run')).toContainText('finished');
 });
 
-test('a running cell goes on after a reload', async ({ lab, page }) => {
+test('a running cell continues after a reload', async ({ lab, page }) => {
   const gate = join(lab.rootDir, 'go');
   const code = `import pathlib, time
 print("before", flush=True)

@@ -24,12 +24,12 @@ test.use({ viewport: { width: 1440, height: 1600 } });
 const COUNT_COMPILATIONS = new URL('../../tests/probes/compilations_of_steps.py', import.meta.url);
 
 /**
- * XLA compiles in a third of the time, and its programs are slower: for trainings that are stopped after some steps. How they learn is
- * asked in tests/torch_notebooks.
+ * XLA compiles in a third of the time, and its programs are slower: for trainings that are stopped after some steps. Their learning
+ * results are checked in tests/torch_notebooks.
  */
 const COMPILE_QUICKLY = ['import os', 'os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"'];
 
-/** What Python makes of these expressions, as JSON. */
+/** The values of these expressions in Python, as JSON. */
 async function request(page: Parameters<typeof runInKernel>[0], expressions: string): Promise<unknown> {
   return JSON.parse(await runInKernel(page, `import json\nprint(json.dumps([${expressions}]))`));
 }
@@ -44,7 +44,7 @@ async function expectSameSteps(run: Locator, controls: Locator, losses: readonly
   }
 }
 
-test('notebook 04 is fine-tuned with its widgets, and what the panel shows is what the notebook found', async ({
+test("notebook 04 is fine-tuned with its widgets, and the panel matches the notebook's results", async ({
   lab,
   page
 }) => {
@@ -70,7 +70,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   await controls.getByRole('button', { name: 'Checkpoint' }).click();
   await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
   expect(await readdir(join(lab.rootDir, 'checkpoints', 'bert'))).not.toEqual([]);
-  // Beyond the first epoch, whose evaluation is seen in the panel too.
+  // Beyond the first epoch, whose evaluation is shown in the panel too.
   await expect
     .poll(() => printedBy(page, 'training'), { timeout: 300_000 })
     .toMatch(/^epoch 1: weighted F1 /);
@@ -87,7 +87,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   expect((compilations.at(-1) ?? 0) - (compilations[1] ?? NaN)).toBeLessThanOrEqual(1);
   await expectSameSteps(run, controls, losses);
 
-  // Nothing is learned after the stop: the score is that of the evaluation at the end of the last epoch.
+  // No learning happens after the stop: the score is from the evaluation at the end of the last epoch.
   await startCell(page, 'after');
   await expect.poll(() => printedBy(page, 'after')).toMatch(/^accuracy .*, weighted F1 /);
   const [score, scores] = (await request(page, 'after.weighted_f1, scores')) as [number, number[]];
@@ -95,7 +95,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   expect((await readCells(page)).flatMap(({ errors }) => errors)).toEqual([]);
 });
 
-test('notebook 06 is steered while it trains, and every checkpoint can be heard in the page', async ({
+test('notebook 06 is steered while it trains, and every checkpoint can be played in the page', async ({
   lab,
   page
 }) => {
@@ -133,17 +133,17 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
       ' [len(sound_of(codes[place])) / codec.sample_rate for place in (0, 1) for codes in samples.values() if len(codes[place])]'
   )) as [number[], number, number, number[], number[], number[]];
   expect([peak, dropout]).toEqual([0.002, 0.5]);
-  // The panel may be told of the last steps before a pause only after it.
+  // The last steps before a pause may be reported to the panel only after it.
   const at = sampled[1] ?? NaN;
   expect(sampled).toEqual([0, at]);
   expect(at).toBeGreaterThanOrEqual(held);
   expect(at).toBeLessThan(losses.length);
-  // Since step 2 nothing: neither the steps, nor their new values, nor the sample.
+  // No compilation since step 2: neither for the steps, nor for their new values, nor for the sample.
   expect(compilations).toHaveLength(losses.length);
   expect(new Set(compilations.slice(1)).size).toBe(1);
   await expectSameSteps(run, controls, losses);
 
-  // One player for each sample of each text, as long as what the model said.
+  // One player for each sample of each text, with the reported length.
   const shown = page.locator('.jp-CodeCell').filter({ hasText: 'def batches' });
   await expect(shown.locator('figcaption').filter({ hasText: `step ${at}` })).not.toHaveCount(0);
   const players = shown.locator('audio');
@@ -154,12 +154,12 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   seconds.forEach((length, place) => expect(lengths[place]).toBeCloseTo(length, 2));
 });
 
-test('notebook 07 is steered while two networks learn, and a converted sample can be heard in the page', async ({
+test('notebook 07 is steered while two networks learn, and a converted sample can be played in the page', async ({
   lab,
   page
 }) => {
   test.setTimeout(720_000);
-  // Smaller networks: how they learn is not asked here.
+  // Smaller networks: learning results are not checked here.
   const settings = [
     ...COMPILE_QUICKLY,
     'settings = {"periods": (2,), "resblock_dilation_sizes": ((1,),), "posterior_layers": 1}',
@@ -197,7 +197,7 @@ test('notebook 07 is steered while two networks learn, and a converted sample ca
       ' [len(wave) / config.sampling_rate for wave in samples.values()]'
   )) as [number[], number, number, number[], number[]];
   expect([rate, weight]).toEqual([0.001, 30]);
-  // Since step 2 nothing: neither the steps, nor their new values, nor the sample.
+  // No compilation since step 2: neither for the steps, nor for their new values, nor for the sample.
   expect(compilations).toHaveLength(losses.length);
   expect(new Set(compilations.slice(1)).size).toBe(1);
   await expectSameSteps(run, controls, losses);
@@ -210,7 +210,7 @@ test('notebook 07 is steered while two networks learn, and a converted sample ca
   seconds.forEach((length, place) => expect(lengths[place]).toBeCloseTo(length, 2));
 });
 
-test('notebook 08 is steered while it trains, and its samples are seen and heard in the page', async ({
+test('notebook 08 is steered while it trains, and its samples are shown and played in the page', async ({
   lab,
   page
 }) => {
@@ -246,12 +246,12 @@ test('notebook 08 is steered while it trains, and its samples are seen and heard
     '[float(loss) for loss in losses], trainer.peak, compilations_after[run.name], sorted(samples)'
   )) as [number[], number, number[], number[]];
   expect(peak).toBeCloseTo(0.001, 7);
-  // Since step 2 nothing: neither the steps, nor the new rate, nor the sample.
+  // No compilation since step 2: neither for the steps, nor for the new rate, nor for the sample.
   expect(compilations).toHaveLength(losses.length);
   expect(new Set(compilations.slice(1)).size).toBe(1);
   await expectSameSteps(run, controls, losses);
 
-  // Before the training and now: a player each, and the spectrogram drawn again.
+  // Before the training and now: a player each, and the redrawn spectrogram.
   expect(sampled).toHaveLength(2);
   const shown = page.locator('.jp-CodeCell').filter({ hasText: 'def batches' });
   await expect(shown.locator('figcaption').filter({ hasText: `step ${sampled[1] ?? NaN}` })).toHaveCount(1);

@@ -1,4 +1,4 @@
-/** What ordinary notebooks show, looked at in the same way in the session page and in JupyterLab: cases W17 and W19. */
+/** The outputs of ordinary notebooks, checked in the same way in the session page and in JupyterLab: cases W17 and W19. */
 import { expect, type FrameLocator, type Locator, type Page } from '@playwright/test';
 import { notebookText } from './notebook-file.js';
 
@@ -66,7 +66,7 @@ const output = (page: Page, at: number): Locator =>
   page.locator('.jp-CodeCell').nth(at).locator('.jp-OutputArea').first();
 const isDrawn = (image: HTMLImageElement): boolean => image.complete && image.naturalWidth > 0;
 
-/** Case W19. The notebook runs as a whole; the page is loaded again meanwhile. */
+/** Case W19. The whole notebook runs; the page is reloaded in the meantime. */
 export async function checkOrdinary(page: Page): Promise<void> {
   const figures = output(page, 0).locator('.jp-OutputArea-output').locator('img, svg');
   await expect(figures).toHaveCount(6);
@@ -122,7 +122,7 @@ export function farPictures(kernel: string): string {
   return JSON.stringify({ ...code, cells: [text, ...code.cells] });
 }
 
-/** Before a page is opened: the network of this test has the picture. */
+/** Called before a page is opened: the network of this test has the picture. */
 export async function haveFarPicture(page: Page): Promise<void> {
   await page.route(FAR, route =>
     route.fulfill({ contentType: 'image/png', body: Buffer.from(PIXEL, 'base64') })

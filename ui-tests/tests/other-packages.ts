@@ -1,12 +1,12 @@
-/** What other people's packages draw, and where it is looked for. */
+/** The outputs of other people's packages, and where to find them. */
 import type { Locator, Page } from '@playwright/test';
 
 export interface Shown {
   readonly name: string;
   readonly code: string;
-  /** What is seen in the output of the last line. */
+  /** Visible in the output of the last line. */
   readonly seen: string;
-  /** Some of its texts have colours of its own, which are faint in the dark theme, in JupyterLab too. */
+  /** Some of its texts have their own colours, which are faint in the dark theme, in JupyterLab too. */
   readonly hasOwnColours?: true;
   /** In `npm test` too: `environments/test-jax` has it. */
   readonly isQuick?: true;
@@ -41,7 +41,7 @@ export const PACKAGES: readonly Shown[] = [
     name: 'ipympl',
     isQuick: true,
     code: '%matplotlib widget\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots(figsize=(4, 2))\nax.plot(range(20))\nplt.show()',
-    // Of a figure that a later cell closes, the session page shows the picture that the output has.
+    // For a figure that a later cell closes, the session page shows the output's picture.
     seen: '.jupyter-matplotlib-canvas-div canvas, img'
   },
   {
@@ -112,7 +112,7 @@ export const PACKAGES: readonly Shown[] = [
   }
 ];
 
-/** What does not come in this time after everything was run does not come. */
+/** An output that does not appear within this time after the run counts as missing. */
 const WAIT_MS = 20_000;
 
 async function visible(where: Locator): Promise<boolean> {
@@ -128,7 +128,7 @@ async function visible(where: Locator): Promise<boolean> {
 /** In the page, or in the frame in which the session page shows it; null: nowhere. */
 async function shownIn(page: Page, at: number, { seen }: Shown): Promise<Locator | null> {
   const output = page.locator('.jp-CodeCell').nth(at).locator('.jp-OutputArea').first();
-  // Not by Playwright, which waits for a page that stands still: frames that draw let it wait long.
+  // Not with Playwright, which waits for a stable page: frames that draw delay it for long.
   await output.evaluate(element => element.scrollIntoView());
   const inFrame = output.locator('.tpl-OutputFrame').last().contentFrame().locator('body');
   return Promise.any(
@@ -143,7 +143,7 @@ export async function isShown(page: Page, at: number, shown: Shown): Promise<boo
   return (await shownIn(page, at, shown)) !== null;
 }
 
-/** 'faint': it is shown, and not each of its texts stands out from what is behind it. */
+/** 'faint': it is shown, but some of its texts lack contrast with their background. */
 export async function isReadable(page: Page, at: number, shown: Shown): Promise<boolean | 'faint'> {
   const place = await shownIn(page, at, shown);
   const faint = (await place?.evaluate(faintTexts)) ?? [];
@@ -151,7 +151,7 @@ export async function isReadable(page: Page, at: number, shown: Shown): Promise<
   return place !== null && (faint.length === 0 || 'faint');
 }
 
-/** In the page: texts with less contrast than large letters need (WCAG 2, 1.4.3). Text on pictures and canvases is not looked at. */
+/** In the page: texts with less contrast than large letters need (WCAG 2, 1.4.3). Text on pictures and canvases is not checked. */
 function faintTexts(root: Element): string[] {
   const LEAST = 3;
   type Colour = [number, number, number, number];
@@ -177,7 +177,7 @@ function faintTexts(root: Element): string[] {
     const layers: Colour[] = [];
     for (let at: Element | null = element; at !== null; at = at.parentElement) {
       layers.push(parse(getComputedStyle(at).backgroundColor));
-      // What a chart draws first is behind the rest.
+      // A chart's first drawn elements are behind the rest.
       const sheet = at.matches('.main-svg') ? at.querySelector('.bg') : null;
       if (sheet !== null) layers.push(parse(getComputedStyle(sheet).fill));
     }
@@ -189,7 +189,7 @@ function faintTexts(root: Element): string[] {
     const element = node.parentElement;
     const text = node.textContent?.trim() ?? '';
     if (element === null || text === '' || !element.checkVisibility({ opacityProperty: true })) continue;
-    // What cannot be used may be faint.
+    // Disabled elements may be faint.
     if (element.closest('script, style, mjx-assistive-mml, [aria-hidden="true"], .disabled') !== null)
       continue;
     const style = getComputedStyle(element);

@@ -1,6 +1,6 @@
 /**
- * What other people's packages show, in the session page in both themes, in JupyterLab with the extension and in a stock JupyterLab, without a network:
- * `npm run test:outputs`. What was seen becomes docs/outputs-shown.md.
+ * The outputs of other people's packages, in the session page in both themes, in JupyterLab with the extension and in a stock one, offline:
+ * `npm run test:outputs`. The results become docs/outputs-shown.md.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ async function check(
   }
 }
 
-/** As a table that `npm run check -- format` leaves alone. */
+/** As a table in the form that `npm run check -- format` leaves unchanged. */
 function table(rows: readonly (readonly string[])[]): string[] {
   const [head = []] = rows;
   const widths = head.map((_, at) => Math.max(...rows.map(row => row[at]?.length ?? 0)));
@@ -69,7 +69,7 @@ async function hasKernel(page: Page): Promise<void> {
   await expect.poll(() => currentKernel(page)).toMatchObject({ status: 'idle' });
 }
 
-/** JupyterLab asks which kernel a notebook gets that is run before it has one. */
+/** JupyterLab asks for the kernel of a notebook that is run before it has one. */
 async function runAllInLab(page: Page): Promise<void> {
   await hasKernel(page);
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
@@ -163,7 +163,7 @@ test.describe('what is shown', () => {
   });
 });
 
-/** Case W01: state that names code, in a notebook that nobody here has trusted. */
+/** Case W01: state that names code, in an untrusted notebook. */
 const STRANGE = JSON.stringify({
   cells: [
     {
@@ -228,7 +228,7 @@ test('code in a strange notebook does not run when JupyterLab opens it', async (
     const page = await newPage(browser);
     await page.goto(lab.loginUrl.replace('/lab', '/lab/tree/strange.ipynb'));
     await expect(page.getByText('Stranger()')).toHaveCount(2);
-    // JupyterLab's manager of widgets asks the kernel first, so what the kernel answers later comes after the widgets of the file.
+    // JupyterLab's widget manager requests the kernel's state first, so the kernel's later answers arrive after the widgets of the file.
     await hasKernel(page);
     expect(await runInKernel(page, 'print("ready")')).toBe('ready\n');
     expect(await page.evaluate('globalThis.__ran')).toBeUndefined();
@@ -239,7 +239,7 @@ test('code in a strange notebook does not run when JupyterLab opens it', async (
 });
 
 test('JupyterLab with the extension shows ordinary outputs and far pictures', async ({ browser }) => {
-  // Cases W17 and W19; session-outputs.spec.ts tries them in the session page.
+  // Cases W17 and W19; session-outputs.spec.ts tests them in the session page.
   const lab = await LabServer.start({ galata: false });
   try {
     await mkdir(lab.rootDir, { recursive: true });

@@ -1,4 +1,4 @@
-/** The panel where there is nothing to show yet: it says what to do, and axe has no objection. */
+/** The panel where there is nothing to show yet: it states what to do, and axe reports no violation. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkAccessibility } from './accessibility.js';
@@ -8,7 +8,7 @@ import { notebookText } from './notebook-file.js';
 import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
 
 for (const theme of ['light', 'dark'] as const) {
-  test(`a kernel that has not used JAX is told what to do, ${theme}`, async ({ lab, page }) => {
+  test(`a kernel that has not used JAX is shown how to begin, ${theme}`, async ({ lab, page }) => {
     await writeFile(join(lab.rootDir, 'fresh.ipynb'), notebookText());
     await openNotebook(page, 'fresh.ipynb');
     await setTheme(page, theme);
@@ -20,13 +20,13 @@ for (const theme of ['light', 'dark'] as const) {
   });
 }
 
-test('a kernel of the Jupyter server is said not to be on the bridge', async ({ lab, page }) => {
+test('a kernel of the Jupyter server is marked as not on the bridge', async ({ lab, page }) => {
   await writeFile(join(lab.rootDir, 'local.ipynb'), notebookText([], 'python3'));
   await openNotebook(page, 'local.ipynb');
   const panel = new TPULabPanel(page);
   await panel.open();
   await expect(panel.root).toContainText(/TPULab server/);
-  // The machine is shown all the same: it needs no kernel.
+  // The machine is shown regardless: it needs no kernel.
   await expect(await panel.section('Devices')).toContainText('This machine has no TPU');
   for (const name of SECTIONS.filter(section => section !== 'Devices'))
     await expect(panel.root.getByRole('region', { name, exact: true })).toHaveCount(0);

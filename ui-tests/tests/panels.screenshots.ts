@@ -1,6 +1,6 @@
 /**
  * Makes the images of panel, dashboard and session page: `TPULAB_SCREENSHOTS=1 npx playwright test -c ui-tests/playwright.config.ts panels`.
- * They show a shipped notebook as it is, on this machine's CPU; the devices of `devices-256` are simulated, and the image says so.
+ * They show a shipped notebook unchanged, on this machine's CPU; the devices of `devices-256` are simulated, and labelled so in the image.
  */
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { Locator } from '@playwright/test';
@@ -40,15 +40,15 @@ async function picture(
     await page.theme.setTheme(THEMES[theme]);
     await useFonts(page);
     await page.mouse.move(0, 0);
-    // From its top, also where a button further down was clicked.
+    // From its top, also after a click on a button further down.
     await part.evaluate(element => element.scrollTo({ top: 0 }));
-    // Two drawings later everything has the colours of the theme.
+    // After two drawings everything has the colours of the theme.
     await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 1_500)));
     await part.screenshot({ path: join(IMAGES, `${name}-${theme}.png`), animations: 'disabled' });
   }
 }
 
-/** The dashboard over the whole main area, where its sections have room beside each other. */
+/** The dashboard over the whole main area, where its sections fit side by side. */
 async function openDashboard(page: IJupyterLabPageFixture): Promise<Locator> {
   await page.sidebar.close('right');
   await page.evaluate(async () => {
@@ -68,14 +68,14 @@ labTest.describe('JupyterLab', () => {
   labTest('a shipped training with the panel and the dashboard, in all themes', async ({ page }) => {
     requireFonts();
     await mkdir(IMAGES, { recursive: true });
-    // The Lab of a test begins with copies of the shipped notebooks.
+    // The Lab of a test starts with copies of the shipped notebooks.
     await openNotebook(page, NOTEBOOK);
     await page.sidebar.close('left');
     const panel = new TPULabPanel(page);
     await panel.open();
     await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
     const run = await panel.section('Run');
-    // The first compilations are behind the steps that are shown.
+    // The first compilations are older than the shown steps.
     await expect(run).toContainText(/[1-9]\d\d of [\d,]+ steps/, LONG);
     await run.getByRole('button', { name: 'Checkpoint' }).click();
     await panel.widen(435);
@@ -87,7 +87,7 @@ labTest.describe('JupyterLab', () => {
   });
 });
 
-/** 256 devices as a runtime's metric server reports them; no machine here has them, so the image says "simulated". */
+/** 256 devices as a runtime's metric server reports them; no machine here has them, so the image is labelled "simulated". */
 const manyDevices = labTest.extend<object, Pick<LabFixtures, 'labOptions'>>({
   labOptions: [
     async ({}, use) => {

@@ -1,14 +1,14 @@
-/** What pictures in the page show: their bytes, their size, and where a line in them is. */
+/** Properties of pictures in the page: their bytes, their size, and the position of a line in them. */
 import type { Locator } from '@playwright/test';
 
 export interface Picture {
-  /** SHA-256 of the file, to be compared with what the kernel holds. */
+  /** SHA-256 of the file, for comparison with the kernel's data. */
   readonly sha256: string;
   readonly width: number;
   readonly height: number;
 }
 
-/** Of an `img` that has loaded. */
+/** Reads an `img` that has loaded. */
 export function readPicture(image: Locator): Promise<Picture> {
   return image.evaluate(async (element: HTMLImageElement) => {
     await element.decode();
@@ -22,7 +22,7 @@ export function readPicture(image: Locator): Promise<Picture> {
   });
 }
 
-/** How high a line of this colour is at its left and at its right end, as shares of the picture's height. */
+/** Height of a line of this colour at its left and at its right end, as shares of the picture's height. */
 export function lineEnds(
   image: Locator,
   colour: readonly [number, number, number]
@@ -39,7 +39,7 @@ export function lineEnds(
     for (let x = 0; x < width; x += 1) {
       const rows: number[] = [];
       for (let y = 0; y < height; y += 1) {
-        // Where another line or a soft edge covers it the colour is another one; the rest of the column tells enough.
+        // Where another line or a soft edge covers it the colour differs; the rest of the column is sufficient.
         const off = wanted.map((value, channel) =>
           Math.abs(value - (data[(y * width + x) * 4 + channel] ?? 0))
         );

@@ -1,4 +1,4 @@
-/** A notebook that is opened again finds its cells where the kernel is, whatever they were doing meanwhile. */
+/** A reopened notebook has its cells in the kernel's present state, whatever they were doing meanwhile. */
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { expect, test } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setSource } from './lab-page.js';
 import { type CellOutputs, notebookText } from './notebook-file.js';
 
-/** Cells wait at gates, so that a test decides how far they are, however fast the machine is. */
+/** Cells wait at gates, so that a test controls their progress, however fast the machine is. */
 const GATE = `import pathlib, time
 def gate(name):
     while not pathlib.Path("ROOT", name).exists():
@@ -31,7 +31,7 @@ class Story {
     return `${this.name}.ipynb`;
   }
 
-  /** Writes the notebook (the first cell is the gates'), opens it and runs its cells without waiting for them. */
+  /** Writes the notebook (the first cell defines the gates), opens it and runs its cells without waiting for them. */
   async begin(sources: readonly string[], nbformatMinor = 5): Promise<void> {
     const all = [GATE.replaceAll('ROOT', this.lab.rootDir), ...sources];
     const named = all.map(source => source.replaceAll('GATE', `${this.name}-`));
@@ -45,7 +45,7 @@ class Story {
     return writeFile(join(this.lab.rootDir, `${this.name}-${gate}`), '');
   }
 
-  /** Whether a cell has said that it came so far. */
+  /** Whether a cell has reported that it reached this point. */
   has(mark: string): boolean {
     return existsSync(join(this.lab.rootDir, `${this.name}-${mark}`));
   }
@@ -80,7 +80,7 @@ function isDirty(page: Page): Promise<boolean> {
   return page.evaluate(() => (window.jupyterapp.shell.currentWidget as NotebookPanel).context.model.dirty);
 }
 
-/** Asks the bridge itself, because no page is there. */
+/** Sends the request to the bridge directly, because no page is open. */
 async function kernelsAreIdle(lab: LabServer): Promise<boolean> {
   const { url } = await lab.gateway();
   const token = (await readFile(join(lab.stateDir, 'token'), 'utf8')).trim();
@@ -96,7 +96,7 @@ const COUNT = `for n in range(40):
 print("done")`;
 const lines = (end: number): string => Array.from({ length: end }, (_, n) => `line ${n}\n`).join('');
 
-test('a cell that runs while the page is loaded again goes on, with no text missing or doubled', async ({
+test('a cell that runs during a reload of the page continues, with no text missing or doubled', async ({
   lab,
   page
 }) => {
@@ -107,7 +107,7 @@ test('a cell that runs while the page is loaded again goes on, with no text miss
   await story.reload();
   await story.expectText(1, lines(20));
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[*]:', '[*]:']);
-  // What the file has is what is shown: nothing to save, as soon as the last of it stands in its cell.
+  // The file equals the shown content: nothing to save, as soon as the last output is in its cell.
   await expect.poll(() => isDirty(page)).toBe(false);
 
   await story.open('half');
@@ -134,7 +134,7 @@ test('a notebook before nbformat 4.5, whose file has no ids of cells, finds them
   await expect(page.getByText('could not be placed')).toHaveCount(0);
 });
 
-test('cells that finished while nobody watched are filled: results, tracebacks, displays, what was cleared', async ({
+test('cells that finished while no page was open are filled: results, tracebacks, displays, cleared outputs', async ({
   lab,
   page
 }) => {
@@ -170,7 +170,7 @@ print("gone"); clear_output(wait=True); print("kept")`,
   expect(await isDirty(page)).toBe(false);
 });
 
-test('a question of the kernel is asked again, and the answer reaches it', async ({ lab, page }) => {
+test('a question of the kernel is shown again, and the answer reaches it', async ({ lab, page }) => {
   const story = new Story(lab, page, 'question');
   await story.begin([
     'name = input("Your name? ")\nprint("Hello", name)\nagain = input("Sure? ")\nprint(again)'
@@ -182,7 +182,7 @@ test('a question of the kernel is asked again, and the answer reaches it', async
   await page.locator('.jp-Stdin-input').fill('Ada');
   await page.locator('.jp-Stdin-input').press('Enter');
   await expect.poll(async () => (await story.cell(1)).text).toContain('Hello Ada\n');
-  // The next question comes as it is asked; JupyterLab lets the field of the first one fade beside it.
+  // The next question appears when it is asked; JupyterLab fades the field of the first one beside it.
   await expect(page.locator('.jp-Stdin-prompt').last()).toHaveText('Sure? ');
   await page.locator('.jp-Stdin-input').last().fill('yes');
   await page.locator('.jp-Stdin-input').last().press('Enter');
@@ -190,7 +190,7 @@ test('a question of the kernel is asked again, and the answer reaches it', async
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
 });
 
-/** A bar, a live slider, a picture as bytes and an Output widget, all of one cell that does not end before the page has come again. */
+/** A bar, a live slider, a picture as bytes and an Output widget, all of one cell that is still running when the page is opened again. */
 const WIDGETS = `import base64, ipywidgets, tpulab
 bar = ipywidgets.IntProgress(value=0, max=9)
 slider = tpulab.live(ipywidgets.IntSlider(value=3, max=10))
@@ -232,7 +232,7 @@ test('the widgets of a cell that runs are back after a reload, with what they ca
   await story.open('reloaded');
   await shows('55', 'before after');
   await cell.getByRole('slider').press('ArrowRight');
-  // What is printed outside the Output widget is the cell's, and only that.
+  // Only text printed outside the Output widget goes to the cell.
   await story.expectText(1, 'slider 4\n');
   await story.open('end');
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
@@ -275,7 +275,7 @@ test('a display is updated by a cell that is run after the reload', async ({ lab
   await expect(page.locator('.jp-OutputArea-output i')).toHaveText('new');
 });
 
-test('a cell that was edited since keeps what it shows, and the output can be looked at', async ({
+test('a cell that was edited since keeps its outputs, and the new output can be viewed', async ({
   lab,
   page
 }) => {

@@ -1,4 +1,4 @@
-/** Faults of a TPU VM as somebody in JupyterLab meets them: what is kept, what is said, and what can be done. */
+/** Faults of a TPU VM from the view of a JupyterLab user: the preserved data, the messages, and the possible actions. */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
@@ -16,12 +16,12 @@ import { openElsewhere } from './session-steps.js';
 
 const reason = why ?? whyNoSmallDisk();
 test.skip(reason !== null, reason ?? '');
-// One machine goes through all of it.
+// All tests use one machine.
 test.describe.configure({ mode: 'serial' });
 test.use({ vmOptions: { homeDiskMiB: 64, inCloud: true } });
 
 const SPEC = 'remote/vm/lossless';
-/** Until a machine that was away is found again, on a computer that is busy with other things. */
+/** Until an unreachable machine is found again, on a computer that is busy with other tasks. */
 const LONG = { timeout: 120_000 };
 const QUIET = { 'instance/preempted': 'FALSE', 'instance/maintenance-event': 'NONE' };
 
@@ -36,7 +36,7 @@ function remote(lab: LabServer): Promise<Remote> {
 
 async function connect(lab: LabServer): Promise<void> {
   await request(lab, 'POST', 'bridge/v1/machines/vm/connect');
-  // The whole of it, so that a failure says why.
+  // The whole text, so that a failure shows the reason.
   await expect.poll(() => remote(lab), LONG).toMatchObject({ state: 'connected' });
 }
 
@@ -79,7 +79,7 @@ function isDirty(page: IJupyterLabPageFixture): Promise<boolean> {
 /** In both themes. */
 async function isAccessible(page: IJupyterLabPageFixture, part: Locator): Promise<void> {
   for (const theme of ['dark', 'light'] as const) {
-    // Galata waits for the menu, which a dialog keeps from it; the theme is set all the same.
+    // Galata waits for the menu, which a dialog hides; the theme is set in spite of that.
     await setTheme(page, theme).catch(() => undefined);
     await checkAccessibility(page, part);
   }
@@ -115,15 +115,15 @@ test('the bridge of this computer is killed in mid-cell: every line is there onc
   const { gatewayId } = await remote(lab);
   const { before, after } = await lab.killGateway();
   expect(after.pid).not.toBe(before.pid);
-  // The kernel goes on over there, while nobody here listens to it.
+  // The kernel continues there, while no client here receives its messages.
   await writeFile(join(vm.home, 'laptop'), '');
   await expect.poll(() => textOf(page), LONG).toBe(lines(60));
   await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
-  // What was connected is connected again, to the same gateway over there, and nobody had to ask for it.
+  // The remote is connected again, to the same gateway there, without a user action.
   await expect.poll(() => remote(lab), LONG).toMatchObject({ state: 'connected', gatewayId });
 });
 
-test('it is rebooted: the notebook says what became of its kernel, and offers another', async ({
+test("it is rebooted: the notebook reports its kernel's end, and offers another", async ({
   lab,
   page,
   vm
@@ -143,7 +143,7 @@ test('it is rebooted: the notebook says what became of its kernel, and offers an
   await expect.poll(() => textOf(page, 1)).toBe('after\n');
 });
 
-test('its disk is full: that is said, and with space again it connects', async ({ lab, page, vm }) => {
+test('its disk is full: this is reported, and with space again it connects', async ({ lab, page, vm }) => {
   await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.machine.powerOff();
   vm.fillDisk();
@@ -162,7 +162,7 @@ test('its disk is full: that is said, and with space again it connects', async (
   await expect(tab.getByText('connected', { exact: true }).first()).toBeVisible(LONG);
 });
 
-test('its host key is another one: nothing is sent, and the dialog says what that means', async ({
+test('its host key is another one: nothing is sent, and the dialog explains it', async ({
   lab,
   page,
   vm
@@ -180,13 +180,13 @@ test('its host key is another one: nothing is sent, and the dialog says what tha
   await isAccessible(page, dialog.locator('.jp-TPULabDialog-frame'));
   await dialog.getByRole('button', { name: 'Close' }).last().click();
 
-  // As the command does that is shown, and then accepting the new one.
+  // Runs the shown command, and then accepts the new key.
   await vm.knowHostKey();
   await connect(lab);
   await expect.poll(async () => (await currentKernel(page))?.name, LONG).toBe(SPEC);
 });
 
-test('it does not take the key: the dialog says so and which command to try, and with the right one it connects', async ({
+test('it rejects the key: the dialog reports it and which command to try, and with the right one it connects', async ({
   lab,
   page,
   vm
@@ -221,7 +221,7 @@ for n in run.steps(range(1_000_000)):
         print("step", n, flush=True)
     time.sleep(0.02)`;
 
-test('it is taken back: there is time for a checkpoint, and what was printed can be read when it is gone', async ({
+test('it is preempted: there is time for a checkpoint, and the printed output can be read after its end', async ({
   lab,
   page,
   vm
@@ -233,7 +233,7 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
   const banner = page.locator('.jp-TPULabBanner');
   await expect(banner).toContainText(/vm will be preempted (in \d+ s|at any moment)/);
-  // The gateway there asks for one by itself; the button is for one that is as late as can be.
+  // The gateway there requests a checkpoint automatically; the button is for the latest possible one.
   const saved = async (): Promise<number> => (await textOf(page)).split('saved at ').length - 1;
   await expect.poll(saved).toBe(1);
   await banner.getByRole('button', { name: 'Take a checkpoint' }).click();
@@ -252,18 +252,18 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
   const dialog = page.getByRole('dialog');
   await expect(dialog).toContainText('which was preempted');
   await dialog.getByRole('button', { name: 'No kernel' }).click();
-  // The file was saved before: all that came later is from the copy.
+  // The file was saved earlier: all later outputs are from the stored copy.
   await expect.poll(() => textOf(page)).toMatch(/^step 0\n(.*\n)*saved at \d+\n(.*\n)*saved at \d+\n/);
   await expect(notice).toContainText(/One cell shows its output on vm as copied to this machine, up to \d/);
   await expect(notice).toContainText('It was still running then');
-  // What only this machine has is to be saved.
+  // Data that only this machine has must be saved.
   expect(await isDirty(page)).toBe(true);
   await isAccessible(page, notice);
 });
 
 const RUN = /^run \S+\s*$/;
 
-test('it is created again with a new disk: both pages say so, and one click starts the kernel and runs what had run', async ({
+test('it is created again with a new disk: both pages report it, and one click starts the kernel and runs the earlier cells', async ({
   browser,
   lab,
   page,
@@ -319,7 +319,7 @@ test('it is created again with a new disk: both pages say so, and one click star
   await session.context().close();
 });
 
-/** The outputs of the kernels of the remote as they are on this machine. */
+/** The outputs of the remote's kernels as stored on this machine. */
 async function mirrored(lab: LabServer): Promise<unknown[]> {
   const at = 'bridge/v1/machines/vm/mirror';
   const { kernels } = (await request(lab, 'GET', at)) as { kernels: { kernelId: string }[] };

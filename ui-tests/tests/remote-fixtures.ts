@@ -25,7 +25,7 @@ export const test = base.extend<object, Far>({
   lab: [
     ({ vm, vmOptions }, use) =>
       withLab({ galata: true, env: { PATH: vm.laptop.path, HOME: vm.laptop.home } }, async lab => {
-        // A VM that has the bridge already is known as a remote; one that has nothing is found in the dialog.
+        // A VM with the bridge is registered as a remote; an empty VM is found in the dialog.
         if (vmOptions.bridge !== false) {
           const body = {
             name: 'vm',

@@ -19,7 +19,7 @@ test.beforeAll(async ({ vm }) => {
   requireFonts();
   await mkdir(IMAGES, { recursive: true });
   await vm.setMetadata(QUIET);
-  // The kernel as it is called where JAX was set up.
+  // The kernel's name after the setup of JAX.
   const kernels = join(vm.home, 'jupyter', 'kernels');
   const file = join(kernels, 'lossless', 'kernel.json');
   const text = await readFile(file, 'utf8');

@@ -11,7 +11,7 @@ import { request, test, why } from './remote-fixtures.js';
 import { chooseVm, openElsewhere, run } from './session-steps.js';
 
 test.skip(why !== null, why ?? '');
-// The first test connects; the others go on from there.
+// The first test connects; the others continue from there.
 test.describe.configure({ mode: 'serial' });
 
 const KERNEL = 'Spec lossless · vm';
@@ -21,7 +21,7 @@ async function writeNotebook(lab: LabServer, name: string, spec: string, source 
   await writeFile(join(lab.rootDir, name), notebookText([source], spec));
 }
 
-test('the dialog connects, asks about an unknown host key, and the kernels stand in the launcher', async ({
+test('the dialog connects, asks about an unknown host key, and the kernels are in the launcher', async ({
   page,
   vm
 }) => {
@@ -59,7 +59,7 @@ test('a notebook moves from the VM to this machine and back', async ({ lab, page
   }
 });
 
-test('the session page of the same gateway connects to the VM, knows the time and the cost, and says what a reader sees', async ({
+test("the session page of the same gateway connects to the VM, knows the time and the cost, and shows a reader's view", async ({
   lab,
   browser
 }) => {
@@ -129,7 +129,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
     SPEC,
     'import layers, os\nprint(os.getcwd(), layers.COUNT)'
   );
-  // What is there from an earlier day.
+  // A file left from an earlier day.
   await vm.run('mkdir ~/lesson && touch ~/lesson/forgotten.py');
 
   await page.goto('tree/my%20lesson?reset');
@@ -139,12 +139,12 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   const dialog = page.getByRole('dialog');
   const form = dialog.locator('.jp-TPULabSync');
   await expect(form.getByLabel('Folder here')).toHaveValue('my lesson');
-  // The form has its focus as soon as it is drawn; what is typed before would land here.
+  // The form gets the focus as soon as it is drawn; earlier input would land here.
   await expect(form.getByLabel('Folder here')).toBeFocused();
   await form.getByLabel('Folder there').fill('lesson');
   await form.getByLabel('Exclude').fill('*.ckpt');
   await form.getByLabel('Also delete').check();
-  // Enter shows what would happen, and does not close the dialog.
+  // Enter shows the preview, and does not close the dialog.
   await form.getByLabel('Folder there').press('Enter');
   const files = form.getByRole('list', { name: 'Files' }).getByRole('listitem');
   await expect(files.filter({ hasText: 'layers.py' })).toContainText('to');
@@ -198,7 +198,7 @@ test('a cell that does not find a file there offers to sync its folder, until it
   expect((await readCells(page))[0]?.text).toBe('1,2\n\n');
 });
 
-test('output that somebody else asked for there is shown without scripts until it is trusted', async ({
+test('output that another client requested there is shown without scripts until it is trusted', async ({
   lab,
   page,
   vm
@@ -227,7 +227,7 @@ test('output that somebody else asked for there is shown without scripts until i
   await expect(page.getByText('accuracy 0.97')).toBeVisible();
 });
 
-test('a notebook whose remote is not connected or not known offers what to do', async ({ lab, page }) => {
+test('a notebook whose remote is not connected or not known offers actions', async ({ lab, page }) => {
   await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await writeNotebook(lab, 'unknown.ipynb', 'remote/gone/tpulab-jax');
   await page.goto('tree/unknown.ipynb?reset');

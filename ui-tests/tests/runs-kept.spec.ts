@@ -1,4 +1,4 @@
-/** What a training leaves behind: its steps as files and as a picture, its history after a reload, its curves beside another's. */
+/** The results of a training: its steps as files and as a picture, its history after a reload, its curves compared with another run's. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Locator, Page } from '@playwright/test';
@@ -24,13 +24,13 @@ def train(name, count, start):
 
 train("first", 40, 1.0)`;
 
-/** A run that can be steered ends as `stopped`, by whatever it ended. */
+/** A run that can be steered ends as `stopped`, whatever ended it. */
 const ENDED = /(finished|stopped)second/;
 
 const AGAIN = `train("second", 30, 2.0)`;
 const ALL_STEPS = '30 of 30 steps';
 
-/** The text of the file that a button of the panel gives. */
+/** The text of the file that a button of the panel downloads. */
 async function taken(page: Page, button: Locator): Promise<{ name: string; text: string }> {
   const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
   return { name: file.suggestedFilename(), text: await readFile(await file.path(), 'utf8') };
@@ -42,7 +42,7 @@ async function choice(steps: Locator, name: string): Promise<Locator> {
   return steps.getByRole('menuitem', { name });
 }
 
-test('the steps of a finished run are taken along, kept over a reload, and compared with another run', async ({
+test('the steps of a finished run are exported, stored over a reload, and compared with another run', async ({
   lab,
   page
 }) => {
@@ -55,10 +55,10 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   expect(await page.notebook.runCell(1, true)).toBe(true);
   const steps = await panel.section('Where the time goes');
   await expect(await panel.section('Run')).toContainText(ENDED);
-  // The state of the controller is told before the last steps are.
+  // The state of the controller is reported before the last steps.
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
 
-  // As a table and as JSON: every step, with what the run logged.
+  // As a table and as JSON: every step, with the run's logged values.
   const csv = await taken(page, await choice(steps, 'Export as CSV'));
   expect(csv.name).toBe('second.csv');
   const [head, ...rows] = csv.text.trimEnd().split('\r\n');
@@ -75,7 +75,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
       steps: object[];
       metrics: { loss: { steps: number[]; values: number[] } };
     };
-  // The end of a run is told after its last step.
+  // The end of a run is reported after its last step.
   await expect
     .poll(exported)
     .toMatchObject({ format: 1, name: 'second', state: 'finished', config: { start: 2 } });
@@ -84,7 +84,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   const losses = new Map(whole.metrics.loss.steps.map((step, at) => [step, whole.metrics.loss.values[at]]));
   expect(losses.get(0)).toBeCloseTo(4, 5);
 
-  // As a picture that the notebook itself holds.
+  // As a picture in the notebook itself.
   await (await choice(steps, 'Insert chart into notebook')).click();
   await expect
     .poll(async () => (await readCells(page)).flatMap(cell => cell.mimeTypes))
@@ -99,7 +99,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await expect(chart).toContainText('first');
   await page.notebook.save();
 
-  // The same steps after the page was loaded anew.
+  // The same steps after a reload of the page.
   await page.reload();
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await panel.open();
@@ -119,7 +119,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await opened.getByRole('button', { name: /^loss/ }).click();
   await expect(opened.getByRole('slider', { name: 'loss' })).toBeVisible();
 
-  // The page of runs, with the same ones.
+  // The page of runs, with the same runs.
   await page.evaluate(() =>
     (
       window as unknown as { jupyterapp: { commands: { execute(id: string): Promise<void> } } }
@@ -191,7 +191,7 @@ test('a hidden page shows an alert of a run as a notification of the browser', a
   await context.grantPermissions(['notifications']);
   await writeFile(join(lab.rootDir, 'alarmed.ipynb'), notebookText([ALARMED]));
   await openNotebook(page, 'alarmed.ipynb');
-  // The browser's own notifications, written down when it has shown them.
+  // The browser's own notifications, recorded when they are shown.
   await page.evaluate(() => {
     const Shown = window.Notification;
     const texts: string[] = [];
@@ -207,7 +207,7 @@ test('a hidden page shows an alert of a run as a notification of the browser', a
   expect(await page.notebook.runCell(0, true)).toBe(true);
   const card = page.locator('.Toastify__toast').filter({ hasText: 'lm: At step 6, loss is 6' });
   await expect(card).toBeVisible();
-  // Whoever sees the page has the card.
+  // A user who sees the page has the card.
   expect(await shown()).toEqual([]);
 
   await page.evaluate(() => Object.defineProperty(document, 'hidden', { get: () => true }));

@@ -1,4 +1,4 @@
-/** The page of runs, in the session page and in JupyterLab, with runs that real trainings made: table, labels, why one is slower, files. */
+/** The page of runs, in the session page and in JupyterLab, with runs of real trainings: table, labels, why one is slower, files. */
 import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
@@ -50,10 +50,10 @@ test('shows in the session page why one run is slower than another, and gives bo
   await expect(row('slow')).toContainText('finished');
   await expect(row('slow')).toContainText('runs.ipynb');
   await expect(row('slow')).toContainText('50');
-  // Settings that are the same everywhere have no column.
+  // Settings that are the same in all runs have no column.
   await expect(table.getByRole('columnheader', { name: 'workers' })).toBeVisible();
 
-  // Which span grew: the loader sleeps 30 ms instead of 1 ms.
+  // The span that increased: the loader sleeps 30 ms instead of 1 ms.
   await table.getByRole('checkbox', { name: 'Choose fast' }).focus();
   await page.keyboard.press('Space');
   await table.getByRole('checkbox', { name: 'Choose slow' }).check();
@@ -65,7 +65,7 @@ test('shows in the session page why one run is slower than another, and gives bo
   await expect(page.getByRole('slider', { name: 'loss' })).toBeVisible();
   await checkAccessibility(page, page.locator('.jp-TPULabRuns'));
 
-  // Labels, which search and groups go by.
+  // Labels, used by search and groups.
   await page.getByRole('button', { name: 'Tag…' }).click();
   await page.getByRole('textbox', { name: 'Tags, with commas between' }).fill('baseline, night');
   await page.keyboard.press('Enter');
@@ -87,7 +87,7 @@ test('shows in the session page why one run is slower than another, and gives bo
     curves.split('\r\n').filter(line => line.startsWith('slow,') && line.includes(',loss,'))
   ).toHaveLength(50);
 
-  // Another program of the same name: told by its fingerprint.
+  // Another program of the same name: distinguished by its fingerprint.
   await page.getByRole('button', { name: 'Choose none' }).click();
   await table.getByRole('checkbox', { name: 'Choose fast' }).check();
   await table.getByRole('checkbox', { name: 'Choose wide' }).check();

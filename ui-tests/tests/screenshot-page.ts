@@ -1,4 +1,4 @@
-/** What all pictures of the documentation need: real fonts, and a mark where machines or devices are simulated. */
+/** Common parts of all documentation pictures: real fonts, and a mark where machines or devices are simulated. */
 import type { Locator, Page } from '@playwright/test';
 import { execFileSync } from 'node:child_process';
 
@@ -21,7 +21,7 @@ export async function useFonts(page: Page): Promise<void> {
   });
 }
 
-/** A line above what is shown, in the picture itself. */
+/** A line above the shown content, in the picture itself. */
 export async function markSimulated(part: Locator, words: string): Promise<void> {
   await part.evaluate((element, text) => {
     const note = document.createElement('p');

@@ -1,5 +1,5 @@
 /**
- * Notebook 05 in the session page, from top to bottom with a small network. It compiles for minutes where the machine is busy, and is run on
+ * Notebook 05 in the session page, from top to bottom with a small network. It compiles for minutes on a busy machine, and is run on
  * demand: `TPULAB_LESSON_PAGES=1 npx playwright test -c ui-tests/playwright.config.ts`.
  */
 import { readNotebookWithoutOutputs } from '../lab/copy-notebooks.js';
@@ -9,7 +9,7 @@ test('notebook 05 trains a small diffusion model from top to bottom', async ({ p
   const file = '05-ddpm.ipynb';
   const notebook = await readNotebookWithoutOutputs(file);
   const parameters = notebook.cells.find(({ metadata }) => metadata.tags?.includes('parameters'));
-  // A network of a quarter of the width, and as few steps as show that all of it works.
+  // A network of a quarter of the width, and the smallest number of steps that tests all of it.
   const settings = [
     'settings = {"model.args.ch": 16, "model.args.emb_ch": 32, "train.batch_size": 16,',
     '    "model.eval_sampling_num_steps": 8}',

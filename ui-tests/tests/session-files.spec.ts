@@ -20,12 +20,12 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await expect
     .poll(async () => (await gateway.request('bridge/v1/folders/kept', { method: 'POST' })).status)
     .toBe(201);
-  // Of other specs of this worker.
+  // Sessions of other specs of this worker.
   const before = await sessions();
   await page.goto(gateway.link());
   const notebook = (name: string) => page.getByRole('link', { name, exact: true });
   const dialog = page.getByRole('dialog');
-  /** With the keys of its menu, until it asks. */
+  /** With the keys of its menu, until the confirmation. */
   const choose = async (name: string, at: number): Promise<void> => {
     await page.getByRole('button', { name: `More for ${name}` }).press('Enter');
     await expect(page.getByRole('menuitem', { name: 'Rename…' })).toBeFocused();
@@ -49,7 +49,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await expect(notebook('first.ipynb')).toBeHidden();
   expect(JSON.parse(await gateway.read('kept/first.ipynb'))).toBeTruthy();
 
-  // Onto what is there, nothing is moved; the page says why.
+  // A move never overwrites an existing file; the page gives the reason.
   await gateway.write('first.ipynb', notebookText(['other']));
   await page.reload();
   await choose('first.ipynb', 1);
@@ -71,7 +71,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await checkAccessibility(page, page.locator('.tpl-Home'));
 
   // From the notebook: its kernel ends with it, and nothing is written again. However long that takes, the page does not request the
-  // file again, which a browser would report; it looks into the folder.
+  // file again, which a browser would report; it lists the folder.
   await open(page, gateway, 'kept/first.ipynb');
   await page.route('**/api/sessions/*', async route => {
     if (route.request().method() === 'DELETE') await page.waitForRequest('**/bridge/v1/folders/kept');
@@ -92,7 +92,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
     expect.arrayContaining(['two.ipynb', 'first.ipynb'])
   );
 
-  // A new folder, and what was deleted comes back.
+  // A new folder, and a deleted item is restored.
   await page.goto(gateway.link());
   await page.getByRole('button', { name: 'New folder…' }).press('Enter');
   await expect(dialog).toBeVisible();
@@ -125,7 +125,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await expect(page.getByText('The trash is empty.')).toBeVisible();
   expect(await readdir(join(notebooks, '.tpulab-trash'))).toEqual([]);
 
-  // Files that are no notebooks, one of them again.
+  // Files that are no notebooks; one of them is uploaded again.
   const named = (name: string, text: string) => ({
     name,
     mimeType: 'text/plain',
@@ -145,11 +145,11 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await page.getByRole('button', { name: 'More for data.csv' }).press('Enter');
   await page.getByRole('menuitem', { name: 'Download' }).press('Enter');
   expect(await readFile(await (await saved).path(), 'utf8')).toBe('a,b');
-  // The browser reports the two that were refused.
+  // The browser reports the two refused requests.
   expect(complaints.filter(text => !text.includes('409'))).toEqual([]);
 });
 
-test('text is edited and saved as its bytes were, and what another program writes meanwhile is never overwritten unasked', async ({
+test('text is saved with its bytes unchanged, and changes of another program are never overwritten without consent', async ({
   page,
   gateway
 }) => {
@@ -168,7 +168,7 @@ test('text is edited and saved as its bytes were, and what another program write
   await expect(state).toHaveText(/^Saved \d/);
   expect(await gateway.read('layers.py')).toBe('\ufeffCOUNT = 1\r\nSIZE = 2\r\nDEPTH = 3');
 
-  // Nothing is unsaved: what is written elsewhere is shown.
+  // Nothing is unsaved: a change made elsewhere is shown.
   await gateway.write('layers.py', 'COUNT = 4\n');
   await expect(editor).toContainText('COUNT = 4');
   // Both have changed.
@@ -192,10 +192,10 @@ test('text is edited and saved as its bytes were, and what another program write
   await expect(state).toHaveText(/^Saved \d/);
   expect(await gateway.read('layers.py')).toBe('THEIRS = 5\n');
 
-  // What is no text is not taken for one.
+  // A file that is no text is not opened as text.
   await gateway.write('weights.bin', '\0\u0001');
   await page.goto(gateway.link('weights.bin'));
   await expect(page.getByRole('alert')).toContainText('weights.bin cannot be edited here. It is not text.');
-  // The browser reports the save that was refused and the file that was missing.
+  // The browser reports the refused save and the missing file.
   expect(complaints.filter(text => !/412|404/.test(text))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Output without end, displays of an earlier process, and widgets whose page was away, in the session page. */
+/** Endless output, displays of an earlier process, and widgets whose page was away, in the session page. */
 import { notebookText } from './notebook-file.js';
 import { cell, expect, open, run, test } from './session-steps.js';
 
@@ -53,7 +53,7 @@ test('a display of an earlier process is not updated by the next one', async ({ 
     kernel: { id: string };
   }[];
   const id = kernels.find(({ path }) => path === 'ids.ipynb')?.kernel.id ?? kernel?.id;
-  // As another page or `tpulab kernels restart` does.
+  // Like another page or `tpulab kernels restart`.
   await fetch(new URL(`api/kernels/${id}/restart`, gateway.url), {
     method: 'POST',
     headers: { authorization: `token ${gateway.token}` }
@@ -78,7 +78,7 @@ const WIDGETS = [
 ];
 
 // A06, A07
-test('an Output widget has what it captured while no page was open', async ({ page, gateway }) => {
+test('an Output widget has its captures from the time without an open page', async ({ page, gateway }) => {
   await gateway.write('captured.ipynb', notebookText(WIDGETS));
   await open(page, gateway, 'captured.ipynb');
   await page.getByRole('button', { name: 'Run all' }).click();
@@ -107,7 +107,7 @@ test('an Output widget has what it captured while no page was open', async ({ pa
   );
 });
 
-// A07: the widget manager gives up its first question after four seconds.
+// A07: the widget manager abandons its first request after four seconds.
 test('a bar is live again after the page was loaded while the connection was cut', async ({
   page,
   gateway
@@ -136,7 +136,7 @@ test('a bar is live again after the page was loaded while the connection was cut
       constructor(url: string | URL, protocols?: string | string[]) {
         const isLost = String(url).includes('/channels') && !cut.isOver;
         cut.attempts += isLost ? 1 : 0;
-        // Nobody listens there.
+        // No server listens there.
         super(isLost ? 'ws://127.0.0.1:1/' : url, protocols);
       }
     };
@@ -160,7 +160,7 @@ test('a bar is live again after the page was loaded while the connection was cut
 });
 
 // E2: the kernel has ended before the page saves, but its messages are still on their way to the page.
-test('a page that is behind saves what it shows, and the rest comes back after a reload', async ({
+test('a page that lags behind saves its content, and the rest comes back after a reload', async ({
   page,
   gateway
 }) => {

@@ -1,4 +1,4 @@
-/** Outputs with scripts in the session page: where they run, what they can reach there, and where they do not run. */
+/** Outputs with scripts in the session page: where they run, what they can access there, and where they do not run. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ import { cell, expect, open, run, test } from './session-steps.js';
 
 const frame = (page: Page, at: number): FrameLocator => cell(page, at).frameLocator('.tpl-OutputFrame');
 
-/** Tries what a hostile script would. */
+/** Attempts the actions of a hostile script. */
 const SPY = (gateway: string): string => `<p id="found">not run</p>
 <script>
 const attempts = {
@@ -39,7 +39,7 @@ const NOTHING = JSON.stringify({
   ...{ page: 'SecurityError', token: 'SecurityError', cookie: 'SecurityError', top: 'SecurityError' },
   gateway: 'refused'
 });
-/** As Plotly does: a library in an output of its own, and a chart that needs it in another. */
+/** Like Plotly: a library in an output of its own, and a chart that needs it in another. */
 const LIBRARY = `'<script>' + '/* library */'.ljust(60_000) + 'window.draw = () => "drawn"; </script>'`;
 const CHART = `'<p id="chart" style="height: 321px"></p><script>document.getElementById("chart").textContent = draw()</script>'`;
 
@@ -57,10 +57,10 @@ test('run in a frame that reaches nothing, and only where the notebook is truste
   await expect(frame(page, 0).locator('#found')).toHaveText(NOTHING);
   await expect(frame(page, 2).locator('#chart')).toHaveText('drawn');
   await expect(cell(page, 2).locator('.tpl-OutputFrame')).toHaveCSS('height', /^3[2-6]\d(\.\d+)?px$/);
-  // Else a library that chooses a colour scheme gets a white frame below the light text of the dark theme.
+  // Otherwise a library that chooses a colour scheme gets a white frame below the light text of the dark theme.
   await expect(frame(page, 2).locator('html')).not.toHaveCSS('background-color', 'rgba(0, 0, 0, 0)');
 
-  // The same browser knows these outputs again. What the file says of itself counts for nothing.
+  // The same browser knows these outputs again. The file's own trust mark is ignored.
   await expect.poll(() => gateway.read('scripts.ipynb')).toContain('drawn');
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
   const text = await gateway.read('scripts.ipynb');
@@ -84,7 +84,7 @@ test('run in a frame that reaches nothing, and only where the notebook is truste
   await expect(cell(page, 2).locator('.jp-InputPrompt')).toHaveText(/\[\d+\]:/);
 });
 
-/** What a widget's code looks for where it runs; the same as an output's. */
+/** Properties that a widget's code checks where it runs; the same as for an output. */
 const SPY_WIDGET = `
 globalThis.__ran = 1;
 const found = {};
@@ -102,7 +102,7 @@ export default { render({ model, el }) {
   show();
   el.append(button);
 } }`;
-/** Case W18: its code is not to be had. */
+/** Case W18: its code is unavailable. */
 const FAR = `class Far(anywidget.AnyWidget):
     _esm = 'import * as d3 from "https://esm.sh/d3@7"; export default { render() {} }'
 Far()`;
@@ -120,7 +120,7 @@ slow`;
 const BROKEN = `class Broken(anywidget.AnyWidget):
     _esm = 'nothing.here; export default { render() {} }'
 Broken()`;
-/** Case W06: all that it shows comes from its kernel, as the code of k3d does. */
+/** Case W06: its whole content comes from its kernel, like k3d's code. */
 const ASKING = `class Asking(anywidget.AnyWidget):
     _esm = '''export default { render({ model, el }) {
   model.on('msg:custom', () => { el.textContent = 'answered' });
@@ -184,7 +184,7 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await page.reload();
   await expect(button).toHaveText(seenBy(6));
 
-  // The same outputs, with a kernel that has never heard of them, and code that somebody else has written.
+  // The same outputs, with a kernel that has never received them, and foreign code.
   const text = (await gateway.read('widget.ipynb')).replaceAll(/"count": ?6/g, '"count": 33');
   await gateway.write('strange.ipynb', text);
   await open(page, gateway, 'strange.ipynb');
@@ -253,7 +253,7 @@ test('every output has a view, and files and links of the folder work', async ({
   await expect(cell(page, 8).locator('.jp-OutputArea')).toContainText('text of a widget');
   const inAddress = frame(page, 9).locator('iframe').contentFrame();
   await expect(inAddress.getByText('in the address')).toBeVisible();
-  // By keyboard: frames that draw make a pointer wait for a page that stands still.
+  // By keyboard: frames that draw keep the page from becoming stable, for which a pointer action waits.
   const downloaded = async (link: Locator): Promise<string> => {
     const [download] = await Promise.all([page.waitForEvent('download'), link.press('Enter')]);
     return download.suggestedFilename();
@@ -263,7 +263,7 @@ test('every output has a view, and files and links of the folder work', async ({
   await frame(page, 6).getByRole('link', { name: 'next' }).press('Enter');
   await expect(page).toHaveURL(/\/session\/next\.ipynb$/);
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
-  // Not where a script could find it, whoever has written it: what is kept works only with a cookie that scripts cannot read.
+  // Not accessible to any script: the stored key works only with a cookie that scripts cannot read.
   const found = await page.evaluate(() =>
     JSON.stringify([
       Object.entries(sessionStorage),
@@ -278,7 +278,7 @@ test('every output has a view, and files and links of the folder work', async ({
   expect((await fetch(new URL('api/kernels', gateway.url), { headers })).status).toBe(403);
 });
 
-/** A gateway with a kernel of an environment that has packages of other people: `others`. */
+/** A gateway with a kernel of an environment with other people's packages: `others`. */
 async function withOthers(work: (gateway: SessionGateway) => Promise<void>): Promise<void> {
   const jupyter = await mkdtemp(join(tmpdir(), 'tpulab-jupyter-'));
   await mkdir(join(jupyter, 'kernels', 'others'), { recursive: true });
@@ -299,7 +299,7 @@ async function withOthers(work: (gateway: SessionGateway) => Promise<void>): Pro
   }
 }
 
-/** When it is run for the second time. */
+/** State after the second run. */
 const CLOSES_LATER = `print("all", "was run")
 if "is_again" in globals(): plt.close("all")
 is_again = True`;
@@ -307,7 +307,7 @@ is_again = True`;
 test("packages of other people are shown, even after a reload, with the front ends of the kernel's environment", async ({
   page
 }) => {
-  // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, beside JupyterLab.
+  // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, compared with JupyterLab.
   const quick = PACKAGES.filter(({ isQuick }) => isQuick);
   await withOthers(async gateway => {
     await gateway.write(
@@ -327,7 +327,7 @@ test("packages of other people are shown, even after a reload, with the front en
     await page.reload();
     await expect.poll(shown).toEqual(quick.map(({ name }) => name));
     await expect(page.getByText('Error displaying widget')).toHaveCount(0);
-    // Of a figure that is closed, its picture stays, as in JupyterLab.
+    // A closed figure leaves its picture, as in JupyterLab.
     await run(page, quick.length);
     const figure = cell(
       page,

@@ -1,4 +1,4 @@
-/** What a person does in the session page beside running cells, on one page; and the view that is shared with others. */
+/** User actions in the session page besides running cells, on one page; and the view shared with others. */
 import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
@@ -6,7 +6,7 @@ import { cell, complaintsOf, expect, open, openElsewhere, run, test, unwatched }
 
 const output = (page: Page, at: number): Locator => cell(page, at).locator('.jp-OutputArea-output');
 
-/** By its name, in the palette. */
+/** Runs a command by its name, in the palette. */
 async function command(page: Page, name: string): Promise<void> {
   await page.keyboard.press('Control+k');
   await page.keyboard.type(name);
@@ -20,7 +20,7 @@ async function edit(page: Page, at: number, text: string): Promise<void> {
   await page.keyboard.insertText(text);
 }
 
-/** The kernel aborts a cell that comes before an interrupted one has ended. */
+/** The kernel aborts a cell that arrives before an interrupted one has ended. */
 const idle = (page: Page): Promise<void> =>
   expect(page.getByRole('button', { name: 'Interrupt the kernel' })).toBeDisabled();
 
@@ -49,7 +49,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await expect(cell(page, 0).locator('.jp-InputPrompt')).toHaveText('[1]:');
   await expect(cell(page, 1).locator('.jp-InputPrompt')).toHaveText('[ ]:');
 
-  // Two cells are chosen and run.
+  // Two cells are selected and run.
   await page.keyboard.press('Shift+ArrowDown');
   await page.keyboard.press('Control+Enter');
   await expect(output(page, 2)).toHaveText('3');
@@ -62,7 +62,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await cell(page, 5).locator('.cm-content').click();
   await page.keyboard.type('need');
   const completer = page.locator('.jp-Completer:visible');
-  // Like a person: again, when nothing comes. The kernel may be slower than the completer waits.
+  // Like a user, repeats the key if nothing appears. The kernel may be slower than the completer waits.
   await expect(async () => {
     if (!(await completer.isVisible())) await page.keyboard.press('Tab');
     await expect(completer).toContainText('needle', { timeout: 5_000 });
@@ -97,7 +97,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await contents.getByRole('button', { name: 'The needle' }).click();
   await expect(page.locator('.jp-MarkdownCell.jp-mod-active')).toBeVisible();
 
-  // The dialog that connects to a TPU, and a file that is dropped.
+  // The dialog that connects to a TPU, and a dropped file.
   await command(page, 'Connect to a TPU…');
   const dialog = page.getByRole('dialog', { name: /Connect to a TPU/ });
   await expect(dialog).toBeVisible();
@@ -105,7 +105,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await page.keyboard.press('Escape');
   await expect(dialog).toBeHidden();
 
-  // What the chip of the runtime opens lies below it; on a phone the top bar has room for all its buttons.
+  // The opened runtime chip lies below it; on a phone the top bar has room for all its buttons.
   const size = page.viewportSize() ?? { width: 1280, height: 720 };
   const more = page.getByRole('button', { name: 'More', exact: true });
   for (const width of [size.width, 360]) {
@@ -117,7 +117,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   }
   await page.setViewportSize(size);
 
-  // The documentation, in a tab of its own, which has no token.
+  // The documentation, in a separate tab without a token.
   const tab = page.context().waitForEvent('page');
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Documentation' }).click();
@@ -134,7 +134,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   for (const region of ['.tpl-TopBar', '.tpl-Drawer', '.tpl-StepBar'])
     await checkAccessibility(page, page.locator(region));
   await page.getByRole('button', { name: 'More', exact: true }).click();
-  // The page saves the notebook first; until it loads itself anew, the old one answers to all that follows.
+  // The page saves the notebook first; until the reload, the old page answers all the following requests.
   const loaded = page.waitForEvent('load');
   await page.getByRole('menuitemradio', { name: "Colab's keys" }).click();
   await loaded;
@@ -147,7 +147,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await expect(page.locator('.jp-Cell')).toHaveCount(8);
 });
 
-test('a long notebook draws the cells near the visible ones, and stays where one has gone in it', async ({
+test('a long notebook draws the cells near the visible ones, and stays at the chosen position', async ({
   page,
   gateway
 }) => {
@@ -157,7 +157,7 @@ test('a long notebook draws the cells near the visible ones, and stays where one
     id: `code-${at}`,
     metadata: {},
     source: `x = ${at}${'\n'.repeat((159 - at) % 7)}`,
-    // Higher than is expected of a cell that was not drawn yet.
+    // Higher than the expected height of a cell that was not drawn yet.
     outputs: at % 5 === 0 ? [{ output_type: 'stream', name: 'stdout', text: `said ${at}\n\n\n` }] : [],
     execution_count: null
   });
@@ -180,7 +180,7 @@ test('a long notebook draws the cells near the visible ones, and stays where one
   const scroller = page.locator('.jp-Notebook .jp-WindowedPanel-outer');
   await expect(source(0)).toBeVisible();
 
-  // To the end, while its cells are still being made; and it stays there when they all are.
+  // To the end, while its cells are still being created; and it stays there when they all are.
   await scroller.evaluate(node => {
     node.scrollTop = node.scrollHeight;
   });
@@ -188,7 +188,7 @@ test('a long notebook draws the cells near the visible ones, and stays where one
   await scroller.evaluate(node => {
     node.scrollTop = node.scrollHeight;
   });
-  // There one has scrolled past the last cell: what is visible of it is its end.
+  // The view has scrolled past the last cell: only the cell's end is visible.
   await expect(page.locator('.jp-CodeCell').last()).toBeInViewport();
   await source(159).click();
   await expect(source(0)).toBeHidden();
@@ -198,10 +198,10 @@ test('a long notebook draws the cells near the visible ones, and stays where one
   const printed = page.locator('.jp-OutputArea-output').getByText('at the end');
   await expect(printed).toBeInViewport();
 
-  // To the beginning with the key; what is written goes on into the cell that has the focus, however far it is scrolled away.
+  // To the beginning with the key; typed text still goes to the focused cell, however far it is scrolled away.
   await page.keyboard.press('Escape');
   await page.keyboard.press('Control+Home');
-  // At once: Chromium's own way there goes on after a jump that is made meanwhile, and ends at the beginning.
+  // Immediately: Chromium's own animation continues after a later jump, and ends at the beginning.
   expect(await scroller.evaluate(node => node.scrollTop)).toBe(0);
   await expect(source(0)).toBeInViewport();
   await source(0).click();
@@ -214,7 +214,7 @@ test('a long notebook draws the cells near the visible ones, and stays where one
   await expect(source(0)).toHaveCount(0);
   await expect.poll(() => gateway.read('long.ipynb')).toContain('x = 000');
 
-  // By the contents to the middle, and cells are run there one after another.
+  // With the table of contents to the middle, and cells are run there one after another.
   const contents = page.getByRole('navigation', { name: 'Contents' });
   await contents.getByRole('button', { name: 'Part 80' }).click();
   await expect(heading(80)).toBeInViewport();
@@ -224,7 +224,7 @@ test('a long notebook draws the cells near the visible ones, and stays where one
   await expect(page.locator('.jp-InputPrompt', { hasText: /^\[11\]:$/ })).toBeInViewport();
   await expect(source(90)).toBeInViewport();
 
-  // What is found, and the target of a link.
+  // A search result, and the target of a link.
   await page.keyboard.press('Control+f');
   await page.getByPlaceholder('Find', { exact: true }).fill('x = 133');
   await expect(page.locator('.jp-DocumentSearch-index-counter')).toContainText('1/1');
@@ -236,7 +236,7 @@ test('a long notebook draws the cells near the visible ones, and stays where one
   await page.getByRole('link', { name: 'Back to 20' }).and(page.locator(':visible')).last().click();
   await expect(heading(20)).toBeInViewport();
 
-  // Nothing of it is lost, and the page that is loaded again has it all.
+  // Nothing of it is lost, and the reloaded page has it all.
   await page.reload();
   await expect(page.locator('.jp-CodeCell .cm-content')).toHaveCount(161);
   await scroller.evaluate(node => {
@@ -286,7 +286,7 @@ test('with the mouse alone, cells are added, run and stopped', async ({ page, ga
   await checkAccessibility(page, cell(page, 1));
 });
 
-test('a notebook that says nothing of its kernel is not written by opening it', async ({ page, gateway }) => {
+test('a notebook that names no kernel is not written by opening it', async ({ page, gateway }) => {
   const { cells } = JSON.parse(notebookText(['1'])) as { cells: object[] };
   const text = JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5 });
   await gateway.write('untouched.ipynb', text);
@@ -305,7 +305,7 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
     await gateway.writtenAt('untouched.ipynb')
   ];
 
-  // Now it says which kernel it has. Opened again, and saved with the key, it is the same file: nothing was written.
+  // Now it names its kernel. Opened again, and saved with the key, it is the same file: nothing was written.
   await open(page, gateway, 'untouched.ipynb');
   await page.keyboard.press('Control+s');
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
@@ -313,7 +313,7 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   expect(await gateway.writtenAt('untouched.ipynb')).toBe(savedAt);
 });
 
-test('offers to set up JAX where no kernel is installed, and takes the kernel once there is one', async ({
+test('offers to set up JAX where no kernel is installed, and uses the kernel once there is one', async ({
   page,
   gateway
 }) => {
@@ -370,7 +370,7 @@ test('opens notebooks from outside: one that is dropped, and a file of the brows
   await expect(output(page, 0)).toHaveText('42');
   await expect.poll(mine).toContain('"42"');
 
-  // After a reload it is there with its kernel, and what another program writes is not overwritten.
+  // After a reload it is open with its kernel, and another program's changes are not overwritten.
   await page.reload();
   await expect(output(page, 0)).toHaveText('42');
   await unwatched(page, async () => {
@@ -378,7 +378,7 @@ test('opens notebooks from outside: one that is dropped, and a file of the brows
     await edit(page, 0, '"mine"');
   });
   await expect(page.getByText('mine.ipynb changed on disk while you were editing')).toBeVisible();
-  // No file of this computer has a trash.
+  // Files of this computer have no trash.
   await expect(page.getByText('goes to the trash')).toBeHidden();
   expect(await mine()).toContain('theirs');
   await page.getByRole('button', { name: 'Keep both' }).click();
@@ -428,7 +428,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await expect(output(reader, 0).last()).toContainText('line');
   const seen = await output(reader, 0).last().innerText();
   await expect.poll(() => output(reader, 0).last().innerText()).not.toBe(seen);
-  // What would change something cannot be moved, and says why.
+  // Controls that would change something are disabled, with the reason.
   await expect(output(reader, 0).first()).toContainText(
     'Widget (not interactive in a read-only view): IntSlider(value=3'
   );
@@ -445,7 +445,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await reader.keyboard.press('Control+Enter');
   await expect(cell(reader, 1).locator('.cm-content')).not.toContainText('mine');
 
-  // What the owner writes and runs afterwards comes too.
+  // The owner's later changes and outputs arrive too.
   await dialog.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Interrupt the kernel' }).click();
   await expect(output(page, 0).last()).toContainText('KeyboardInterrupt');
@@ -454,7 +454,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await page.keyboard.press('Control+Enter');
   await expect(output(reader, 1)).toContainText('for the reader');
 
-  // Nothing was refused: a reader's page does not ask for what it may not have.
+  // Nothing was refused: a reader's page sends no request beyond its permissions.
   expect(complaints).toEqual([]);
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Share a read-only link…' }).click();

@@ -16,7 +16,7 @@ const fileOf = async (gateway: SessionGateway, name: string): Promise<Saved> =>
 
 const LINES = 60;
 const HALF = LINES / 2;
-/** Waits in the middle for a file of this name, so that the test decides what happens meanwhile, however fast the machine is. */
+/** Waits in the middle for a file of this name, so that the test controls the events in between, however fast the machine is. */
 const loop = (gate: string): string =>
   [
     'import pathlib, sys, time',
@@ -28,13 +28,13 @@ const loop = (gate: string): string =>
   ].join('\n');
 const ALL_LINES = Array.from({ length: LINES }, (_, at) => `line ${at}`);
 
-/** What the cell has printed. */
+/** The output of the cell. */
 async function linesOf(page: Page, index: number): Promise<string[]> {
   const printed = await cell(page, index).locator('.jp-OutputArea-output').allInnerTexts();
   return printed.join('\n').match(/line \d+/g) ?? [];
 }
 
-/** Scripts and styles, compressed, until a notebook has its kernel: docs/benchmarks.md has what they are. */
+/** Scripts and styles, compressed, until a notebook has its kernel: docs/benchmarks.md lists them. */
 const MAX_FIRST_LOAD = 560_000;
 
 function bytesOfPage(): number {
@@ -74,7 +74,7 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
   expect(errors).toEqual([]);
 });
 
-// N3: what a browser's history keeps of such a link is worthless.
+// N3: the part of such a link in a browser's history is worthless.
 test('a link with a code lets one page in, and a reload of it', async ({ page, browser, gateway }) => {
   await gateway.write('linked.ipynb', notebookText(['print("in")']));
   const answer = await gateway.request('bridge/v1/page-code', { method: 'POST' });
@@ -97,7 +97,7 @@ const WITH_MATH = 'HTML("<p>set $x^2$</p>")';
 const SLIDER = 'import ipywidgets\nipywidgets.IntSlider()';
 
 test('loads each part again that was lost on the way', async ({ page, gateway }) => {
-  // As when the network changes: each first request for a script, a style sheet, a frame or a notebook fails.
+  // Simulates a network change: each first request for a script, a style sheet, a frame or a notebook fails.
   const lost = new Set<string>();
   await page.route(/\/(_page|_frame|bridge\/v1\/(health|page-key|files))/, route => {
     const address = new URL(route.request().url()).pathname;
@@ -171,7 +171,7 @@ test('steers a training from step bar and panel, in either theme', async ({ page
   await expect(cell(page, 0)).toContainText('stopped');
 });
 
-test('goes on by itself after the gateway was killed', async ({ page, gateway }) => {
+test('continues automatically after the gateway was killed', async ({ page, gateway }) => {
   await gateway.write('d.ipynb', notebookText([loop('d-gate')]));
   await open(page, gateway, 'd.ipynb');
   await run(page, 0);
@@ -185,7 +185,7 @@ test('goes on by itself after the gateway was killed', async ({ page, gateway })
   await expect.poll(() => linesOf(page, 0)).toEqual(ALL_LINES);
 });
 
-/** Of the environment with anywidget, which is no part of TPULab's own. */
+/** Python of the environment with anywidget, which is no part of TPULab's own environments. */
 const ANYWIDGET = [
   'import glob, sys',
   `sys.path += glob.glob(${JSON.stringify(OTHER_PACKAGES)})`,

@@ -1,4 +1,4 @@
-/** A person's own notebooks in the session page: opening one writes nothing, and nothing in it is lost. */
+/** A user's own notebooks in the session page: opening one writes nothing, and nothing in it is lost. */
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -79,7 +79,7 @@ test('a notebook of another language is shown as it is, and never run by another
   expect(await (await gateway.request('api/sessions')).text()).not.toContain('"r.ipynb"');
 });
 
-test('a kernel that takes the place of python3 leaves the name in the file, also when a cell is run', async ({
+test('a kernel that replaces python3 leaves the name in the file, also when a cell is run', async ({
   page,
   gateway
 }) => {
@@ -90,7 +90,7 @@ test('a kernel that takes the place of python3 leaves the name in the file, also
   await run(page, 0);
   await expect.poll(() => gateway.read('p.ipynb')).toContain('text/plain');
   expect(await gateway.read('p.ipynb')).toContain('"name":"python3"');
-  // The environment of the kernel that took its place, and who else uses it.
+  // The environment of the substitute kernel, and its other users.
   await gateway.write('beside.ipynb', notebookText(['1']));
   const body = { path: 'beside.ipynb', name: '', type: 'notebook', kernel: { name: 'tpulab-jax' } };
   await fetch(new URL('api/sessions', gateway.url), {
@@ -120,7 +120,7 @@ test('follows its file: a change is shown, and a deleted file is written again o
   await expect.poll(() => gateway.read('f.ipynb').catch(() => '')).toContain('second');
 });
 
-test('shows both versions of a notebook that changed here and elsewhere; what is not kept is in the trash', async ({
+test('shows both versions of a notebook that changed here and elsewhere; the discarded one is in the trash', async ({
   page,
   gateway
 }) => {
@@ -180,7 +180,7 @@ test('outputs of several lines are shown and saved as the file has them', async 
   expect(saved.cells[0]?.outputs).toEqual(outputs);
 });
 
-test('says that the kernel was killed for lack of memory, and what is kept', async ({ page, gateway }) => {
+test('reports a kernel killed for lack of memory, and the preserved data', async ({ page, gateway }) => {
   const made = await MemoryLimit.make(400 * 2 ** 20);
   test.skip(typeof made === 'string', typeof made === 'string' ? made : '');
   await using limit = made as MemoryLimit;
@@ -193,7 +193,7 @@ test('says that the kernel was killed for lack of memory, and what is kept', asy
   await expect(page.getByRole('status').filter({ hasText: why })).toBeVisible();
   await expect(cell(page, 1)).not.toHaveAttribute('data-tpl-state', 'running');
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/here/);
-  // No dialog is in the way.
+  // No dialog blocks the page.
   await run(page, 0);
   await expect(cell(page, 0).locator('.jp-InputPrompt')).toHaveText('[1]:');
 });
@@ -210,7 +210,7 @@ for step in run.steps(range(100)):
     time.sleep(0.01)
 print("trained")`;
 
-test('says how far a training was whose kernel was killed, and runs the cells up to it again', async ({
+test('reports how far a training was whose kernel was killed, and runs the cells up to it again', async ({
   page,
   gateway
 }) => {
@@ -273,7 +273,7 @@ test('a notebook that became read-only is kept in the page, copied on request, a
   const text = notebookText(['first']);
   await gateway.write('kept.ipynb', text);
   await open(page, gateway, 'kept.ipynb');
-  // Permissions do not hold the superuser.
+  // Permissions do not restrict the superuser.
   const file = join(gateway.folder, 'notebooks', 'kept.ipynb');
   const isRoot = process.getuid?.() === 0;
   const setWritable = (isWritable: boolean) =>
@@ -300,7 +300,7 @@ test('a notebook that became read-only is kept in the page, copied on request, a
   await expect(page.getByText('is not saved')).toBeHidden();
 });
 
-test('a notebook whose place a folder has taken is kept in the page, and says so', async ({
+test('a notebook whose path a folder has replaced is kept in the page, and reports it', async ({
   page,
   gateway
 }) => {

@@ -1,4 +1,4 @@
-/** What the specs of the session page share: a gateway for all tests of a worker, and how a notebook is opened in the page. */
+/** Steps shared by the session page's specs: a gateway for all tests of a worker, and opening a notebook in the page. */
 import { type Browser, expect, type Locator, type Page, test as plain } from '@playwright/test';
 import { SessionGateway } from '../lab/session-gateway.js';
 import { type CellOutputs, codeCells, type NotebookJson } from './notebook-file.js';
@@ -18,7 +18,7 @@ export const test = plain.extend<object, { gateway: SessionGateway }>({
 
 export const cell = (page: Page, at: number): Locator => page.locator('.jp-CodeCell').nth(at);
 
-/** Meanwhile the page does not look at its file, so that what it has unsaved meets what others write. */
+/** Meanwhile the page does not check its file, so that its unsaved changes conflict with the changes of others. */
 export async function unwatched(page: Page, work: () => Promise<void>): Promise<void> {
   await page.evaluate(() =>
     Object.defineProperty(document, 'hidden', { get: () => true, configurable: true })
@@ -32,7 +32,7 @@ export async function run(page: Page, at: number): Promise<void> {
   await page.keyboard.press('Control+Enter');
 }
 
-/** Until its kernel is connected. */
+/** Opens a notebook and waits until its kernel is connected. */
 export async function open(page: Page, gateway: SessionGateway, notebook: string): Promise<void> {
   await page.goto(gateway.link(notebook));
   await expect(page.locator('.jp-CodeCell .cm-content').first()).toBeVisible();
@@ -49,13 +49,13 @@ export async function openElsewhere(browser: Browser, link: string): Promise<Pag
 /** Imports, compiling and training, on a machine that may be busy. */
 const NOTEBOOK_DEADLINE_MS = 420_000;
 
-/** From top to bottom, with the button; resolves with what the saved file has when every cell was run. */
+/** From top to bottom, with the button; resolves with the saved file's content when every cell was run. */
 export async function runAll(page: Page, gateway: SessionGateway, notebook: string): Promise<CellOutputs[]> {
   await page.getByRole('button', { name: 'Run all' }).click();
   let cells: CellOutputs[] = [];
   const notRun = async (): Promise<string[]> => {
     cells = codeCells(JSON.parse(await gateway.read(notebook)) as NotebookJson);
-    // What comes after an error is not run, however long one waits.
+    // Cells after an error are not run, regardless of the timeout.
     expect(cells.flatMap(({ errors }) => errors)).toEqual([]);
     return cells.filter(({ executionCount }) => executionCount === null).map(({ id }) => id);
   };
@@ -65,18 +65,18 @@ export async function runAll(page: Page, gateway: SessionGateway, notebook: stri
   return cells;
 }
 
-/** In the dialog "Connect to a TPU…", up to the question that ssh asks of a host which it does not know. */
+/** In the dialog "Connect to a TPU…", up to ssh's question about an unknown host. */
 export async function chooseVm(dialog: Locator): Promise<void> {
   await dialog.getByRole('option', { name: /^vm/ }).click();
   await dialog.getByRole('button', { name: 'Connect to vm' }).click();
 }
 
-/** What a browser says in its console when something is refused or fails. */
+/** Messages in a browser's console about refused or failed requests. */
 export function complaintsOf(page: Page): string[] {
   const complaints: string[] = [];
   page.on('pageerror', error => complaints.push(error.message));
   page.on('console', message => {
-    // The networks of stand-in VMs come and go on this machine, and the page requests again what a browser drops then.
+    // The networks of stand-in VMs change on this machine, and the page repeats requests that a browser drops then.
     const isRetried = message.text().includes('ERR_NETWORK_CHANGED');
     if (message.type() === 'error' && !isRetried)
       complaints.push(`${message.text()} ${message.location().url}`);

@@ -11,7 +11,7 @@ export { expect } from './fixtures.js';
 
 export const SLICE_KERNEL = 'tpulab-slice-try';
 export const HOSTS = 2;
-/** Eight devices in all, as on the kernel of one process. */
+/** Eight devices in all, as on a single-process kernel. */
 const DEVICES_PER_HOST = 4;
 
 export const test = labTest.extend<object, Pick<LabFixtures, 'labOptions'>>({

@@ -1,5 +1,5 @@
 /**
- * Notebooks 00 and 05, unchanged but for a small network, on a kernel of two hosts. They compile for minutes where the machine is busy, and
+ * Notebooks 00 and 05, unchanged but for a small network, on a kernel of two hosts. They compile for minutes on a busy machine, and
  * are run on demand: `TPULAB_LESSON_PAGES=1 npx playwright test -c ui-tests/playwright.config.ts slice-notebooks`.
  */
 import { readFile, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** A kernel of two hosts in the page: a host is lost and training goes on with one click, and output in tabs. */
+/** A kernel of two hosts in the page: a host is lost and training continues with one click, and output in tabs. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openNotebook, readCells, runInKernel } from './lab-page.js';
@@ -6,7 +6,7 @@ import { printedBy, startCell } from './notebook-training.js';
 import { cell, openElsewhere } from './session-steps.js';
 import { expect, SLICE_KERNEL, test } from './slice-kernel.js';
 
-/** The first time it waits to be killed at step 4; the second time it ends. */
+/** In the first run it waits to be killed at step 4; the second run completes. */
 const TRAINING = `run = tpulab.run("counted")
 run.on_checkpoint(lambda step: f"after {step}", every=2)
 start = run.restore(lambda checkpoint: print("loaded", checkpoint.saved))
@@ -16,7 +16,7 @@ for number in run.steps(range(start, 8)):
         time.sleep(600)
 print("steps", start, "to", run.step_index)`;
 
-/** What a slice of four hosts would send. */
+/** The output of a slice of four hosts. */
 const TABS = `from IPython.display import display
 from tpulab.slice.fold import bundle_of
 from tpulab.slice.recording import Part
@@ -56,7 +56,7 @@ function notebook(cells: Readonly<Record<string, string>>): string {
   });
 }
 
-test('widgets of another host act, and training goes on after it was killed, with one click; so it does in the session page', async ({
+test('widgets of another host act, and training continues after it was killed, with one click; so it does in the session page', async ({
   browser,
   lab,
   page
@@ -84,7 +84,7 @@ test('widgets of another host act, and training goes on after it was killed, wit
   const process1 = Number(await runInKernel(page, '%%host 1\nprint(os.getpid())'));
   await startCell(page, 'training');
   await expect.poll(() => printedBy(page, 'training')).toContain('ready');
-  // A page that was not there when the cells were run knows as much.
+  // A page opened after the cells were run has the same information.
   await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:save').then(() => undefined));
   await page.reload();
   await expect.poll(() => printedBy(page, 'training')).toContain('ready');
@@ -108,7 +108,7 @@ test('widgets of another host act, and training goes on after it was killed, wit
   await page.goto('about:blank');
   const { url, token } = await lab.reach();
   const session = await openElsewhere(browser, `${url}session/lost.ipynb#token=${token}`);
-  // What the notebook was saved with is shown at once, and anew when the page trusts it.
+  // The saved content of the notebook is shown immediately, and again when the page trusts it.
   await expect(async () => {
     await session.getByRole('tab', { name: 'host 2' }).click();
     await expect(session.getByRole('tabpanel', { name: 'host 2' })).toContainText('two', { timeout: 2000 });

@@ -1,4 +1,4 @@
-/** Gives the page answers in the place of its gateway's, where they are about remotes; all else is the real gateway's. */
+/** Answers the page's requests about remotes in place of its gateway; all others go to the real gateway. */
 import type { Page, Route, WebSocketRoute } from '@playwright/test';
 import type {
   DevicesPage,
@@ -63,11 +63,11 @@ export class StandInAnswers {
   candidates: RemoteCandidates = CANDIDATES;
   remotes: readonly Remote[] = RECENT;
   holders: HoldersPage = NOBODY;
-  /** Null: the environments of this machine as they are. */
+  /** Null: the real environments of this machine. */
   environments: readonly EnvironmentInfo[] | null = null;
   creation: EnvironmentCreation | null = null;
 
-  /** Before the page is loaded. */
+  /** Called before the page is loaded. */
   static async give(page: Page): Promise<StandInAnswers> {
     const answers = new StandInAnswers();
     await page.route(/\/(bridge\/v1\/)?(machines|environments)\b/, route => answers.answer(route));
@@ -76,13 +76,13 @@ export class StandInAnswers {
       /^(?!.*\/machines\/).*\/bridge\/v1\/events$/.test(pathname);
     await page.routeWebSocket(isGateways, socket => {
       socket.connectToServer();
-      // The page may connect again; what is told goes to the connection that it has now.
+      // The page may connect again; messages go to its present connection.
       answers.#events = socket;
     });
     return answers;
   }
 
-  /** As the gateway tells a change. A page that connects anew and asks for the list has it too. */
+  /** Reports a change as the gateway does. A page that reconnects and requests the list gets it too. */
   report(remote: Remote, removed = false): void {
     const others = this.remotes.filter(({ name }) => name !== remote.name);
     this.remotes = removed ? others : [...others, remote];

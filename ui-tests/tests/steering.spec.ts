@@ -1,4 +1,4 @@
-/** A training is watched and steered from the page while its cell is busy, and goes on in the page after a reload. */
+/** A training is monitored and steered from the page while its cell is busy, and continues in the page after a reload. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkAccessibility } from './accessibility.js';
@@ -48,14 +48,14 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await page.notebook.selectCells(1);
   await page.keyboard.press('Control+Enter');
 
-  // The bar moves: the split of the steps is shown, and the count of steps grows.
+  // The bar moves: the split of the steps is shown, and the count of steps increases.
   const steps = await panel.section('Where the time goes');
   const run = await panel.section('Run');
   await expect(steps.getByRole('img', { name: /^Where the time went: .*host/ })).toBeVisible();
   await expect.poll(() => stepOf(run)).toBeGreaterThan(20);
   await expect(await panel.mainChart('loss')).toBeVisible();
 
-  // The cell is busy all the time: nothing below is answered by it.
+  // The cell is busy all the time: it answers none of the following requests.
   const field = (await panel.section('Hyperparameters')).getByRole('textbox', {
     name: 'learning_rate, exactly'
   });
@@ -63,7 +63,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await field.press('Enter');
   await expect(await panel.requests()).toContainText(/learning_rate 0\.001000 → 0\.02000 · applied/);
 
-  // So does the slider that this cell has made itself; the panel has sliders of its own.
+  // So does the slider that this cell has created itself; the panel has sliders of its own.
   const handle = page.getByRole('feed', { name: 'Cells' }).getByRole('slider');
   await handle.focus();
   await handle.press('ArrowRight');

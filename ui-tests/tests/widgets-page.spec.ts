@@ -79,7 +79,7 @@ for (const host of ['tpulab', 'anywidget']) {
     await expect(controls.getByRole('slider', { name: 'rate' })).toBeVisible();
     await checkAccessibility(page, page.locator('main'));
 
-    // Ten steps more, as the kernel tells them over the comm; and a run that has not ended, so that it can be steered.
+    // Ten more steps, as the kernel sends them over the comm; and a run that has not ended, so that it can be steered.
     await page.evaluate(() => {
       const state = window.shown.state(2) as {
         run: { state: string; totalSteps: number; control: { state: string } };
@@ -97,7 +97,7 @@ for (const host of ['tpulab', 'anywidget']) {
     await controls.getByRole('button', { name: 'Pause' }).click();
     await expect(controls.getByRole('button', { name: 'Pause' })).toBeDisabled();
     const sent = await page.evaluate(() => window.shown.sent as { type: string }[]);
-    // Each has told the kernel that it depends on what comes over its comm.
+    // Each has reported to the kernel that it depends on the messages of its comm.
     const feeds = sent.filter(({ type }) => type === 'feed');
     expect(feeds).toMatchObject(Array.from({ length: 3 }, () => ({ by: 'comm' })));
     const requested = sent.filter(({ type }) => type !== 'feed');

@@ -24,7 +24,7 @@ for turn in run.steps(range(100_000)):
     time.sleep(0.02)
 print("ended at", float(run.hyper.rate))`;
 
-/** Counts from now on what the kernel of the notebook sends to its widgets; gives what asks how many that were. */
+/** Counts from now on the kernel's messages to the notebook's widgets; returns a function that reads the count. */
 async function countSnapshots(page: Page): Promise<() => Promise<number>> {
   const counter = await page.evaluateHandle(() => {
     const counted = { snapshots: 0 };
@@ -47,7 +47,7 @@ test('widgets made in a cell follow and steer the next one while it is busy', as
   const shown = cell.locator('.jp-TPULabWidget');
   await expect(shown).toHaveCount(3);
   const [devices, steps, controls] = [shown.nth(0), shown.nth(1), shown.nth(2)];
-  // It is of this run, of which nothing is known before its first step begins.
+  // It belongs to this run, of which nothing is known before its first step begins.
   await expect(controls).toContainText(/^shown\s*Waiting for the first step\./);
   await page.notebook.selectCells(1);
   await page.keyboard.press('Control+Enter');
@@ -67,12 +67,12 @@ test('widgets made in a cell follow and steer the next one while it is busy', as
   await checkAccessibility(page, cell.locator('.jp-Cell-outputArea'));
   await controls.getByRole('button', { name: 'Resume' }).click();
   await expect(controls).toContainText('running');
-  // All of it came by the bridge: what the widgets' comms would have told as well was not sent.
+  // All of it came through the bridge: the same data was not sent through the widgets' comms.
   expect(await snapshots()).toBe(0);
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect.poll(async () => (await readCells(page))[1]?.text ?? '').toMatch(/ended at 0\.05/);
 
-  // The picture is that of the end: it says how the run ended.
+  // The picture is from the end: it shows how the run ended.
   await expect
     .poll(async () => {
       await page.notebook.save();

@@ -1,4 +1,4 @@
-"""Trains a little without a bridge, and prints the three widgets as a saved notebook has them, as JSON."""
+"""Trains briefly without a bridge, and prints the three widgets as a saved notebook has them, as JSON."""
 
 import json
 

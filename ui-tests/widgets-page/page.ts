@@ -6,17 +6,17 @@ import anywidgetSource from 'anywidget?raw';
 import '../../style/index.js';
 import { widgetExports } from '../../extension/src/widgets/host.js';
 
-/** What `ipywidgets.embed.embed_data` gives. */
+/** The result of `ipywidgets.embed.embed_data`. */
 interface Saved {
   readonly manager_state: Parameters<HTMLManager['set_state']>[0];
   readonly view_specs: readonly { readonly model_id: string }[];
 }
 
 interface Shown {
-  /** As a kernel does when it sends a newer state. */
+  /** Like a kernel that sends a newer state. */
   update(index: number, state: Record<string, unknown>): void;
   state(index: number): unknown;
-  /** What the page has sent to the kernel. */
+  /** The page's messages to the kernel. */
   readonly sent: unknown[];
   answer(index: number, content: object): void;
 }
@@ -30,7 +30,7 @@ declare global {
 
 let made: Record<string, unknown> | null = null;
 
-/** anywidget ships an AMD module; its only dependency is the base package that this page has. Made once: model and view share state. */
+/** anywidget ships an AMD module; its only dependency is the base package of this page. Loaded once: model and view share state. */
 function anywidgetHost(): Record<string, unknown> {
   if (made) return made;
   const exported: Record<string, unknown>[] = [];

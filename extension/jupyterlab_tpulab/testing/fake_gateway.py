@@ -95,7 +95,7 @@ def handler(token: str, proof_key: str, origins: list[str], state_dir: Path) -> 
             self.send_response(status)
             if self.headers.get("Origin") in origins:
                 self.send_header("Access-Control-Allow-Origin", self.headers["Origin"])
-            # The real gateway sets none: what is behind a proxy must not be able to.
+            # The real gateway sets none: the target of a proxy must not be able to.
             self.send_header("Set-Cookie", "gateway=1")
             payload = b"" if body is None else json.dumps(body).encode()
             self.send_header("Content-Length", str(len(payload)))

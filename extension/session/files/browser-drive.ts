@@ -1,11 +1,11 @@
-/** JupyterLab's view of one file of the person's own computer. A save replaces the version that this page has seen last, and no other. */
+/** JupyterLab's view of one file on the user's own computer. A save replaces only the version that this page has seen last. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { type BridgeDrive, utf8 } from './drive.js';
 import { PlainDrive } from './plain-drive.js';
 import { trans } from '../text.js';
 
-/** Another program has written the file. */
+/** Another program has changed the file. */
 class FileChangedError extends Error {
   readonly code = 'file_changed';
 }
@@ -13,7 +13,7 @@ class FileChangedError extends Error {
 export class BrowserDrive extends PlainDrive implements Contents.IDrive {
   readonly name = 'browser';
 
-  /** @param beside where a copy goes: the browser gives the page this file, and not its folder */
+  /** @param beside where a copy is written: the browser gives the page access to this file, not to its folder */
   constructor(
     private readonly handle: FileSystemFileHandle,
     private readonly beside: BridgeDrive
@@ -39,7 +39,7 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
     if (versionOf(await this.handle.getFile()) !== this._version) {
       throw new FileChangedError(trans.__('%1 was changed by another program.', this.handle.name));
     }
-    // Goes into a file beside it, which replaces it as a whole when it is closed.
+    // Written to a temporary file next to it, which replaces the file as a whole on close.
     const writable = await this.handle.createWritable();
     const text = this.notebooks.text(path, content);
     try {
@@ -53,7 +53,7 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
     return this.seen(path, await this.handle.getFile());
   }
 
-  /** A copy, in the root folder of the gateway. */
+  /** Creates a copy in the root folder of the gateway. */
   create(path: string, text: string): Promise<Contents.IModel> {
     return this.beside.create(PathExt.basename(path), text);
   }

@@ -1,11 +1,11 @@
 /**
- * Files of the person's own computer, opened through the browser (File System Access). Which ones were opened is kept in the browser, so
- * that a reload finds them again; the browser itself asks before a page reads or writes one. Loaded when one is chosen.
+ * Files on the user's own computer, opened through the browser (File System Access). The browser stores which files were opened, so that
+ * a reload finds them again; the browser itself asks the user before a page reads or writes a file. Loaded when a file is chosen.
  */
 import { trans } from '../text.js';
 
 export interface BrowserFile {
-  /** Stays the same for the same file, and with it the kernel that belongs to it. */
+  /** Stable for the same file, and therefore for the kernel that belongs to it. */
   readonly id: string;
   readonly handle: FileSystemFileHandle;
   /** Unix milliseconds. */
@@ -14,13 +14,13 @@ export interface BrowserFile {
 
 const DATABASE = 'tpulab-session';
 const STORE = 'files';
-/** Beyond this many the oldest are forgotten; the files themselves stay. */
+/** Beyond this number the oldest entries are forgotten; the files themselves stay. */
 const MAX_FILES = 20;
 
-/** The path of such a file in the page. */
+/** The path of a browser file in the page. */
 export const pathOf = ({ id, handle }: BrowserFile): string => `browser:${id}/${handle.name}`;
 
-/** Null when the person closes the dialog without a choice. */
+/** Null when the user closes the dialog without a choice. */
 export async function chooseFile(): Promise<BrowserFile | null> {
   try {
     const [handle] =
@@ -44,7 +44,7 @@ export async function storedFile(id: string): Promise<BrowserFile | null> {
   return ((await inStore('readonly', store => store.get(id))) as BrowserFile | undefined) ?? null;
 }
 
-/** @param mayAsk whether the browser may ask the person, which it does after a click only */
+/** @param mayAsk whether the browser may ask the user, which it does only after a click */
 export async function mayWrite(handle: FileSystemFileHandle, mayAsk: boolean): Promise<boolean> {
   const mode = { mode: 'readwrite' } as const;
   const state = await (mayAsk ? handle.requestPermission?.(mode) : handle.queryPermission?.(mode));

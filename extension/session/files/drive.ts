@@ -1,4 +1,4 @@
-/** JupyterLab's view of the gateway's files. A save replaces the version that this page has seen last, and no other. */
+/** JupyterLab's view of the gateway's files. A save replaces only the version that this page has seen last. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
@@ -7,7 +7,7 @@ import { shownAddress } from '../notebook/files-of-notebook.js';
 import { PlainDrive } from './plain-drive.js';
 import { trans } from '../text.js';
 
-/** Of nbformat's notebooks. */
+/** File name extension of nbformat's notebooks. */
 const NOTEBOOK = '.ipynb';
 
 class FileMissingError extends Error {
@@ -18,7 +18,7 @@ class FileMissingError extends Error {
   }
 }
 
-/** Other bytes would come back as other bytes. @throws for what is not UTF-8 */
+/** Bytes that are not UTF-8 would be changed by a save. @throws for text that is not UTF-8 */
 export async function utf8(blob: Blob, { ignoreBOM = false } = {}): Promise<string> {
   const bytes = await blob.arrayBuffer();
   try {
@@ -56,7 +56,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
       : { ...model, format: 'text', content: text };
   }
 
-  /** The whole of a file, as it is, with its version. */
+  /** The whole content of a file, unchanged, with its version. */
   async load(path: string): Promise<{ blob: Blob; model: Contents.IModel }> {
     const { blob, version } = await tpulabRetry(() => this.files.load(path));
     return { blob, model: modelOf(path, this.seen(path, version)) };
@@ -66,7 +66,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     return utf8(await this.files.bytes(path));
   }
 
-  /** Into the trash, as a file of this name. */
+  /** Moves a text into the trash, as a file of this name. */
   async discard(name: string, text: string): Promise<void> {
     await this.files.trash((await this.create(name, text)).path);
   }
@@ -104,7 +104,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     });
   }
 
-  /** The file as it is goes into the trash, and this takes its place. */
+  /** The present file moves to the trash, and the new content takes its place. */
   async replace(path: string, text: string): Promise<Contents.IModel> {
     const { id } = await this.files.trash(path);
     try {
@@ -116,7 +116,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     }
   }
 
-  /** The next save makes the file: there is none any more. */
+  /** The file no longer exists, so the next save creates it. */
   forget(path: string): void {
     this._versions.delete(path);
   }
@@ -129,7 +129,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     return this.create(PathExt.join(folder, PathExt.basename(path)), await this.text(path));
   }
 
-  /** Makes a new file of that name, or with a number after it. */
+  /** Creates a new file of that name, or with a number appended. */
   async create(wanted: string, text: string): Promise<Contents.IModel> {
     const ext = PathExt.extname(wanted);
     const stem = wanted.slice(0, wanted.length - ext.length);
@@ -144,13 +144,13 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     }
   }
 
-  /** An `<img>` can send no token: it gets what it shows. A link gets the address of this page, which opens it. */
+  /** An `<img>` cannot send a token, so it gets the content. A link gets the address of this page, which opens the file. */
   async getDownloadUrl(path: string): Promise<string> {
     const shown = await shownAddress(path, address => this.bytes(address));
     return shown ?? new URL(path.split('/').map(encodeURIComponent).join('/'), document.baseURI).href;
   }
 
-  /** Of a file here, or of one that the kernel of the notebook has on its own machine. */
+  /** Content of a local file, or of a file on the machine of the notebook's kernel. */
   async bytes(path: string): Promise<Blob> {
     try {
       return await tpulabRetry(() => this.files.bytes(path));
@@ -163,10 +163,10 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     }
   }
 
-  /** Of the gateway on the machine of the kernel; null: it has none. */
+  /** Settings of the gateway on the kernel's machine; null: no gateway. */
   kernelSettings: () => ServerConnection.ISettings | null = () => null;
 
-  /** A file that is missing is looked for in its folder: a browser reports each request for one that is not there as an error. */
+  /** A missing file is searched for in its folder: a browser reports each request for a missing file as an error. */
   private async readVersion(path: string): Promise<FileVersion> {
     if (this._missing.has(path)) {
       const { entries, isCut } = await this.files.list(PathExt.dirname(path));
@@ -180,7 +180,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     }
   }
 
-  /** No file is looked at while it is being moved or deleted. */
+  /** No file is checked while it is being moved or deleted. */
   private inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this._turn.then(work);
     this._turn = result.catch(() => undefined);

@@ -4,10 +4,10 @@ import { ServerConnection } from '@jupyterlab/services';
 import type { FileEntry, FileTrashed, FolderPage, TrashPage } from '@tpulab/protocol';
 import { trans } from '../text.js';
 
-/** A notebook with pictures over a slow network. */
+/** Enough for a notebook with pictures over a slow network. */
 const TIMEOUT_MS = 120_000;
 
-/** The gateway said no. `code` is in docs/error-codes.md. */
+/** The gateway refused the request. `code` is in docs/error-codes.md. */
 export class FileRefusedError extends ServerConnection.ResponseError {
   constructor(
     response: Response,
@@ -25,7 +25,7 @@ export interface FileVersion {
   readonly isWritable: boolean;
 }
 
-/** What a write replaces: a version, or (null) nothing. */
+/** The version that a write replaces; null: the file does not exist yet. */
 export type Replaced = string | null;
 
 export class FileClient {
@@ -77,7 +77,7 @@ export class FileClient {
     return (await (await this.send('POST', 'trash', 'restore', { body })).json()) as FileEntry;
   }
 
-  /** Permanently: one, or (null) all. */
+  /** Deletes permanently: one item, or all (null). */
   async removeFromTrash(id: string | null): Promise<void> {
     await this.send('DELETE', 'trash', id);
   }
@@ -95,7 +95,7 @@ export class FileClient {
       this.settings
     );
     if (response.ok) return response;
-    // An answer to HEAD has no body: GET says why.
+    // A response to HEAD has no body: GET returns the reason.
     if (method === 'HEAD' && response.status !== 404) return this.send('GET', what, path, init);
     const answer = (await response.json().catch(() => ({}))) as { code?: string; message?: string };
     throw new FileRefusedError(

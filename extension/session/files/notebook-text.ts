@@ -1,4 +1,4 @@
-/** The notebooks of a drive, each with the text that was read: a save changes that text where the page has changed the notebook. */
+/** The notebooks of a drive, each with the text that was read: a save changes that text only where the page has changed the notebook. */
 import { newText, type NotebookContent, NotebookFormatError, NotebookText, sorted } from '@tpulab/protocol';
 import type { Part } from './saving.js';
 import { trans } from '../text.js';
@@ -19,13 +19,13 @@ export class NotebookTexts {
     }
   }
 
-  /** What the file would be with this content. Changes `content`: it is without the marks of trust then. */
+  /** The file's text with this content. Changes `content`: removes the trust marks. */
   text(path: string, content: unknown): string {
     seenOutputs.learn(content);
     return this.notebook(path)?.withContent(content as NotebookContent) ?? newText(content);
   }
 
-  /** This is in the file from now on. */
+  /** The file has this text from now on. */
   written(path: string, text: string): void {
     this._texts.set(keyOf(path), text);
   }
@@ -35,12 +35,12 @@ export class NotebookTexts {
     if (text !== undefined) this._texts.set(keyOf(to), text);
   }
 
-  /** Whether the file, as it was read last, says the same as this content. */
+  /** Whether the file, as last read, has the same content. */
   isSame(path: string, content: unknown): boolean {
     return this.text(path, content) === this.notebook(path)?.original;
   }
 
-  /** To compare notebooks by. */
+  /** Parts by which notebooks are compared. */
   cells(text: string): Part[] {
     const { cells } = new NotebookText(text.trim() === '' ? EMPTY : text, { upgrades: true }).content();
     return cells.map(cell => ({
@@ -49,7 +49,7 @@ export class NotebookTexts {
     }));
   }
 
-  /** The old format in which the file of an opened notebook still is; null: it is in the one of today. */
+  /** The old nbformat version of an opened notebook's file; null: the file has the current format. */
   oldFormat(path: string): number | null {
     return this.notebook(path)?.oldFormat ?? null;
   }
@@ -62,7 +62,7 @@ export class NotebookTexts {
   private readonly _texts = new Map<string, NotebookText | string>();
 }
 
-/** A document names a file of the browser's with its drive, and the drive without. */
+/** A document names a browser file with its drive prefix, the drive names it without. */
 const keyOf = (path: string): string => path.replace(/^browser:/, '');
 
 const EMPTY = newText({ cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 });

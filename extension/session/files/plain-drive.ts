@@ -1,9 +1,9 @@
-/** What the drives of the page have in common: a signal, an end, and no checkpoints. */
+/** Common base of the page's drives: a signal, disposal, and no checkpoints. */
 import type { Contents } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { NotebookTexts } from './notebook-text.js';
 
-/** A document wants one to go back to, or it makes one at each opening. */
+/** A document needs a checkpoint to go back to; without one it creates one at each opening. */
 const CHECKPOINT: Contents.ICheckpointModel = { id: 'none', last_modified: new Date(0).toISOString() };
 
 export abstract class PlainDrive {
@@ -23,10 +23,10 @@ export abstract class PlainDrive {
     return [CHECKPOINT];
   }
   async restoreCheckpoint(): Promise<void> {
-    // Nothing to go back to.
+    // No checkpoint to restore.
   }
   async deleteCheckpoint(): Promise<void> {
-    // Nothing to delete.
+    // No checkpoint to delete.
   }
 
   dispose(): void {

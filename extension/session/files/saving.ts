@@ -1,7 +1,7 @@
 /**
- * Keeps a document and its file the same: saves by itself, takes what other programs write while nothing is unsaved here, and says
- * truthfully how the two stand. What somebody else has changed is never written over, and a file is never made where one was deleted:
- * then a person decides.
+ * Keeps a document and its file in sync: saves automatically, loads changes of other programs while nothing is unsaved here, and
+ * reports the state of both exactly. A foreign change is never overwritten, and a deleted file is never created again: in these cases
+ * the user decides.
  */
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
@@ -10,37 +10,37 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import { messageOf } from '../text.js';
 import type { BridgeDrive } from './drive.js';
 
-/** After the last change; and at most so long after the first, while changes go on. */
+/** Wait after the last change; during continuous changes, the longest wait after the first one. */
 const QUIET_MS = 1_500;
 const LONGEST_MS = 10_000;
-/** A save that failed is tried again. */
+/** Pause before a failed save is tried again. */
 const RETRY_MS = 15_000;
-/** How soon a change of the file is seen. */
+/** Interval at which the file is checked for changes. */
 const WATCH_MS = 3_000;
 
 export type SaveState =
   | { readonly kind: 'loading' }
   | { readonly kind: 'read-only' }
-  /** `at`: Unix milliseconds of the save by this page; null: as it was loaded. */
+  /** `at`: Unix milliseconds of this page's save; null: as loaded. */
   | { readonly kind: 'saved'; readonly at: number | null }
   | { readonly kind: 'dirty' }
   | { readonly kind: 'saving' }
   | { readonly kind: 'failed'; readonly why: string }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'unreadable'; readonly why?: string }
-  /** `at`: when this page saw it. */
+  /** `at`: when this page noticed it. */
   | { readonly kind: 'deleted'; readonly at: number }
-  /** The file stays in this format until a person has it converted. */
+  /** The file stays in this format until the user converts it. */
   | { readonly kind: 'old-format'; readonly version: number };
 
-/** Where the document is: below the root folder of the gateway, or in a file of the browser's. */
+/** Location of the document: below the root folder of the gateway, or in a browser file. */
 export type FileStore = Pick<BridgeDrive, 'get' | 'save' | 'create' | 'text'> &
   Partial<Pick<BridgeDrive, 'discard' | 'forget'>>;
 
-/** What two versions are compared by: a cell, or a whole text. */
+/** The unit in which two versions are compared: a cell, or a whole text. */
 export interface Part {
   readonly text: string;
-  /** With outputs and all else that is not its text. */
+  /** With outputs and everything else besides its text. */
   readonly whole: string;
 }
 
@@ -58,7 +58,7 @@ export abstract class Saving implements IDisposable {
     };
   }
 
-  /** What else belongs into the file. */
+  /** Adds further content that belongs in the file. */
   prepare: () => Promise<void> = () => Promise.resolve();
 
   abstract readonly path: string;
@@ -67,17 +67,17 @@ export abstract class Saving implements IDisposable {
   abstract parts(text: string): readonly Part[];
   protected abstract readonly isReady: boolean;
   protected abstract isDirty: boolean;
-  /** Of the file that the document is based on. */
+  /** Version of the file that the document is based on. */
   protected abstract readonly version: string | undefined;
-  /** Saved without being asked. */
+  /** Whether it saves automatically. */
   protected readonly isAutomatic: boolean = true;
   protected abstract content(): Partial<Contents.IModel>;
   protected abstract isSame(theirs: Contents.IModel): boolean;
-  /** Makes the document what the file has, as far as it has changed. */
+  /** Applies the file's content to the document, only where it has changed. */
   protected abstract show(file: Contents.IModel): void;
-  /** From the file, whatever is here. */
+  /** Loads the file and discards local changes. */
   protected abstract revert(): Promise<void>;
-  /** This is the version of the file from now on. */
+  /** The file has this version from now on. */
   protected abstract adopt(model: Contents.IModel): void;
 
   get state(): SaveState {
@@ -86,23 +86,23 @@ export abstract class Saving implements IDisposable {
   get changed(): ISignal<this, void> {
     return this._changed;
   }
-  /** Emitted when the document was taken from the file. */
+  /** Emitted when the document was reloaded from the file. */
   get reloaded(): ISignal<this, void> {
     return this._reloaded;
   }
   get isDisposed(): boolean {
     return this._isDisposed;
   }
-  /** Whether leaving the page would lose something, also while a save is on its way. */
+  /** Whether leaving the page would lose changes, also while a save is in flight. */
   get needsSave(): boolean {
     return this._isSaving || this.isUnsaved;
   }
-  /** Whether what is not kept goes into the trash: a file of this computer has none. */
+  /** Whether discarded changes go to the trash: a file on this computer has no trash. */
   get hasTrash(): boolean {
     return this.store.discard !== undefined;
   }
 
-  /** Resolves when what the page shows now is saved, or cannot be. Never rejects. */
+  /** Resolves when the page's present content is saved, or cannot be saved. Never rejects. */
   save(): Promise<void> {
     this._last = this._last.then(() => this.saveNow());
     return this._last;
@@ -113,19 +113,19 @@ export abstract class Saving implements IDisposable {
     this.showState({ kind: 'unreadable', ...(why !== undefined && { why }) });
   }
 
-  /** What the file has now. */
+  /** The file's present content. */
   theirs(): Promise<string> {
     return this.store.text(this.path);
   }
 
-  /** Takes what is on the disk; what this page has goes into a file beside it. Resolves with the name of that file. */
+  /** Loads the version on disk; this page's version goes into a file beside it. Resolves with the name of that file. */
   async keepBoth(): Promise<string> {
     const path = await this.saveCopy('-mine');
     await this.load();
     return path;
   }
 
-  /** Into a new file: `to`, or one beside this one whose name ends so. Resolves with its path. */
+  /** Saves to a new file: `to`, or a file beside this one whose name has this ending. Resolves with its path. */
   async saveCopy(end: `-${string}`, to = this.named(end)): Promise<string> {
     return (await this.store.create(to, this.text())).path;
   }
@@ -140,7 +140,7 @@ export abstract class Saving implements IDisposable {
     await this.load();
   }
 
-  /** Over what somebody else has written, or again where the file was deleted. */
+  /** Overwrites a foreign change, or creates a deleted file again. */
   async overwrite(): Promise<void> {
     const { path, store } = this;
     if (this._state.kind === 'deleted') {
@@ -170,7 +170,7 @@ export abstract class Saving implements IDisposable {
     return this.isReadOnly ? { kind: 'read-only' } : { kind: 'saved', at: null };
   }
 
-  /** Tells the document, and the page, of a save. */
+  /** Notifies the document, and the page, of a save. */
   protected emitState(state: DocumentRegistry.SaveState): void {
     if (state === 'completed') {
       this._savedAt = Date.now();
@@ -182,7 +182,7 @@ export abstract class Saving implements IDisposable {
     return !this.isReadOnly && this.isReady && this.isDirty;
   }
 
-  /** A person decides what comes next. */
+  /** Whether the user has to decide what happens next. */
   private get isHalted(): boolean {
     return ['conflict', 'deleted', 'old-format'].includes(this._state.kind);
   }
@@ -200,11 +200,11 @@ export abstract class Saving implements IDisposable {
     this._dirtySince = null;
     const begin = performance.now();
     this.showState({ kind: 'saving' });
-    // Without what else belongs into it the notebook is saved all the same.
+    // A failure to add further content does not prevent the save.
     await this.prepare().catch(() => undefined);
     this.emitState('started');
     const content = this.content();
-    // What changes from here on is not in it, and has to be saved again.
+    // Later changes are not in this save, and have to be saved again.
     this.isDirty = false;
     try {
       this.adopt(await this.store.save(this.path, content));
@@ -216,7 +216,7 @@ export abstract class Saving implements IDisposable {
     } finally {
       this._isSaving = false;
       this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);
-      // What has changed meanwhile; a failure has its own time.
+      // For changes made during the save; a failure has its own retry time.
       if (this._state.kind === 'saved') {
         this.onModel();
       }
@@ -235,7 +235,7 @@ export abstract class Saving implements IDisposable {
     }
   }
 
-  /** Also by another page of this notebook: a file has one version, whoever has written it. Says what it has found. */
+  /** Also detects a change by another page of this notebook: a file has one version, whoever wrote it. Reports the result. */
   private async isChangedElsewhere(): Promise<boolean> {
     const { path, store } = this;
     try {
@@ -246,7 +246,7 @@ export abstract class Saving implements IDisposable {
       }
       const theirs = await this.fetch();
       if (this.isSame(theirs)) {
-        // Both say the same, so there is nothing to decide.
+        // Both have the same content, so there is nothing to decide.
         this.adopt(theirs);
         return false;
       }
@@ -257,7 +257,7 @@ export abstract class Saving implements IDisposable {
     return true;
   }
 
-  /** Takes what another program has written, as long as nothing is unsaved here. */
+  /** Loads a change of another program, as long as nothing is unsaved here. */
   private async watch(): Promise<void> {
     const { path, store } = this;
     const isWaiting = this.needsSave || this._state.kind === 'conflict' || this._state.kind === 'old-format';
@@ -265,7 +265,7 @@ export abstract class Saving implements IDisposable {
       return;
     }
     if (isWaiting) {
-      // Whoever saves by hand hears of it before.
+      // A manual save is notified of the change first.
       if (!this.isAutomatic && this._state.kind === 'dirty') await this.isChangedElsewhere();
       return;
     }
@@ -278,7 +278,7 @@ export abstract class Saving implements IDisposable {
         this.showState(this.loaded());
       }
     } catch (error) {
-      // Else it is being written, or the gateway is away, which the page says elsewhere.
+      // Otherwise the file is being written, or the gateway is unreachable, which the page reports elsewhere.
       const isMissing = (error as { code?: string }).code === 'file_not_found' && path === this.path;
       if (isMissing && !this.isReadOnly) {
         this.showFailed(error);
@@ -290,7 +290,7 @@ export abstract class Saving implements IDisposable {
 
   private take(file: Contents.IModel): void {
     if (this.needsSave) {
-      return; // changed meanwhile: the save finds the conflict
+      return; // changed in the meantime: the save finds the conflict
     }
     this.show(file);
     this.isDirty = false;
@@ -309,7 +309,7 @@ export abstract class Saving implements IDisposable {
       return;
     }
     if (!this.isUnsaved) {
-      // What has changed was nothing to save, which is said a moment after it has.
+      // The change needs no save, which is known only a moment after it.
       if (this._state.kind === 'dirty') {
         clearTimeout(this._timer);
         this._dirtySince = null;
@@ -322,7 +322,7 @@ export abstract class Saving implements IDisposable {
     }
     const now = performance.now();
     this._dirtySince ??= now;
-    // A notebook that takes seconds to write would hold up typing again and again.
+    // A notebook that takes seconds to write would block typing again and again.
     const cost = this._writeMs > 1_000 ? 3 * this._writeMs : 0;
     this.schedule(Math.max(0, Math.min(QUIET_MS + cost, this._dirtySince + LONGEST_MS + cost - now)));
   }

@@ -33,7 +33,7 @@ describe('outputs', () => {
     const shared = store();
     const saved = { cells: [{ ...cellWith(HTML, true), metadata: { trusted: true, tags: ['a'] } }] };
     new SeenOutputs(shared).learn(saved);
-    // The file does not say it.
+    // The file does not contain this mark.
     expect(saved.cells[0]!.metadata).toEqual({ tags: ['a'] });
     const again = {
       cells: [cellWith({ 'text/plain': ['chart'], 'text/html': ['<script>', 'draw()</script>'] })]
@@ -59,7 +59,7 @@ describe('outputs', () => {
   });
 
   it('with widgets are known with the state that the file has for them, of each cell the last one', () => {
-    // Case W01: the state names code, so a known output with other state is a strange one.
+    // Case W01: the state names code, so a known output with other state counts as unknown.
     const shared = store();
     const saved = (value: number, esm = '') => ({
       cells: [{ ...cellWith({ [VIEW]: { model_id: 'a' } }, true), id: 'cell' }],
@@ -87,7 +87,7 @@ describe('outputs', () => {
     expect([trusts(saved(1)), trusts(saved(2))]).toEqual([false, true]);
   });
 
-  it('are known for as long as the page is open where nothing can be kept', () => {
+  it('are known for as long as the page is open where there is no storage', () => {
     const full = {
       getItem: () => 'not JSON',
       setItem: () => {

@@ -1,6 +1,6 @@
 /**
- * Which outputs this browser has trusted, by their digest: those that a cell of this page has made, or that a person trusted. What a
- * file says of itself is not asked: anybody can write `"trusted": true` into one.
+ * The outputs that this browser trusts, by digest: outputs that a cell of this page has produced, or that the user trusted. The file's
+ * own trust mark is ignored: anyone can write `"trusted": true` into a file.
  */
 import { savedModels, type SavedModels, shownModels, together } from '../notebook/widget-state.js';
 import { isScriptable } from '../../src/reattach/trust.js';
@@ -8,7 +8,7 @@ import { sha256Hex } from '../../src/platform/sha256.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
 
 const KEY = 'tpulab:trusted-outputs';
-/** The newest ones: 64 bytes each. */
+/** Maximum number of stored digests, the newest: 64 bytes each. */
 const MAX_SEEN = 1_000;
 
 interface SavedCell {
@@ -28,10 +28,10 @@ export interface DigestStore {
 }
 
 export class SeenOutputs {
-  /** @param store where digests are kept between pages; null: for as long as this page is open */
+  /** @param store where digests are stored between pages; null: only as long as this page is open */
   constructor(private readonly store: DigestStore | null = pageStorage()) {}
 
-  /** A notebook as it comes from a file: a cell is trusted when its outputs are known here. Changes `notebook`. */
+  /** Marks a notebook read from a file: a cell is trusted when its outputs are known here. Changes `notebook`. */
   mark(notebook: unknown): void {
     const known = this.read();
     const saved = modelsOf(notebook);
@@ -42,7 +42,7 @@ export class SeenOutputs {
     }
   }
 
-  /** A notebook as it goes into a file: without the mark, and what was trusted is known from then on. Changes `notebook`. */
+  /** Prepares a notebook for its file: removes the marks, and stores trusted outputs as known. Changes `notebook`. */
   learn(notebook: unknown): void {
     const known = this.read();
     const saved = modelsOf(notebook);
@@ -54,7 +54,7 @@ export class SeenOutputs {
         const digest = this._digests.get(text) ?? sha256Hex(text);
         digests.set(text, digest);
         isChanged ||= !known.has(digest);
-        // The state of a widget changes with each save: its last one is enough, or it would push out all others.
+        // The state of a widget changes with each save: only the last state is stored, or it would displace all others.
         const last = this._last.get(cell.id);
         if (last !== undefined && last !== digest) known.delete(last);
         if ([...shownModels(cell.outputs ?? [])].length > 0) this._last.set(cell.id, digest);
@@ -82,15 +82,15 @@ export class SeenOutputs {
         return;
       }
     } catch {
-      // Full: then they are known to this page alone.
+      // Storage is full: the digests are known to this page alone.
     }
     this._unkept = digests;
   }
 
   private _unkept: readonly string[] = [];
-  /** Of cells with widgets, by their id. */
+  /** Digests of cells with widgets, by their id. */
   private readonly _last = new Map<unknown, string>();
-  /** Of the last save: most outputs of the next one are the same. */
+  /** Digests of the last save: most outputs of the next save are the same. */
   private _digests: ReadonlyMap<string, string> = new Map();
 }
 
@@ -112,8 +112,8 @@ const modelsOf = (notebook: unknown): SavedModels =>
   savedModels((notebook as { metadata?: { widgets?: unknown } } | null)?.metadata?.widgets);
 
 /**
- * The outputs of a cell as text, with what the file says of the widgets in them; null when none of them looks different once it is
- * trusted.
+ * The outputs of a cell as text, with the file's state of the widgets in them; null when trust changes none of them
+ * visibly.
  */
 function scriptable({ outputs }: SavedCell, saved: SavedModels): string | null {
   if (!Array.isArray(outputs)) return null;
@@ -125,13 +125,13 @@ function scriptable({ outputs }: SavedCell, saved: SavedModels): string | null {
   return some.length === 0 ? null : JSON.stringify(parts, sorted);
 }
 
-/** A file has the parts of an object in another order than the page. */
+/** A file may have the properties of an object in another order than the page. */
 const sorted = (_: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
     : value;
 
-/** A file may have them in another order than the page. */
+/** A file may have the entries in another order than the page. */
 const withSortedKeys = (data: Readonly<Record<string, unknown>>): unknown =>
   Object.entries(data)
     .map(([mimeType, value]) => [mimeType, Array.isArray(value) ? value.join('') : value] as const)

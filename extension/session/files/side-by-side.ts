@@ -1,16 +1,16 @@
-/** Two versions side by side: what both have in one row, what has changed beside what took its place. */
+/** Two versions side by side: equal parts in one row, a changed part beside its replacement. */
 
 export interface Row {
-  /** Index in each version; null: it has nothing here. */
+  /** Index in each version; null: no counterpart here. */
   readonly mine: number | null;
   readonly theirs: number | null;
   readonly isSame: boolean;
 }
 
-/** A longer comparison would hold up the page: then all between the first and the last difference counts as changed. */
+/** A longer comparison would block the page: then everything between the first and the last difference counts as changed. */
 const MOST_PAIRS = 1_000_000;
 
-/** Rows in order. Those that are the same are as many as they can be. */
+/** Rows in order, with as many equal rows as possible. */
 export function sideBySide(mine: readonly string[], theirs: readonly string[]): Row[] {
   let start = 0;
   while (start < mine.length && start < theirs.length && mine[start] === theirs[start]) start += 1;

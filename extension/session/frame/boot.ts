@@ -1,6 +1,6 @@
 /**
- * Runs first in the frame of an output: builds its document, and tells the page its height, which link was clicked, and what could not
- * be loaded. The page believes nothing of it: an output may say anything through the same channel.
+ * Runs first in the frame of an output: builds its document, and reports its height, clicked links and load failures to the page.
+ * The page trusts no message from the frame: an output may send anything through the same channel.
  */
 import type { FrameContent, FromFrame } from './messages.js';
 
@@ -13,7 +13,7 @@ type Scope = typeof globalThis & { tpulabFrame?: Received };
 
 const scope = globalThis as Scope;
 const received = scope.tpulabFrame;
-// What is shown gets the channel only where it is a part of the page.
+// The content gets the channel only where it is a part of the page.
 if (received !== undefined && received.content.data === undefined) delete scope.tpulabFrame;
 if (received !== undefined) void start(received);
 
@@ -25,10 +25,10 @@ async function start({ content, port }: Received): Promise<void> {
   style.textContent = content.css;
   head.append(style);
   body.innerHTML = content.html;
-  // Where libraries look for the theme: as in JupyterLab, and as style sheets outside of it do.
+  // Where libraries look up the theme: the attributes of JupyterLab, and of style sheets outside of it.
   body.dataset['jpThemeLight'] = content.isLight ?? 'true';
   root.classList.toggle('dark', content.isLight === 'false');
-  // What asks for the end of the document before it acts sees it, as in a page where the output is put into place at once.
+  // Code that waits for the end of the document gets that event, as in a page that inserts the output immediately.
   if (content.isStill === true) return;
   for (const script of body.querySelectorAll('script')) await run(script, copyOf(script));
   for (const text of content.scripts) {
@@ -40,19 +40,19 @@ async function start({ content, port }: Received): Promise<void> {
   dispatchEvent(new Event('load'));
 }
 
-/** A script that came as HTML does not run; its copy does. */
+/** A script inserted as HTML does not run; its copy does. */
 function copyOf(script: HTMLScriptElement): HTMLScriptElement {
   const copy = document.createElement('script');
   for (const { name, value } of script.attributes) copy.setAttribute(name, value);
   copy.textContent = script.textContent;
-  // Modules too in the order in which they stand.
+  // Modules too run in document order.
   copy.async = script.hasAttribute('async');
   return copy;
 }
 
-/** Resolves when the next script may run: one from the network is waited for, as what follows often needs it. */
+/** Resolves when the next script may run: a network script is awaited, because later scripts often need it. */
 function run(old: HTMLScriptElement, script: HTMLScriptElement): Promise<void> {
-  // A script that writes into the document means the place where it stands.
+  // A script that calls document.write expects the text at its own position.
   // oxlint-disable-next-line typescript/no-deprecated -- what is replaced is what outputs call
   document.write = (...html: string[]) => script.insertAdjacentHTML('beforebegin', html.join(''));
   const done =
@@ -88,11 +88,11 @@ function watch(send: (message: FromFrame) => void, root: HTMLElement): void {
   );
   addEventListener('unhandledrejection', ({ reason }) => send({ kind: 'error', message: String(reason) }));
   addEventListener('securitypolicyviolation', ({ blockedURI, effectiveDirective }) => {
-    // A font has a substitute.
+    // A font has a fallback.
     const isMissed = /^https?:/.test(blockedURI) && !effectiveDirective.startsWith('font');
     if (isMissed) send({ kind: 'refused', address: blockedURI, directive: effectiveDirective });
   });
-  // In the frame itself a link would lead to a dead page.
+  // A link followed inside the frame would lead to a dead page.
   addEventListener(
     'click',
     event => {

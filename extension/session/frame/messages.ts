@@ -1,21 +1,21 @@
-/** What the page and the frame of an output send to each other. */
+/** Messages between the page and the frame of an output. */
 
 export interface FrameContent {
   readonly html: string;
   readonly css: string;
-  /** As JupyterLab says it of its page, where libraries look. */
+  /** JupyterLab's theme attribute, where libraries look it up. */
   readonly isLight?: string | undefined;
-  /** Run after the HTML is in place. */
+  /** Run after the HTML is inserted. */
   readonly scripts: readonly string[];
-  /** Show the HTML alone: its scripts lead the frame away. */
+  /** Show the HTML alone: its scripts navigate the frame away. */
   readonly isStill?: boolean;
-  /** For scripts of this page's own, which also get the channel. */
+  /** For scripts of this page, which also get the channel. */
   readonly data?: unknown;
 }
 
 export type State = Record<string, unknown>;
 
-/** Of a widget's model, in both directions. */
+/** Messages of a widget's model, in both directions. */
 type ModelMessage =
   | { readonly kind: 'update'; readonly id: string; readonly state: State }
   | {
@@ -25,7 +25,7 @@ type ModelMessage =
       readonly buffers: readonly (ArrayBuffer | ArrayBufferView)[];
     };
 
-/** What an output sends may be anything: whoever reads it makes it what it needs. */
+/** A message of an output may have any form: the receiver validates it. */
 export type FromFrame =
   | ModelMessage
   | { readonly kind: 'height'; readonly height: number }
@@ -35,7 +35,7 @@ export type FromFrame =
   | { readonly kind: 'error'; readonly message: unknown }
   /** The view cannot be shown. */
   | { readonly kind: 'failed'; readonly message: unknown }
-  /** A widget's model, or a file of its package. */
+  /** Requests a widget's model, or a file of its package. */
   | {
       readonly kind: 'ask';
       readonly what: 'model' | 'file';

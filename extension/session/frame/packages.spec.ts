@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { expect, it, vi } from 'vitest';
 
-// What widget packages want when they are loaded, and jsdom has not.
+// jsdom lacks these, and widget packages need them at load.
 vi.hoisted(() => Object.assign(globalThis, { DragEvent: class extends Event {} }));
 
 const { loadPackage } = await import('./packages.js');
@@ -22,7 +22,7 @@ const source = {
   moduleOf: (name: string) => ({ name })
 };
 
-/** As webpack does it. */
+/** Loads a chunk as webpack does. */
 function loadChunk(address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const script = document.createElement('script');
@@ -34,7 +34,7 @@ function loadChunk(address: string): Promise<void> {
 }
 
 // Case W05.
-it("takes a labextension and its chunks, which webpack asks for with a version, from the kernel's environment", async () => {
+it("loads a labextension and its chunks, which webpack requests with a version, from the kernel's environment", async () => {
   const folder = 'https://installed.invalid/labextensions/chunked/static';
   const activate = (_: object, registry: { registerWidget(data: object): void }): void =>
     registry.registerWidget({ exports: () => ({ Model: 'model' }) });

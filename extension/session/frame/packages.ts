@@ -1,6 +1,6 @@
 /**
- * The front ends of widget packages, as their Python packages install them: a module for RequireJS below `nbextensions`, or chunks of
- * webpack below `labextensions`. Both come through the page, as text.
+ * The front ends of widget packages, as their Python packages install them: a module for RequireJS below `nbextensions`, or webpack
+ * chunks below `labextensions`. The page passes both on as text.
  */
 import * as base from '@jupyter-widgets/base';
 import * as controls from '@jupyter-widgets/controls';
@@ -8,7 +8,7 @@ import * as coreutils from '@lumino/coreutils';
 import * as messaging from '@lumino/messaging';
 import * as luminoWidgets from '@lumino/widgets';
 
-/** Where files and other modules are from. */
+/** The source of files and other modules. */
 export interface Source {
   file(name: string): Promise<string | null>;
   moduleOf(name: string): Promise<unknown> | object;
@@ -20,7 +20,7 @@ type Container = {
   get(name: string): Promise<() => { default?: unknown } & Record<string, unknown>>;
 };
 
-/** No page is there: a chunk that is asked for below it is taken from the package. */
+/** No server listens at this address: a chunk requested below it is read from the package. */
 const INSTALLED = 'https://installed.invalid/';
 const loaded = new Map<string, Promise<unknown>>();
 const defined: { needs: readonly string[]; factory: Factory | object } = { needs: [], factory: {} };
@@ -42,7 +42,7 @@ async function load(name: string, source: Source): Promise<unknown> {
   throw new Error(`the environment of the kernel has no front end of ${name}`);
 }
 
-/** RequireJS as far as widgets use it. */
+/** The part of RequireJS that widgets use. */
 export function addDefine(source: Source): void {
   const define = (...given: unknown[]): void => {
     const factory = given.pop() as Factory | object;
@@ -64,7 +64,7 @@ export function addDefine(source: Source): void {
 async function amdModule(text: string, source: Source, address: string): Promise<unknown> {
   Object.assign(defined, { needs: [], factory: {} });
   const script = document.createElement('script');
-  // What looks for its own address finds it.
+  // Code that looks up its own address finds it.
   Object.defineProperty(script, 'src', { value: address });
   script.textContent = text;
   document.head.append(script);
@@ -86,7 +86,7 @@ async function amdModule(text: string, source: Source, address: string): Promise
   return (await (factory as Factory)(...modules)) ?? module.exports;
 }
 
-/** A labextension: its container is asked for the plugins, which register the module where JupyterLab has a registry of widgets. */
+/** A labextension: its container returns the plugins, which register the module in JupyterLab's widget registry. */
 async function federatedModule(name: string, description: string, source: Source): Promise<unknown> {
   const { jupyterlab } = JSON.parse(description) as {
     jupyterlab?: { _build?: { load?: string; extension?: string } };
@@ -127,7 +127,7 @@ function sharedModules(): object {
 
 let receivesChunks = false;
 
-/** webpack loads a chunk as a script with an address below that of the first one. */
+/** webpack loads a chunk as a script whose address is below the first chunk's address. */
 function receiveChunks(source: Source): void {
   if (receivesChunks) return;
   receivesChunks = true;
@@ -139,9 +139,9 @@ function receiveChunks(source: Source): void {
         src.set?.call(this, address);
         return;
       }
-      // What looks for its own address finds it.
+      // Code that looks up its own address finds it.
       Object.defineProperty(this, 'src', { value: address });
-      // Webpack adds the version to the addresses of chunks as a query.
+      // webpack appends the version to chunk addresses as a query.
       void source.file(new URL(address).pathname.slice(1)).then(text => {
         if (text === null) this.dispatchEvent(new Event('error'));
         else {

@@ -1,5 +1,5 @@
 /**
- * Runs in the frame of an output with widgets of other packages: views and copies of the models, whose originals are in the page. The
+ * Runs in the frame of an output with third-party widgets: views and copies of the models, whose originals are in the page. The
  * code of a package comes from the environment of the kernel, through the page.
  */
 import '@jupyter-widgets/base/css/index.css';
@@ -61,7 +61,7 @@ class PageComm {
     } else if (method === 'custom') {
       this.post({ kind: 'custom', id: this.comm_id, content, buffers });
     }
-    // The model holds the next message back until this one was processed; the page is what holds them back here.
+    // The model delays the next message until this one is processed; here the page delays them.
     const status = callbacks?.iopub?.['status'] as ((message: unknown) => void) | undefined;
     queueMicrotask(() => status?.({ content: { execution_state: 'idle' } }));
     return base.uuid();
@@ -125,7 +125,7 @@ class FrameManager extends ManagerBase {
     return this.request('file', name) as Promise<string | null>;
   }
 
-  /** The address from which the code of a widget loads more. */
+  /** The address from which the code of a widget loads further files. */
   needed(): string | undefined {
     return this.code.map(text => /(?:from|import)\s*\(?\s*["'](https?:[^"']+)/.exec(text)?.[1]).find(Boolean);
   }
@@ -184,7 +184,7 @@ class FrameManager extends ManagerBase {
         break;
       case 'custom': {
         const { id, content, buffers } = message;
-        // The state that was sent before it is set first.
+        // The state that was sent earlier is set first.
         void this.requests
           .get(id)
           ?.then(model => model.state_change)
@@ -233,7 +233,7 @@ if (received !== undefined) {
     });
   };
   show(root, manager).catch(fail);
-  // anywidget throws where nobody waits.
+  // anywidget throws where no caller awaits.
   addEventListener('unhandledrejection', ({ reason }) => {
     if (/dynamically imported|\[anywidget\]/.test(String(reason))) fail(reason);
   });

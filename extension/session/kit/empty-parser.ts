@@ -1,4 +1,4 @@
-/** In place of `@lezer/generator`, which JupyterLab calls for one grammar only: `@top Program { }`, made by it beforehand. */
+/** Replaces `@lezer/generator`, which JupyterLab calls only for the grammar `@top Program { }`; this parser is generated beforehand. */
 import { LRParser } from '@lezer/lr';
 
 const GRAMMAR = '@top Program { }';

@@ -1,4 +1,4 @@
-/** Plain elements in place of Jupyter's web components: those that a notebook shows. The classes are what the styles look at. */
+/** Plain elements that replace the Jupyter web components used by a notebook. The styles match their classes. */
 import { forwardRef, type HTMLAttributes, type InputHTMLAttributes, type ReactNode } from 'react';
 
 type ButtonProps = HTMLAttributes<HTMLButtonElement> & {

@@ -1,4 +1,4 @@
-/** In place of JupyterLab's sanitizer, which comes with the first output or Markdown that has markup: 40 kB less in the first load. */
+/** Replaces JupyterLab's sanitizer, which is loaded with the first output or Markdown that has markup: 40 kB less in the first load. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
 
 let loaded: IRenderMime.ISanitizer | null = null;
@@ -14,7 +14,7 @@ export class Sanitizer implements IRenderMime.ISanitizer {
   readonly allowCommandLinker = true;
 
   sanitize(dirty: string, options?: IRenderMime.ISanitizerOptions): string {
-    // Never the text as it came: whoever shows markup waits for `loadSanitizer`.
+    // Never returns the unsanitized text: code that shows markup awaits `loadSanitizer`.
     if (loaded === null) throw new Error('The sanitizer is not loaded.');
     return loaded.sanitize(dirty, options);
   }

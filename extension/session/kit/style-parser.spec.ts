@@ -8,7 +8,7 @@ const attribute = (text: string): unknown[] =>
     value,
     ...(important ? ['!'] : [])
   ]);
-/** The library that the page does without. */
+/** The library that the page replaces. */
 const oracle = (text: string): unknown[] => {
   const rule = postcss.parse(`span {${text}}`).nodes[0];
   const nodes = rule?.type === 'rule' ? rule.nodes : [];

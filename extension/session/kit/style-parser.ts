@@ -1,7 +1,7 @@
 /**
- * In place of `postcss`, with which the sanitizer takes `style` attributes apart before it drops every property that is not allowed.
- * An attribute is a list of declarations and nothing else; one that is more (blocks, comments, escapes, brackets that do not close) is an
- * error, and the sanitizer then drops the attribute as a whole.
+ * Replaces `postcss`, with which the sanitizer parses `style` attributes before it drops every property that is not allowed.
+ * An attribute is a list of declarations and nothing else; anything more (blocks, comments, escapes, unclosed brackets) is an
+ * error, and the sanitizer then drops the whole attribute.
  */
 export interface Declaration {
   readonly prop: string;
@@ -32,7 +32,7 @@ export function parse(css: string): { nodes: [Rule] } {
   return { nodes: [{ selector, nodes }] };
 }
 
-/** What stands between semicolons that are in no string and no brackets. */
+/** The parts between semicolons outside of strings and brackets. */
 function declarations(text: string): string[] {
   const found: string[] = [];
   const open: string[] = [];

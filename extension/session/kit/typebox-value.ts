@@ -1,4 +1,4 @@
-/** In place of `@sinclair/typebox/value`. */
+/** Replaces `@sinclair/typebox/value`. */
 import { Check } from '../../../node_modules/@sinclair/typebox/build/esm/value/check/index.mjs';
 
 export const Value = { Check };

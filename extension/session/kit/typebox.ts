@@ -1,4 +1,4 @@
-/** In place of `@sinclair/typebox`: the kinds of types that the protocol is written in. A kind that is missing here does not build. */
+/** Replaces `@sinclair/typebox`: the kinds of types that the protocol uses. A kind that is missing here fails the build. */
 import type { Type as AllTypes } from '@sinclair/typebox';
 import { Array as ArrayType } from '../../../node_modules/@sinclair/typebox/build/esm/type/array/index.mjs';
 import { Boolean as BooleanType } from '../../../node_modules/@sinclair/typebox/build/esm/type/boolean/index.mjs';

@@ -1,11 +1,11 @@
-/** Cells of an open notebook become those of its file, in place. */
+/** Updates the cells of an open notebook to match its file, in place. */
 import type { ISharedCodeCell, ISharedNotebook } from '@jupyter/ydoc';
 import type { ICell, INotebookContent, IOutput } from '@jupyterlab/nbformat';
 
 /**
- * Makes the cells those of the file. Cells keep their place on the page when they only change.
+ * Updates the cells to match the file. Cells that only change keep their place on the page.
  *
- * @param running ids of cells whose outputs come live: the file has older ones
+ * @param running ids of cells whose outputs arrive live: the file has older outputs
  */
 export function takeCells(
   shared: ISharedNotebook,

@@ -1,4 +1,4 @@
-/** What a mouse needs at the cells of a notebook: a button at each code cell that runs or stops it, and one for a new cell after each. */
+/** Mouse controls at the cells of a notebook: a run or stop button at each code cell, and a button for a new cell after each cell. */
 import { CellFooter, type ICellFooter, type IInputPrompt, InputPrompt } from '@jupyterlab/cells';
 import { type Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { addIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
@@ -7,7 +7,7 @@ import { trans } from '../text.js';
 const RUN = 'tpl-RunCell';
 const ADD = 'tpl-AddCell';
 
-/** Keys do the same, so that no button of a cell is a stop of the tab key. */
+/** Keys do the same, so the tab key skips the buttons of a cell. */
 function button(name: string, label: string): HTMLButtonElement {
   const made = document.createElement('button');
   made.type = 'button';
@@ -62,7 +62,7 @@ export class ButtonsContentFactory extends NotebookPanel.ContentFactory {
   }
 }
 
-/** Clicks on the buttons of all cells. `onStop` interrupts the kernel. */
+/** Handles clicks on the buttons of all cells. `onStop` interrupts the kernel. */
 export function followCellButtons({ content, sessionContext }: NotebookPanel, onStop: () => void): void {
   content.node.addEventListener('click', ({ target }) => {
     const clicked = target instanceof Element ? target.closest<HTMLElement>(`.${RUN}, .${ADD}`) : null;
@@ -80,7 +80,7 @@ export function followCellButtons({ content, sessionContext }: NotebookPanel, on
 }
 
 function addCell(notebook: Notebook, after: number, type: string): void {
-  // Made by a person here, so it is trusted.
+  // The user creates it here, so it is trusted.
   const metadata = type === 'code' ? { trusted: true } : {};
   notebook.model?.sharedModel.insertCell(after + 1, { cell_type: type, metadata });
   choose(notebook, after + 1);

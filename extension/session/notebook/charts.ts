@@ -1,4 +1,4 @@
-/** Charts that are data for a library: Plotly, Vega and Vega-Lite. The libraries are of this page, loaded with the first chart. */
+/** Charts stored as data for a library: Plotly, Vega and Vega-Lite. The page ships the libraries and loads them with the first chart. */
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import plotlyAddress from 'plotly.js-dist-min/plotly.min.js?url';
 import type { FrameContent } from '../frame/messages.js';

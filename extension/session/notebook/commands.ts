@@ -14,12 +14,12 @@ import {
 } from '@jupyterlab/ui-components';
 import { trans } from '../text.js';
 
-/** Cells are chosen, not written in. */
+/** Cells are selected, not edited. */
 const COMMAND_MODE = '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus';
 const EDIT_MODE = '.jp-Notebook.jp-mod-editMode';
 const ANY_MODE = 'body';
 
-/** As `tpulab execute` and nbclient do: without the cells that are tagged skip-execution. Each can still be run by itself. */
+/** As `tpulab execute` and nbclient do: skips cells tagged skip-execution. Each of them can still be run alone. */
 export function runAll(notebook: Notebook, sessionContext: ISessionContext): Promise<boolean> {
   const cells = notebook.widgets.filter(
     ({ model }) => (model.getMetadata('tags') as unknown[] | undefined)?.includes('skip-execution') !== true
@@ -35,10 +35,10 @@ const VIEW = trans.__('View');
 export interface NotebookCommand {
   readonly id: string;
   readonly label: string;
-  /** Of the palette; none: it is not in it. */
+  /** Group in the palette; undefined: not in the palette. */
   readonly group?: string;
   readonly icon?: LabIcon;
-  /** It writes or runs, which a reader may not. */
+  /** The command writes or runs, which a reader may not do. */
   readonly isChange: boolean;
   readonly keys: readonly (readonly [selector: string, ...keys: string[]])[];
   readonly execute: (notebook: Notebook, panel: NotebookPanel) => unknown;
@@ -59,7 +59,7 @@ const change = (
 ): NotebookCommand => ({
   ...{ id, label, keys, execute, isChange: true }
 });
-// Some actions have a second parameter of another kind.
+// Some actions have a second parameter of another type.
 const viewCommand = (id: string, label: string, keys: Keys, execute: Act): NotebookCommand => ({
   ...{ id, label, keys, execute: notebook => execute(notebook), isChange: false }
 });
@@ -257,7 +257,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   }
 ];
 
-/** Keys as Colab has them, beside JupyterLab's: `Ctrl M` and a letter. */
+/** Colab's keys, in addition to JupyterLab's: `Ctrl M` and a letter. */
 export const COLAB_KEYS: readonly (readonly [command: string, ...keys: string[]])[] = [
   ['notebook:insert-cell-above', 'Ctrl M', 'A'],
   ['notebook:insert-cell-below', 'Ctrl M', 'B'],
@@ -290,7 +290,7 @@ export function addNotebookCommands(
       execute: () => execute(panel.content, panel)
     });
     for (const [selector, ...sequence] of keys) {
-      // Colab's begins with what is Escape in JupyterLab's.
+      // Colab's sequences begin with Ctrl M, which is Escape in JupyterLab's.
       if (keyboard === 'colab' && sequence[0] === 'Ctrl M') continue;
       commands.addKeyBinding({ command: id, selector, keys: sequence });
     }

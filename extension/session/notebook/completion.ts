@@ -1,4 +1,4 @@
-/** Completion from the kernel and from the notebook itself, loaded with the first cell that is written in. */
+/** Completion from the kernel and from the notebook itself, loaded with the first edited cell. */
 import {
   type CompletionHandler,
   CompletionProviderManager,
@@ -15,12 +15,12 @@ import { inspect } from './inspect.js';
 import { sideShellOf } from './side-shell.js';
 import { trans } from '../text.js';
 
-/** A kernel that is busy answers late, or on another thread. */
+/** A busy kernel answers late, or on another thread. */
 const TIMEOUT_MS = 2_000;
 const READY_TO_COMPLETE = '.jp-Notebook.jp-mod-editMode .jp-mod-completer-enabled';
 const OPEN = '.jp-Notebook .jp-mod-completer-active';
 
-/** JupyterLab's own, asked on another shell than the cells. */
+/** JupyterLab's own provider, requested on another shell than the cells. */
 class SideCompleter extends KernelCompleterProvider {
   override fetch(request: CompletionHandler.IRequest, context: ICompletionContext) {
     return super.fetch(request, aside(context));

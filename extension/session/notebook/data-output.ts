@@ -1,11 +1,11 @@
-/** Data without a view of its own: JSON as a tree that opens, and a line for what is unknown. */
+/** Data without a view of its own: JSON as a tree that unfolds, and one line for unknown types. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 import { sizeText } from '@tpulab/protocol';
 import { trans } from '../text.js';
 
-/** Open from the start, and written at once when it is opened. */
+/** Unfolded from the start; when unfolded, written immediately. */
 const OPEN_CHILDREN = 20;
 const MAX_CHILDREN = 1_000;
 const MAX_TEXT = 100_000;
@@ -35,7 +35,7 @@ export class DataOutput extends Widget implements IRenderMime.IRenderer {
   }
 }
 
-/** A value below its name. What is folded is made when it is opened. */
+/** A value below its name. A folded part is rendered when it is unfolded. */
 function node(
   name: string | null,
   value: ReadonlyPartialJSONValue | undefined,

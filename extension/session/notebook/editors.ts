@@ -32,7 +32,7 @@ function extensions(): EditorExtensionRegistry {
       );
     }
   });
-  // Without a name a screen reader says "edit text" for every cell.
+  // Without a name a screen reader reads "edit text" for every cell.
   registry.addExtension({
     name: 'accessible-name',
     factory: () =>

@@ -1,19 +1,19 @@
 /**
- * In a long notebook, the inputs far from what is visible are not drawn: each keeps its place, empty, at its last or its expected height.
- * All cells stay in the page, so that jumps, search and the browser's scroll anchoring work as in a short notebook, and outputs stay as
- * they are. JupyterLab's windowing takes the cells themselves away and has to guess where each would be.
+ * In a long notebook, inputs far from the visible part are not drawn: each keeps an empty place at its last or its expected height.
+ * All cells stay in the page, so that jumps, search and the browser's scroll anchoring work as in a short notebook, and outputs stay
+ * unchanged. JupyterLab's windowing removes the cells themselves and has to guess the position of each.
  */
 import type { Cell } from '@jupyterlab/cells';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 
-/** With fewer, drawing all of them costs less than a frame. */
+/** Below this number, drawing all of them costs less than a frame. */
 const LONG_CELLS = 100;
-/** Drawn at once: those that are visible in a notebook that was just opened. */
+/** Drawn immediately: the visible cells of a newly opened notebook. */
 const FIRST_CELLS = 40;
-/** Above and below the visible part, more than a turn of the wheel moves within two frames. */
+/** Above and below the visible part; larger than the movement of a wheel turn within two frames. */
 const MARGIN_PX = 600;
 const FAR_CLASS = 'tpl-mod-far';
-/** Of an editor: a line, what it has around its lines, and the least that an input takes. */
+/** Sizes of an editor: a line, the padding around its lines, and the minimum height of an input. */
 const LINE_PX = 18.2;
 const AROUND_PX = 10;
 const LEAST_PX = 29;
@@ -34,7 +34,7 @@ export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
           left.push(target);
         }
       }
-      // All are measured before one is changed: else each would be laid out again.
+      // All are measured before one is changed: otherwise each change would force a new layout.
       const heights = left.map(heightOf);
       left.forEach((target, at) => leaveOut(target, heights[at] ?? 0));
     },
@@ -54,12 +54,12 @@ export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
   const showAround = (cell: Element): void => {
     for (const node of around(cell, content.outerNode.clientHeight).filter(isFar)) {
       show(node);
-      // Asked again where it is: it may stay far.
+      // Observed again at its present position: it may still be far.
       observer.unobserve(node);
       observer.observe(node);
     }
   };
-  // A link to a heading, before it is followed.
+  // Draws the target of a link to a heading before the link is followed.
   const onClick = ({ target }: MouseEvent): void => {
     const link = target instanceof Element ? target.closest<HTMLAnchorElement>('a[href^="#"]') : null;
     const id = link === null ? '' : CSS.escape(link.hash.slice(1));
@@ -71,18 +71,18 @@ export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
   content.activeCellChanged.connect((_, cell) => {
     const before = active;
     active = cell?.node ?? null;
-    // At once, with those around it: it is about to have the focus, and its place in the page, to which one goes, must be the right one.
+    // Drawn immediately with its neighbours: it is about to get the focus, and the page scrolls to its position, which must be exact.
     if (active !== null) showAround(active);
     if (before !== null && before !== active && seen.has(before) && !near.has(before)) {
       const heightPx = heightOf(before);
-      // Below a folded heading it has none.
+      // A cell below a folded heading has no height.
       if (heightPx > 0) leaveOut(before, heightPx);
     }
   });
   content.disposed.connect(() => observer.disconnect());
 }
 
-/** Once the length of the notebook is known, before its first cell is drawn. */
+/** Called once the length of the notebook is known, before its first cell is drawn. */
 function chooseMode(content: Notebook, context: NotebookPanel['context']): void {
   const { cells } = context.model;
   const choose = (): void => {
@@ -100,7 +100,7 @@ function expectedPx({ model }: Cell): number {
   return Math.max(LEAST_PX, AROUND_PX + LINE_PX * model.sharedModel.getSource().split('\n').length);
 }
 
-/** A cell, and the cells before and after it as far as `distancePx`. */
+/** A cell, and its neighbours within `distancePx`. */
 function around(cell: Element, distancePx: number): readonly Element[] {
   const found = [cell];
   for (const next of ['previousElementSibling', 'nextElementSibling'] as const) {

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { expect, it, vi } from 'vitest';
 
-// What widgets of JupyterLab want when they are loaded, and jsdom has not.
+// jsdom lacks these, and JupyterLab's widgets need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends Event {},
@@ -23,7 +23,7 @@ const files = new Files({
   bytes: async path => {
     const found = FOLDER[path];
     if (found === undefined) throw new Error(`${path} does not exist`);
-    // jsdom's has no such method.
+    // jsdom's class has no such method.
     return Object.assign(new Blob([found]), { arrayBuffer: () => new Response(found).arrayBuffer() });
   },
   openNotebook: () => undefined
@@ -34,7 +34,7 @@ async function framed(address: string): Promise<Element | null> {
   return new DOMParser().parseFromString(html, 'text/html').body.firstElementChild;
 }
 
-// Case W15, and what IPython.display.IFrame is given beside it.
+// Case W15, and other arguments of IPython.display.IFrame.
 it.each([
   ['report.html', '<h1>report</h1>'],
   ['table.csv', '<pre>a,&lt;b&gt;</pre>'],

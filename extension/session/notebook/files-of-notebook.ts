@@ -1,4 +1,4 @@
-/** The files and links that a notebook names: relative to its folder, in Markdown, in outputs and in their frames. */
+/** The files and links that a notebook references: relative to its folder, in Markdown, in outputs and in their frames. */
 import { PathExt } from '@jupyterlab/coreutils';
 import { showErrorMessage } from '@jupyterlab/apputils';
 import type { IRenderMime } from '@jupyterlab/rendermime';
@@ -20,19 +20,19 @@ const TYPES: Readonly<Record<string, string>> = {
   ...{ mp4: 'video/mp4', webm: 'video/webm', ogv: 'video/ogg', mov: 'video/quicktime' },
   ...{ css: 'text/css', vtt: 'text/vtt' }
 };
-/** Whatever a frame loads by an address. */
+/** Everything that a frame loads by address. */
 const LOADS = /<(?:img|audio|video|source|track|iframe|script|link)\b/i;
 const MAX_DEPTH = 2;
 
 export interface FilesOptions {
-  /** Of the notebook. */
+  /** Path of the notebook. */
   readonly path: () => string;
-  /** @throws when there is no such file */
+  /** @throws when the file does not exist */
   readonly bytes: (path: string) => Promise<Blob>;
   readonly openNotebook: (path: string, hash: string) => void;
 }
 
-/** An address of a file for what cannot send a token: its content, for what is shown; else null. */
+/** A file address for elements that cannot send a token: its content where the file is shown; otherwise null. */
 export async function shownAddress(
   path: string,
   bytes: (path: string) => Promise<Blob>
@@ -42,7 +42,7 @@ export async function shownAddress(
   try {
     return await dataAddress(new Blob([await bytes(path)], { type }));
   } catch (error) {
-    // In its place stands the alternative text.
+    // The alternative text replaces it.
     // oxlint-disable-next-line no-console -- whoever looks why finds the name of the file
     console.warn(`${path}: ${messageOf(error)}`);
     return 'data:,';
@@ -59,7 +59,7 @@ export class Files implements IRenderMime.ILinkHandler {
     });
   }
 
-  /** A link in a frame, which can open nothing itself. */
+  /** Follows a link in a frame, which cannot open anything itself. */
   readonly follow = (href: string, name: string | null): void => {
     const local = this.localPath(href);
     if (local !== null) void this.open(local.path, local.hash);
@@ -67,7 +67,7 @@ export class Files implements IRenderMime.ILinkHandler {
     else if (/^(https?|mailto):/i.test(href)) void this.openElsewhere(href);
   };
 
-  /** HTML for a frame, which reaches no file: those of the notebook's folder are put into it. */
+  /** HTML for a frame, which cannot reach files: files of the notebook's folder are inlined. */
   async inlined(html: string, folder = PathExt.dirname(this.options.path()), depth = 0): Promise<string> {
     if (!LOADS.test(html)) return html;
     const template = document.createElement('template');
@@ -93,7 +93,7 @@ export class Files implements IRenderMime.ILinkHandler {
     }
   }
 
-  /** What a frame in the output shows: a document, a text or a picture. Of anything else a link. */
+  /** Content of a frame inside the output: a document, a text or a picture; otherwise a link. */
   private async inlineFrame(
     frame: Element,
     path: string | null,
@@ -114,7 +114,7 @@ export class Files implements IRenderMime.ILinkHandler {
     }
   }
 
-  /** Null: it is nothing that can be shown. */
+  /** Null: the type cannot be shown. */
   private async frameDocument(path: string, depth: number): Promise<string | null> {
     const extension = PathExt.extname(path).slice(1).toLowerCase();
     if (TYPES[extension]?.startsWith('image/'))
@@ -162,7 +162,7 @@ export class Files implements IRenderMime.ILinkHandler {
     if (isAgreed) window.open(href, '_blank', 'noopener,noreferrer');
   }
 
-  /** Below the root folder; null: an address of something else. */
+  /** Path below the root folder; null: an address outside of it. */
   private localPath(
     href: string,
     folder = PathExt.dirname(this.options.path())
@@ -196,7 +196,7 @@ function linkTo(text: string, address: string): HTMLElement {
   return line;
 }
 
-/** In UTF-8; null: it is no text. */
+/** Decoded as UTF-8; null: not a text. */
 function textIn(bytes: BufferSource): string | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -212,7 +212,7 @@ function asText(text: string): string {
   return shown.outerHTML;
 }
 
-/** The HTML or text that an address itself holds; null: it holds none. */
+/** The HTML or text contained in a data address; null: none. */
 function documentIn(address: string): string | null {
   const [, type = '', base64, body = ''] =
     /^data:([^,;]*)(?:;(?!base64)[^,;]*)*(;base64)?,(.*)$/is.exec(address) ?? [];

@@ -6,7 +6,7 @@ import { SearchDocumentModel, SearchDocumentView } from '@jupyterlab/documentsea
 import { Widget } from '@lumino/widgets';
 import '@jupyterlab/documentsearch/style/index.js';
 
-/** Between two letters of what is searched for. */
+/** Pause between two typed letters of the search text. */
 const PAUSE_MS = 250;
 
 let open: SearchDocumentView | null = null;

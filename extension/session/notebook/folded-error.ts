@@ -1,4 +1,4 @@
-/** An error: what went wrong in one line, and its traceback, which is folded when it is long. */
+/** An error: its cause in one line, and its traceback, which is folded when it is long. */
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import type { IError } from '@jupyterlab/nbformat';
@@ -7,13 +7,13 @@ import { trans } from '../text.js';
 
 const ERROR = 'application/vnd.jupyter.error';
 const TRACEBACK = 'application/vnd.jupyter.stderr';
-/** A traceback of so many lines is read at a glance. */
+/** A traceback of at most this many lines can be read at a glance. */
 const SHORT = 12;
 
 export const foldedErrorFactory: IRenderMime.IRendererFactory = {
   safe: true,
   mimeTypes: [ERROR],
-  // Before the traceback alone.
+  // Preferred to the plain traceback.
   defaultRank: (errorRendererFactory.defaultRank ?? 110) - 1,
   createRenderer: options => new FoldedError(options)
 };
@@ -55,7 +55,7 @@ class FoldedError extends Widget implements IRenderMime.IRenderer {
   protected override onBeforeDetach(): void {
     MessageLoop.sendMessage(this.traceback, Widget.Msg.BeforeDetach);
   }
-  /** Else it takes itself for attached, and cannot be disposed of. */
+  /** Otherwise the widget counts as attached, and cannot be disposed. */
   protected override onAfterDetach(): void {
     MessageLoop.sendMessage(this.traceback, Widget.Msg.AfterDetach);
   }

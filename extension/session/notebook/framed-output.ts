@@ -1,6 +1,6 @@
 /**
- * Outputs that act: scripts, charts and widgets. In a trusted cell they run in a frame of an opaque origin, which knows nothing of this
- * page; in another one the rest of the output is shown, with a note how to run them.
+ * Active outputs: scripts, charts and widgets. In a trusted cell they run in a frame of an opaque origin, which has no access to this
+ * page; in an untrusted cell the other parts of the output are shown, with a note on how to run the active part.
  */
 import { Panel } from '@lumino/widgets';
 import type { CodeCellModel } from '@jupyterlab/cells';
@@ -15,13 +15,13 @@ import { trans } from '../text.js';
 
 const HTML = 'text/html';
 const SCRIPTS = ['application/javascript', 'text/javascript'];
-/** Before JupyterLab's own. */
+/** Preferred to JupyterLab's own renderer. */
 const HTML_RANK = (htmlRendererFactory.defaultRank ?? 50) - 1;
 
 export interface FramedOptions {
   readonly panel: NotebookPanel;
   readonly files: Files;
-  /** Asks the person; null: this page may only look on. */
+  /** Asks the user; null: this page is read-only. */
   readonly trust: (() => void) | null;
 }
 
@@ -30,12 +30,12 @@ export function frameScripts(options: FramedOptions): void {
   const createRenderer = (renderer: IRenderMime.IRendererOptions): IRenderMime.IRenderer =>
     new ScriptedOutput(renderer, options);
   rendermime.addFactory({ safe: true, mimeTypes: [HTML], createRenderer }, HTML_RANK);
-  // Richer than a picture or HTML of the same chart.
+  // Preferred to a picture or HTML of the same chart.
   rendermime.addFactory({ safe: true, mimeTypes: CHARTS, createRenderer }, HTML_RANK - 1);
   rendermime.addFactory({ safe: true, mimeTypes: SCRIPTS, createRenderer }, 109);
 }
 
-/** An output of several types: the richest one that can be shown, and a line about one that cannot. */
+/** An output of several types: the richest type that can be shown, and a line about a type that cannot be shown. */
 export class BundleOutput extends Panel {
   constructor(
     protected readonly options: IRenderMime.IRendererOptions,
@@ -44,7 +44,7 @@ export class BundleOutput extends Panel {
     super();
   }
 
-  /** What stands beside the type of this renderer, and a line that says why. */
+  /** The alternative to this renderer's type, and a line with the reason. */
   protected async showOther(model: IRenderMime.IMimeModel, ...lines: HTMLElement[]): Promise<void> {
     const { [this.options.mimeType]: _, ...data } = model.data;
     const { trusted, metadata } = model;
@@ -106,7 +106,7 @@ class ScriptedOutput extends BundleOutput implements IRenderMime.IRenderer {
       this.plain.node.dataset['mimeType'] = HTML;
       this.addWidget(this.plain);
     }
-    // Sanitized, whatever it is: the page itself runs no script of an output.
+    // Always sanitized: the page itself runs no script of an output.
     await this.plain.renderModel(isScripted ? untrusted(model) : model);
     this.note?.remove();
     this.note = note[0] ?? null;
@@ -136,7 +136,7 @@ class ScriptedOutput extends BundleOutput implements IRenderMime.IRenderer {
     };
   }
 
-  /** Of the whole notebook, in its order. */
+  /** All outputs of the notebook, in order. */
   private outputs(): readonly IOutputModel[] {
     const cells = this.framed.panel.content.model?.cells ?? [];
     return [...cells]

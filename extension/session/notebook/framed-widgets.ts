@@ -1,6 +1,6 @@
 /**
- * Widgets of other packages. The page has their state and their channel to the kernel, and runs nothing of them: their code is in a frame
- * of an opaque origin, which has copies of these models, and may name only those that belong to what it shows.
+ * Third-party widgets. The page has their state and their channel to the kernel, and runs none of their code: the code is in a frame
+ * of an opaque origin, which has copies of these models, and may name only models that belong to its output.
  */
 import * as base from '@jupyter-widgets/base';
 import type { WidgetManager } from '@jupyter-widgets/jupyterlab-manager/lib/manager';
@@ -21,12 +21,12 @@ export interface FramedParts {
   readonly packageFile: (name: string) => Promise<string | null>;
 }
 
-/** Messages for a model whose code is not there yet; a canvas asks for what it has missed. */
+/** Messages for a model whose code is not loaded yet; a canvas requests the messages that it has missed. */
 const MAX_EARLY = 200;
-/** In which a widget draws what it can without its kernel. */
+/** Time for a widget to draw without its kernel. */
 const ANSWER_MS = 5_000;
 
-/** A model whose class the page has not: its state as the kernel sends it, with references as they are written. */
+/** A model whose class the page lacks: its state as the kernel sends it, with references as they are written. */
 export class FramedModel extends base.WidgetModel {
   early: { readonly content: unknown; readonly buffers: Buffers }[] = [];
 
@@ -42,7 +42,7 @@ export class FramedModel extends base.WidgetModel {
     });
   }
 
-  /** Buffers stay what they are; the way of the class above would lose them. */
+  /** Buffers stay unchanged; the base class would lose them. */
   override serialize(state: Record<string, unknown>): never {
     return { ...state } as never;
   }
@@ -51,7 +51,7 @@ export class FramedModel extends base.WidgetModel {
 }
 FramedModel.serializers = {};
 
-/** In a box of the page. */
+/** The view, in a box of the page. */
 export class FramedView extends base.DOMWidgetView {
   override render(): void {
     const parts = (this.model.widget_manager as unknown as { framed: FramedParts }).framed;
@@ -96,7 +96,7 @@ class WidgetFrame {
   private readonly frame: OutputFrame;
   private readonly known = new Set<string>();
   private undo: (() => void)[] = [];
-  /** The model that is being changed for this frame, which need not hear of it. */
+  /** The model that this frame is changing; the frame needs no notification of its own change. */
   private changing: string | null = null;
 
   constructor(
@@ -168,11 +168,11 @@ class WidgetFrame {
         this.showMessage(trans.__('JavaScript error: %1', String(message.message)));
         return;
       default:
-      // The frame itself has read the others.
+      // The frame object has handled all other messages.
     }
   }
 
-  /** A widget that gets all it draws from its kernel shows nothing once that has ended. */
+  /** A widget that gets its whole content from its kernel shows nothing after the kernel has ended. */
   private watchForAnswer(): void {
     if (this.known.size > 0 && this.frame.isEmpty)
       this.onFailed(
@@ -230,7 +230,7 @@ class WidgetFrame {
     for (const id of modelsIn(state)) this.known.add(id);
   }
 
-  /** What the frame has changed: for the kernel, and for all other views. */
+  /** Passes changes of the frame on to the kernel and to all other views. */
   private update(id: string, state: State): Promise<void> {
     const { manager } = this.parts;
     if (!this.known.has(id) || [...modelsIn(state)].some(named => !this.known.has(named)))

@@ -1,4 +1,4 @@
-/** The headings of a notebook with the time of the cells below each: the table of contents. */
+/** The table of contents: the headings of a notebook with the run time of the cells below each. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Timing } from './timing.js';
 
@@ -9,11 +9,11 @@ export interface Heading {
   /** Index of its cell. */
   readonly cell: number;
   readonly state: 'running' | 'queued' | 'failed' | 'done' | null;
-  /** Of the cells below it that have run, milliseconds; null: none has. */
+  /** Run time of the cells below it, milliseconds; null: none has run. */
   readonly ms: number | null;
 }
 
-/** A code block may have lines that look like one. */
+/** A code block may have lines that look like a heading. */
 const FENCE = /^\s*(```|~~~)/;
 const HEADING = /^(#{1,6})\s+(.+?)\s*#*\s*$/;
 

@@ -1,4 +1,4 @@
-/** What the kernel says of the name at the cursor, beside it: Shift+Tab. Goes with Escape, with a click, or when somebody types on. */
+/** The kernel's documentation of the name at the cursor: Shift+Tab. Closed by Escape, a click, or further typing. */
 import { Text } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { MimeModel } from '@jupyterlab/rendermime';
@@ -18,7 +18,7 @@ export async function inspect({ content, sessionContext }: NotebookPanel): Promi
   }
   const position = editor.getCursorPosition();
   const source = editor.model.sharedModel.getSource();
-  // The kernel counts characters, JavaScript counts halves of some.
+  // The kernel counts characters, JavaScript counts UTF-16 units.
   const cursor = Text.jsIndexToCharIndex(editor.getOffsetAt(position), source);
   const { content: reply } = await sideShellOf(kernel).inspect({
     code: source,

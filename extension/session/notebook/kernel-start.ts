@@ -1,6 +1,6 @@
 /**
- * Which kernel a notebook of this page gets: the one that runs for it already, else the one that it names, or one of its language, started
- * as soon as the gateway lists it. Never one of another language: then the page says what is missing, and the notebook stays as it is.
+ * The kernel of a notebook in this page: its running kernel, else the kernelspec that the notebook names, or one of its language, started
+ * as soon as the gateway lists it. Never another language: then the page reports the missing kernelspec and leaves the notebook unchanged.
  */
 import { SessionContextDialogs } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
@@ -11,13 +11,13 @@ import type { Notice, Notices } from '../page/notices.js';
 import type { Managers } from '../runtime/managers.js';
 import { trans } from '../text.js';
 
-/** How long a start waits for the kernelspecs of a gateway that is slow; when they come later it begins then. */
+/** How long a start waits for the kernelspecs of a slow gateway; if they arrive later, the start begins then. */
 const SPECS_MS = 20_000;
-/** Other pages may start the same kernel at the same moment, and a machine be busy: a start is tried so often. */
+/** Other pages may start the same kernel simultaneously, and a machine may be busy: number of start attempts. */
 const TRIES = 4;
 const RETRY_MS = 1_500;
 
-/** The part of Lab's session context that takes a session which is there; its public calls start one or ask for one. */
+/** The part of Lab's session context that adopts an existing session; its public calls start a session or ask for one. */
 interface SessionReceiver {
   _handleNewSession(session: Session.ISessionConnection): void;
 }
@@ -26,11 +26,11 @@ export interface KernelStartOptions {
   readonly panel: NotebookPanel;
   readonly managers: Managers;
   readonly notices: Notices;
-  /** A reader follows the kernel of the owner, and starts none. */
+  /** A reader follows the owner's kernel, and starts none. */
   readonly isReadOnly: boolean;
   /** Connects a remote. */
   readonly onConnect: (remote: string) => void;
-  /** Whether the server has no environment yet and can make one. */
+  /** Whether the server has no environment yet and can create one. */
   readonly canSetUp: () => Promise<boolean>;
   readonly onSetUp: () => void;
 }
@@ -55,7 +55,7 @@ export class KernelStart {
     void sessionContext.ready.then(() => this.follow());
   }
 
-  /** As Lab's own: resolves with whether a person has to choose, which this asks for in its own way. */
+  /** Same result as Lab's method: resolves with whether the user has to choose; this page asks in its own way. */
   private async start(start: () => Promise<boolean>): Promise<boolean> {
     const { panel, managers, notices } = this.options;
     const { sessionContext } = panel;
@@ -93,7 +93,7 @@ export class KernelStart {
         return choice;
       }
       await managers.kernelspecs.refreshSpecs().catch(() => undefined);
-      // A first start: no list will come.
+      // First start without an environment: no list will arrive.
       if (await this.needsSetUp()) return choice;
       await wait(RETRY_MS / 3);
     }
@@ -106,7 +106,7 @@ export class KernelStart {
     if (remoteOfPlace(place) !== null) {
       return names.includes(wanted.name) ? { kind: 'found', name: wanted.name } : { kind: 'missing', wanted };
     }
-    // The page's names of what the gateway lists begin with its place; a notebook has the gateway's own.
+    // The page prefixes the gateway's kernelspec names with their place; a notebook has the gateway's own names.
     const local = names.filter(name => remoteOfPlace(splitSpecName(name).place) === null);
     const plain = new Map(local.map(name => [splitSpecName(name).name, name]));
     const languages = new Map(
@@ -119,7 +119,7 @@ export class KernelStart {
       : choice;
   }
 
-  /** Whether the gateway has said which kernels it has; a remote's may come later, and are not waited for. */
+  /** Whether the gateway has listed its kernelspecs; a remote's list may arrive later, and is not awaited. */
   private get isListed(): boolean {
     const names = Object.keys(this.options.managers.kernelspecs.specs?.kernelspecs ?? {});
     return names.some(name => remoteOfPlace(splitSpecName(name).place) === null);
@@ -201,17 +201,17 @@ export class KernelStart {
     }
   }
 
-  /** A session that this page itself starts is listed before its start has ended: taken then, it would be replaced in mid-cell. */
+  /** A session that this page starts is listed before its start has completed: adopted then, it would be replaced in mid-cell. */
   private onRunning(): void {
     if (this._starting === 0) this.follow();
   }
 
-  /** Takes the kernel that runs for this notebook; whether there is one. */
+  /** Adopts the kernel that runs for this notebook; returns whether there is one. */
   private follow(): boolean {
     const { panel, managers } = this.options;
     const { sessionContext } = panel;
     const model = [...managers.sessions.running()].find(({ path }) => path === panel.context.path);
-    // Until it is ready it looks for a session itself.
+    // Until it is ready, the session context searches for a session itself.
     if (!model || !sessionContext.isReady || sessionContext.session !== null) {
       return sessionContext.session !== null;
     }

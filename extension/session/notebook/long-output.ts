@@ -1,10 +1,10 @@
-/** Long text scrolls in a box of its own, at whose end one stays while its cell runs, until one scrolls away from it. */
+/** Long text scrolls in a box of its own, which follows the end while its cell runs, until the user scrolls away. */
 const TEXT = '.jp-OutputArea-output.jp-RenderedText';
 const RUNNING = '[data-tpl-state="running"]';
-/** Of the end, in pixels. */
+/** Distance from the end, in pixels. */
 const NEAR = 24;
 
-/** Until `signal` is aborted. */
+/** Active until `signal` is aborted. */
 export function followLongOutput(notebook: HTMLElement, signal: AbortSignal): void {
   const left = new WeakSet<Element>();
   const grown = new Set<Element>();

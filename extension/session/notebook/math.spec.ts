@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { expect, it, vi } from 'vitest';
 
-// What JupyterLab's packages want when they are loaded, and jsdom has not.
+// jsdom lacks these, and JupyterLab's packages need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends Event {},
@@ -19,7 +19,7 @@ const shown = (text: string): HTMLElement => {
 const meaning = (element: HTMLElement): string | undefined =>
   element.querySelector('mjx-assistive-mml')?.innerHTML;
 
-// Case W11: macros go from one cell to the next as in JupyterLab.
+// Case W11: macros carry over from one cell to the next as in JupyterLab.
 it('sets a formula with a macro of a text above, whichever of the two is set first', async () => {
   const before = shown('$\\half{z}$');
   const definition = shown('$\\def\\half#1{\\frac{#1}{2}} \\half{x}$');
@@ -30,7 +30,7 @@ it('sets a formula with a macro of a text above, whichever of the two is set fir
   await typeset(definition);
   expect(meaning(definition)).toContain('<mfrac><mi>x</mi><mn>2</mn></mfrac>');
   expect(meaning(after)).toContain('<mfrac><mi>y</mi><mn>2</mn></mfrac>');
-  // As in JupyterLab, what stands above a definition does not have it.
+  // As in JupyterLab, text above a definition does not use it.
   expect(meaning(before)).toContain('red');
   expect(after.querySelectorAll('mjx-container')).toHaveLength(1);
 });

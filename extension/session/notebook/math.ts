@@ -8,13 +8,13 @@ type Formula = MathItem<HTMLElement, Text, Document>;
 
 const DEFINITION =
   /\\(?:(?:re)?newcommand|providecommand|def|let|DeclareMathOperator|(?:re)?newenvironment|require)\b/;
-/** So MathJax sets the name of a macro that it does not know. */
+/** MathJax's output for the name of an undefined macro. */
 const UNKNOWN = 'mjx-assistive-mml mtext[mathcolor="red"]';
-/** A notebook with more formulas that cannot be set has another fault. */
+/** A notebook with more failing formulas has another problem. */
 const MAX_OPEN = 500;
 
 const typesetter = new MathJaxTypesetter();
-/** With macros that nothing has defined yet: texts are set as they come, and on a busy computer the one above may come later. */
+/** Formulas with macros that are undefined so far: texts are typeset as they arrive, and on a busy computer a definition may be late. */
 let open: Formula[] = [];
 let turn = Promise.resolve();
 

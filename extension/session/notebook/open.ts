@@ -1,4 +1,4 @@
-/** One notebook: document, panel, and the settings that JupyterLab gives it. */
+/** One notebook: document, panel, and the same settings as in JupyterLab. */
 import { CodeCell } from '@jupyterlab/cells';
 import { Context } from '@jupyterlab/docregistry';
 import {
@@ -57,7 +57,7 @@ export interface OpenOptions {
   readonly links: IRenderMime.ILinkHandler;
 }
 
-/** The document is loaded when `context.ready` resolves; the panel can be shown before. */
+/** The document is loaded when `context.ready` resolves; the panel can be shown earlier. */
 export function openNotebook({ path, managers, isReadOnly, links }: OpenOptions): OpenNotebook {
   const context = new Context<INotebookModel>({
     manager: managers as unknown as ServiceManager.IManager,

@@ -1,4 +1,4 @@
-/** The frame of one output: an opaque origin, which gets what it shows through a channel, and says through it how high it is. */
+/** The frame of one output: an opaque origin, which gets its content through a channel, and reports its height through it. */
 import bootAddress from '../frame/boot.ts?frame';
 import type { FrameContent, FromFrame, ToFrame } from '../frame/messages.js';
 import { trans } from '../text.js';
@@ -9,13 +9,13 @@ const MAX_HEIGHT_PX = 4_000;
 const EMPTY_HEIGHT_PX = 12;
 const MAX_LINES = 5;
 const GRACE_MS = 1_000;
-/** Attempts to load a frame before the output says that it cannot be shown. */
+/** Attempts to load a frame before the output reports that it cannot be shown. */
 const MAX_LOADS = 10;
 
 export interface FrameHost {
   readonly content: () => Promise<FrameContent>;
   readonly onLink: (href: string, download: string | null) => void;
-  /** What the page and the script of the frame say beside that. */
+  /** Further messages between the page and the script of the frame. */
   readonly onMessage?: (message: FromFrame, answer: (message: ToFrame) => void) => void;
   /** A channel to a new document begins. */
   readonly onLoad?: () => void;
@@ -23,7 +23,7 @@ export interface FrameHost {
 
 const texts = new Map<string, Promise<string>>();
 
-/** Of a script of this page that runs in frames. */
+/** Address of a script of this page that runs in frames. */
 export function frameScript(address: string): Promise<string> {
   let text = texts.get(address);
   if (text === undefined) {
@@ -46,13 +46,13 @@ export class OutputFrame {
   private readonly ended = new AbortController();
   private port: MessagePort | null = null;
   private loads = 0;
-  /** Of the loads, those with our own document. */
+  /** Number of loads with our own document. */
   private begun = 0;
-  /** Loads that the network has failed. */
+  /** Number of loads that failed in the network. */
   private failed = 0;
-  /** The window in which our document was last. */
+  /** The window of our last document. */
   private ready: unknown = null;
-  /** It has left its document, and would again. */
+  /** The frame has left its document, and would do so again. */
   private isStill = false;
 
   constructor(private readonly host: FrameHost) {
@@ -68,7 +68,7 @@ export class OutputFrame {
     window.addEventListener(
       'message',
       ({ source, data }: MessageEvent<{ readonly tpulabFrame?: unknown } | null>) => {
-        // At each load: a cell that is moved takes its frame out of the page, and the frame comes back empty.
+        // Repeated at each load: moving a cell removes its frame from the page, and the frame comes back empty.
         if (source === frame.contentWindow && data?.tpulabFrame === 'ready') {
           this.begun += 1;
           this.ready = source;
@@ -81,14 +81,14 @@ export class OutputFrame {
     this.node.append(frame);
   }
 
-  /** Nothing is drawn in it, as far as it has said. */
+  /** Whether nothing is drawn in it, as last reported. */
   get isEmpty(): boolean {
     return Number.parseFloat(this.frame.style.height) < EMPTY_HEIGHT_PX;
   }
 
   readonly answer = (message: ToFrame): void => this.port?.postMessage(message);
 
-  /** A line below the output, once. */
+  /** Adds a line below the output, once. */
   showText(text: string): void {
     if (this.lines.has(text) || this.lines.size >= MAX_LINES) return;
     this.lines.add(text);
@@ -114,7 +114,7 @@ export class OutputFrame {
       });
       port1.start();
       this.host.onLoad?.();
-      // It has no origin that could be named, and gets nothing but its own output.
+      // The frame has no origin that could be named, and gets nothing but its own output.
       target?.postMessage(
         {
           boot,
@@ -128,10 +128,10 @@ export class OutputFrame {
     }
   }
 
-  /** Whatever else the output has loaded in place of itself says nothing, and the browser has refused it. */
+  /** Another document that the output loaded in its own place sends no message, and the browser refuses it. */
   private onLoad(): void {
     this.loads += 1;
-    // What the frame says and that it was loaded may come in either order.
+    // The frame's message and its load event may arrive in either order.
     setTimeout(() => {
       if (this.ended.signal.aborted || this.loads <= this.begun) return;
       this.begun = this.loads;
@@ -154,7 +154,7 @@ export class OutputFrame {
         if (message.height >= 0) this.frame.style.height = `${Math.min(message.height, MAX_HEIGHT_PX)}px`;
         return;
       case 'link':
-        // Only a person clicks.
+        // Only the user clicks.
         if (navigator.userActivation.isActive)
           this.host.onLink(
             String(message.href),

@@ -28,14 +28,14 @@ const latexTypesetter: IRenderMime.ILatexTypesetter = {
   }
 };
 
-/** Text that is shown as it is, unless it has colours, and pictures. */
+/** Text shown unchanged, unless it has colours, and pictures. */
 const WITHOUT_MARKUP = /^(text\/plain|application\/vnd\.jupyter\.std(out|err)|image\/.*)$/;
 const COLOURS = '\x1b';
 const JSON_TYPE = 'application/json';
-/** Text that an object has in place of one: what stands beside it says more. */
+/** Placeholder text of an object: the other types of the output have more detail. */
 const NO_TEXT = /^\s*<[^<>]* object(?: at 0x[0-9a-f]+)?>\s*$/;
 
-/** Every output has a view: what has no renderer of its own is shown as data. */
+/** Every output has a view: types without a renderer are shown as data. */
 class PageRendermime extends RenderMimeRegistry {
   constructor(private readonly parts: RenderMimeRegistry.IOptions) {
     super(parts);

@@ -33,7 +33,7 @@ export class NotebookSaving extends Saving {
   get path(): string {
     return this.context.path;
   }
-  /** Whether there is a way back to the file as it was: a file of this computer has none. */
+  /** Whether the original file can be restored: a file on this computer has no trash. */
   get canConvert(): boolean {
     return this.drive.replace !== undefined;
   }
@@ -46,7 +46,7 @@ export class NotebookSaving extends Saving {
     return this.drive.notebooks.cells(text);
   }
 
-  /** The file becomes one of today's format; as it was it goes into the trash. */
+  /** Converts the file to the current format; the original goes to the trash. */
   async convert(): Promise<void> {
     const { context, drive } = this;
     if (drive.replace !== undefined) {
@@ -93,7 +93,7 @@ export class NotebookSaving extends Saving {
     return this.context.revert();
   }
 
-  /** As the document does when it is saved by hand. */
+  /** Same as the document's manual save. */
   protected override emitState(state: DocumentRegistry.SaveState): void {
     const { _saveState } = this.context as unknown as {
       readonly _saveState: Signal<unknown, DocumentRegistry.SaveState>;
@@ -101,7 +101,7 @@ export class NotebookSaving extends Saving {
     _saveState.emit(state);
   }
 
-  /** The document compares with this when it is saved by hand, and tells others that the file has changed. */
+  /** A manual save compares the document with this value, and reports a changed file. */
   protected adopt(model: Contents.IModel): void {
     (this.context as unknown as { _updateContentsModel(model: unknown): void })._updateContentsModel(model);
   }

@@ -17,13 +17,13 @@ describe('an output', () => {
     text => expect(hasScripts(html(text))).toBe(false)
   );
 
-  it('has scripts if one stands beside its HTML, or alone', () => {
+  it('has scripts if there is one beside its HTML, or alone', () => {
     expect(hasScripts({ ...html('<div></div>'), 'application/javascript': 'draw()' })).toBe(true);
     expect(hasScripts({ 'application/javascript': ['a()', '\nb()'] })).toBe(true);
     expect(hasScripts({ 'text/plain': '<script>' })).toBe(false);
   });
 
-  it('is looked through in linear time, whoever has written it', () => {
+  it('is searched in linear time, whatever its author', () => {
     expect(hasScripts(html('<a '.repeat(300_000)))).toBe(false);
     expect(libraryOf(html('<script>'.repeat(20_000)))).toBeNull();
   });
@@ -36,14 +36,14 @@ describe('a library', () => {
     expect(libraryOf(html(plotly))).toBe(plotly);
     expect(libraryOf(html('<script type="module">import "https://cdn.plot.ly/x"</script>'))).not.toBeNull();
     expect(libraryOf(html('<script src="https://cdn.plot.ly/x.js"></script><!-- plotly -->'))).not.toBeNull();
-    // Beside something that is seen, the long script alone (itables says that it was loaded).
+    // Next to visible content, the long script alone (itables reports that it was loaded).
     expect(libraryOf(html(`${plotly}<div id="chart"></div><script>draw()</script>`))).toBe(
       `<script>${'x'.repeat(60_000)}</script>`
     );
     expect(libraryOf(html('<script>document.body.append("drawn")</script>'))).toBeNull();
   });
 
-  it('is the script beside which Bokeh says so', () => {
+  it('is the script that Bokeh marks as one', () => {
     const load = { ...html('<span>Loading</span>'), 'application/javascript': 'root.Bokeh = "</script>"' };
     expect(libraryOf({ ...load, 'application/vnd.bokehjs_load.v0+json': '' })).toBe(
       '<script>root.Bokeh = "<\\/script>"</script>'

@@ -1,17 +1,17 @@
-/** What counts as an output with scripts, and the document that its frame gets. Without a page, and without a decision on trust. */
+/** Decides which outputs count as scripted, and builds the document of their frame. Independent of the page and of trust. */
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 type Data = ReadonlyPartialJSONObject;
 
 const SCRIPT_TYPES = ['application/javascript', 'text/javascript'] as const;
 const SCRIPTED = /<(?:script|iframe)\b|<[a-z][^<>]*[\s/]on[a-z]+\s*=/i;
-/** Beside a script that loads a library for the outputs after it, as Bokeh and HoloViews say. */
+/** Marks a script that loads a library for later outputs, as Bokeh and HoloViews do. */
 const LOADS = /_load\.v\d+\+json$/;
-/** The same libraries: a script that draws into the HTML of the output before it. */
+/** The same libraries: a script that draws into the HTML of the previous output. */
 const DRAWS = /_exec\.v\d+\+json$/;
-/** What is not seen: the beginning of each, and what ends it. */
+/** Invisible elements: the start of each, and its end. */
 const UNSEEN = /<(script|style)\b|<!--|<(?:meta|link)\b/gi;
-/** A short script with nothing beside it draws by itself; a long one, or one that loads another, is a library. */
+/** A short script alone draws something itself; a long script, or one that loads another script, is a library. */
 const LIBRARY_CHARS = 50_000;
 const LOADS_ANOTHER = /<script\b[^>]*\ssrc=|\bimport\s*["'(]/i;
 
@@ -19,7 +19,7 @@ export function hasScripts(data: Data): boolean {
   return scriptOf(data) !== null || SCRIPTED.test(textOf(data['text/html']) ?? '');
 }
 
-/** What the outputs after this one need; null: nothing. */
+/** Code that later outputs need; null: none. */
 export function libraryOf(data: Data): string | null {
   const script = scriptOf(data);
   if (script !== null && Object.keys(data).some(mimeType => LOADS.test(mimeType))) return asElement(script);
@@ -29,7 +29,7 @@ export function libraryOf(data: Data): string | null {
   return isSeen(html) ? longScripts(html) : html;
 }
 
-/** The libraries in an output that shows something as well; null: none. */
+/** The libraries in an output that also shows something; null: none. */
 function longScripts(html: string): string | null {
   const found: string[] = [];
   for (const begin of html.matchAll(/<script\b[^<>]*>/gi)) {
@@ -40,7 +40,7 @@ function longScripts(html: string): string | null {
   return found.length === 0 ? null : found.join('\n');
 }
 
-/** The libraries of a notebook, for one of its outputs. Where they stand says nothing: cells run in any order. */
+/** The libraries of a notebook, for one of its outputs. Their position is irrelevant: cells run in any order. */
 export function librariesOf(
   outputs: Iterable<{ readonly trusted: boolean; readonly data: Data }>,
   shown: unknown
@@ -53,7 +53,7 @@ export function librariesOf(
   return [...found];
 }
 
-/** What is shown for an output: with the HTML of the one before it, if its script draws there. */
+/** The content of an output: with the HTML of the previous output, if its script draws there. */
 export function drawnTogether(data: Data, before: Data | undefined): Data {
   const html = before?.['text/html'];
   return html !== undefined &&
@@ -67,7 +67,7 @@ export function frameHtml(data: Data): string {
   const script = scriptOf(data);
   return [
     textOf(data['text/html']) ?? '',
-    // IPython gives a script the element below which it may draw. Its error is shown in its place, as in JupyterLab.
+    // IPython gives a script the element below which it may draw. An error replaces the script's output, as in JupyterLab.
     ...(script === null
       ? []
       : [
@@ -82,7 +82,7 @@ export function frameHtml(data: Data): string {
   ].join('\n');
 }
 
-/** What the frame takes over from the place where it stands. Its background too: a library may choose light text or dark for the frame. */
+/** Styles that the frame inherits from its place in the page. The background too: a library may choose light or dark text for the frame. */
 export function frameStyle(node: Element): string {
   const { color, font } = getComputedStyle(node);
   const scheme = document.body.dataset['jpThemeLight'] === 'false' ? 'dark' : 'light';
@@ -104,7 +104,7 @@ function scriptOf(data: Data): string | null {
   return null;
 }
 
-/** Whether there is anything beside scripts, styles and comments. An element without an end is not run. */
+/** Whether there is content besides scripts, styles and comments. An element without an end tag is not run. */
 function isSeen(html: string): boolean {
   let at = 0;
   for (const begin of html.matchAll(UNSEEN)) {
@@ -120,7 +120,7 @@ function isSeen(html: string): boolean {
   return html.slice(at).trim() !== '';
 }
 
-/** Inside a text of the script, what would end its element is written in another way. */
+/** Escapes the end tag inside the text of a script. */
 function asElement(script: string): string {
   return `<script>${script.replace(/<\/(script)/gi, '<\\/$1').replace(/<!--/g, '<\\!--')}</script>`;
 }

@@ -1,6 +1,6 @@
 /**
- * Scrolling asks only the editors that are in view. CodeMirror has each of them listen to the notebook's scroller, and each reads its own
- * scroll position at each event: in a notebook of 1,000 cells that is 1,000 layouts, of cells that the browser leaves out of its own.
+ * Limits scroll handling to visible editors. CodeMirror makes each editor listen to the notebook's scroller, and each reads its own
+ * scroll position at each event: in a notebook of 1,000 cells this forces 1,000 layouts of cells that the browser would skip.
  */
 import type { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import type { Notebook } from '@jupyterlab/notebook';
@@ -9,13 +9,13 @@ export function scrollInView(notebook: Notebook): void {
   const { outerNode } = notebook;
   const onScroll = (event: Event): void => {
     if (event.target !== outerNode) return;
-    // Before the listeners of the editors, which are those of this node. JupyterLab's own is among them.
+    // Registered before the listeners of the editors on this node. JupyterLab's own listener is among them.
     event.stopImmediatePropagation();
     notebook.handleEvent(event);
     for (const { editor } of notebook.widgets) {
       const view = (editor as CodeMirrorEditor | null)?.editor;
       if (view?.inView && view.viewport.to - view.viewport.from < view.state.doc.length) {
-        // It listens there too, and no other editor does.
+        // The editor listens here too, and no other editor does.
         view.scrollDOM.dispatchEvent(new Event('scroll'));
       }
     }
@@ -25,8 +25,8 @@ export function scrollInView(notebook: Notebook): void {
 }
 
 /**
- * To the beginning or the end at once. Chromium draws its own way there over half a second and ends it whatever a script sets meanwhile:
- * a heading or a cell to which one goes right after the key would be left again.
+ * Jumps to the beginning or the end immediately. Chromium animates this over half a second and overrides scripts meanwhile:
+ * a jump to a heading or a cell right after the key would be undone.
  */
 function goAtOnce(event: KeyboardEvent): void {
   const { key, currentTarget, target } = event;

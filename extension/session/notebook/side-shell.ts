@@ -1,6 +1,6 @@
 /**
- * Completion and inspection of a kernel on a subshell, so that they are answered while it runs a cell; the gateway takes it down with the
- * page. A kernel without subshells, or one whose features are not known yet, answers when its cell has ended.
+ * Completion and inspection on a subshell of the kernel, so that they are answered while a cell runs; the gateway closes it with the
+ * page. A kernel without subshells, or whose features are not known yet, answers when its cell has ended.
  */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
@@ -22,9 +22,9 @@ export class SideShell {
 
   private async inTurn<T>(request: () => Promise<T>): Promise<T> {
     const { kernel } = this;
-    // Whether it is busy cannot be told: the idle of a subshell is shown as that of the kernel.
+    // The busy state cannot be determined: the idle message of a subshell looks like the kernel's.
     const id = kernel.supportsSubshells ? await this.shell() : null;
-    // The connection stamps a request with its shell when it is made; cells go to the main one.
+    // The connection sets the shell of a request when it is created; cells go to the main shell.
     kernel.subshellId = id;
     const answer = request();
     kernel.subshellId = null;

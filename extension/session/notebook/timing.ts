@@ -1,4 +1,4 @@
-/** How long cells take: since when the running one runs, and what the others took. Kept in the page, not in the file. */
+/** Run times of cells: the start of the running cell, and the durations of the others. Stored in the page, not in the file. */
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Cell } from '@jupyterlab/cells';
 import { type ISignal, Signal } from '@lumino/signaling';
@@ -27,7 +27,7 @@ export class Timing {
       }
     });
     panel.sessionContext.iopubMessage.connect((_, message) => {
-      // A cell is asked for when it is scheduled; it runs when the kernel says so.
+      // A cell is requested when it is scheduled; it runs when the kernel sends this message.
       if (message.header.msg_type === 'execute_input') {
         const queued = content.widgets.find(({ model }) => this._times.get(model.id)?.kind === 'queued');
         if (queued) {
@@ -37,7 +37,7 @@ export class Timing {
         }
       }
     });
-    // What waits for a kernel that has ended or was restarted no longer does.
+    // Cells queued on an ended or restarted kernel no longer wait.
     panel.sessionContext.statusChanged.connect((_, status) => {
       if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
         this._times.clear();
@@ -56,7 +56,7 @@ export class Timing {
     return this._times.get(cellId) ?? null;
   }
 
-  /** Of the cells that this page has run. */
+  /** Cells that this page has run. */
   get isRunning(): boolean {
     return [...this._times.values()].some(({ kind }) => kind === 'running');
   }

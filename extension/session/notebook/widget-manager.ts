@@ -1,6 +1,6 @@
 /**
- * JupyterLab's widget manager. Widgets of ipywidgets and of TPULab are shown in the page; of others the page has the state alone, and
- * their code runs in a frame.
+ * JupyterLab's widget manager. Widgets of ipywidgets and of TPULab are shown in the page; of third-party widgets the page has only
+ * the state, and their code runs in a frame.
  */
 import '@jupyter-widgets/base/css/index.css';
 import '@jupyter-widgets/controls/css/widgets-base.css';
@@ -21,7 +21,7 @@ import { FramedModel, FramedView, framedWidget, type FramedParts, stateOf } from
 import type { WidgetOptions } from './widgets.js';
 import { modelsIn, savedModels, shownModels, STATE, together } from './widget-state.js';
 
-/** In the page itself: core widgets run no code of a notebook. */
+/** Shown in the page itself: core widgets run no code of a notebook. */
 const IN_PAGE = new Set([
   '@jupyter-widgets/base',
   '@jupyter-widgets/controls',
@@ -30,12 +30,12 @@ const IN_PAGE = new Set([
 ]);
 /** Shown in a frame as well as in the page. */
 const IN_BOTH = new Set(['@jupyter-widgets/base', '@jupyter-widgets/controls']);
-/** Questions to a kernel that does not answer in the four seconds that ipywidgets waits, before its widgets are asked one by one. */
+/** Limit for requests to a kernel that does not answer in the four seconds of ipywidgets, before its widgets are requested one by one. */
 const MAX_QUESTIONS = 5;
 const ONE_BY_ONE_MS = 20_000;
-/** Megabytes of a package, from a machine behind a slow network. */
+/** For megabytes of a package, from a machine behind a slow network. */
 const PACKAGE_MS = 120_000;
-/** A file with more than this of widgets is hard to open for every other program. */
+/** A file with more widget state than this is hard to open for every other program. */
 const MAX_STATE_CHARS = 8_000_000;
 
 export class PageWidgetManager extends WidgetManager {
@@ -50,9 +50,9 @@ export class PageWidgetManager extends WidgetManager {
   }
 
   /**
-   * JupyterLab asks the kernel for all of its widgets whenever a page connects. A kernel that runs a cell answers in another thread, and
-   * what the cell prints meanwhile is taken for a part of the answer. So it is asked once, for a widget that the page does not know: the
-   * bridge delivers what a page has missed. What the file has is made into models only where an output shows them (`fromFile`).
+   * JupyterLab requests all widgets of the kernel whenever a page connects. A kernel that runs a cell answers in another thread, and
+   * output that the cell prints meanwhile counts as part of the answer. So widgets are requested once, for a widget unknown to the page:
+   * the bridge delivers missed messages. Models of the file's state are created only where an output shows them (`fromFile`).
    */
   override async restoreWidgets(): Promise<void> {}
 
@@ -63,8 +63,8 @@ export class PageWidgetManager extends WidgetManager {
   }
 
   /**
-   * ipywidgets takes a kernel that is slow to answer for an old one, and then waits for each widget without end. It is asked again, once it
-   * is not busy: widgets may be closed meanwhile, and those do not answer.
+   * ipywidgets mistakes a slow kernel for an old one, and then waits for each widget without limit. The request is repeated once the
+   * kernel is not busy: widgets may be closed meanwhile, and those do not answer.
    */
   protected override async _loadFromKernelModels(): Promise<void> {
     await this.notBusy();
@@ -97,7 +97,7 @@ export class PageWidgetManager extends WidgetManager {
     void model.then(made => made.once('comm:close', () => this.closed.add(id)));
   }
 
-  /** State of a file is set without waiting for the kernel: none of these models is one of its. */
+  /** Sets state from a file without waiting for the kernel: no model of the kernel is among these. */
   override async _get_comm_info(): Promise<object> {
     return this.questions < MAX_QUESTIONS ? {} : ((await super._get_comm_info()) as object);
   }
@@ -110,14 +110,14 @@ export class PageWidgetManager extends WidgetManager {
     return (IN_PAGE.has(call[1]) ? await super.loadViewClass(...call) : FramedView) as never;
   }
 
-  /** Takes a comm that the kernel has opened. */
+  /** Accepts a comm that the kernel has opened. */
   openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
     return this._handleCommOpen(comm, message);
   }
 
   /**
-   * Whether the kernel has closed it, as a progress bar does that is not to stay. A page has saved the others, so of a trusted output this
-   * one was closed before.
+   * Whether the kernel has closed the widget, as a temporary progress bar does. A page has saved the other widgets, so a missing widget
+   * of a trusted output was closed earlier.
    */
   wasClosed(id: string): boolean {
     return this.closed.has(id) || this.context.model.getMetadata('widgets') !== undefined;
@@ -128,7 +128,7 @@ export class PageWidgetManager extends WidgetManager {
   }
 
   /**
-   * What a package of the kernel's environment has installed for browsers; null: nothing of this name.
+   * A front-end file of a package in the kernel's environment; null: no file of this name.
    *
    * @throws when the server has not answered in `PACKAGE_MS`
    */
@@ -145,7 +145,7 @@ export class PageWidgetManager extends WidgetManager {
     return answer.ok ? answer.text() : null;
   }
 
-  /** The view of a model; null: nobody has this model any more. */
+  /** The view of a model; null: the model exists nowhere any more. */
   async show(id: string, onFailed: (message: string) => void): Promise<Widget | null> {
     if (!this.has_model(id)) await (this.fetched ??= this.fromKernel());
     if (!this.has_model(id)) await this.fromFile(id);
@@ -160,7 +160,7 @@ export class PageWidgetManager extends WidgetManager {
     return view.luminoWidget;
   }
 
-  /** A tree with widgets of others is in one frame, as they may reach each other, unless a part of it can only be in the page. */
+  /** A tree with third-party widgets is in one frame, as they may access each other, unless a part of it requires the page. */
   private async needsFrame(root: string): Promise<boolean> {
     const modules = new Set<string>();
     const open = [root];
@@ -176,7 +176,7 @@ export class PageWidgetManager extends WidgetManager {
     return others && [...modules].every(module => IN_BOTH.has(module) || !IN_PAGE.has(module));
   }
 
-  /** The state of the widgets that outputs show goes into the file, so that it can be shown without their kernel. */
+  /** Stores the state of visible widgets in the file, so that they can be shown without their kernel. */
   save(): void {
     const { model } = this.context;
     const cells = [...model.cells].filter((cell): cell is CodeCellModel => cell.type === 'code');
@@ -186,7 +186,7 @@ export class PageWidgetManager extends WidgetManager {
     const before = savedModels(model.getMetadata('widgets'));
     const models = (this as unknown as { _modelsSync: Map<string, base.WidgetModel> })._modelsSync;
     const { state: now } = serialize_state([...models.values()], { drop_defaults: true });
-    // What was not trusted yet stays as it came.
+    // Untrusted state stays unchanged.
     const all = { ...before, ...(now as unknown as typeof before) };
     const ids = together(shownModels(outputs), id => (this.closed.has(id) ? undefined : all[id]?.state), all);
     const state = Object.fromEntries([...ids].sort().map(id => [id, all[id]]));

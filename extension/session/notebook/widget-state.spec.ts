@@ -9,8 +9,8 @@ const model = (model_name: string, state: object): object => ({
   state
 });
 
-it('says what saved widgets showed last, without their code or their markup', () => {
-  // Case W07: a bar of tqdm for somebody who does not trust it yet.
+it('describes the last state of saved widgets, without their code or their markup', () => {
+  // Case W07: a bar of tqdm for a user who does not trust the notebook yet.
   const widgets = {
     [STATE]: {
       state: {

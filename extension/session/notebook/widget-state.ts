@@ -1,4 +1,4 @@
-/** The state of widgets in the metadata of a notebook, and which models belong together. Without the code that shows them. */
+/** The widget state in the metadata of a notebook, and the relations of its models. Without the code that shows them. */
 import type { INotebookModel } from '@jupyterlab/notebook';
 
 export const VIEW = 'application/vnd.jupyter.widget-view+json';
@@ -14,7 +14,7 @@ export interface SavedModel {
 
 export type SavedModels = Readonly<Record<string, SavedModel>>;
 
-/** What a file says of widgets. Anybody may have written it: what is no model is left out. */
+/** The widget state of a file. Anyone may have written it: invalid models are skipped. */
 export function savedModels(widgets: unknown): SavedModels {
   const { state } = ((widgets as Record<string, unknown> | undefined)?.[STATE] ?? {}) as { state?: unknown };
   const isModel = (model: unknown): boolean =>
@@ -28,7 +28,7 @@ export function hasSavedState(notebook: INotebookModel, id: string): boolean {
   return Object.hasOwn(savedModels(notebook.getMetadata('widgets')), id);
 }
 
-/** What saved widgets of ipywidgets last said, in words, which run nothing: a progress bar as it stood. '' for others. */
+/** The last value of saved ipywidgets as text, which runs no code: for example of a progress bar. '' for others. */
 export function savedText(widgets: unknown, id: string): string {
   const saved = savedModels(widgets);
   return [...together([id], each => saved[each]?.state)]
@@ -47,7 +47,7 @@ export function savedText(widgets: unknown, id: string): string {
     .trim();
 }
 
-/** Ids of the models that a value refers to, however deep. */
+/** Ids of the models that a value references, at any depth. */
 export function* modelsIn(value: unknown): Generator<string> {
   if (typeof value === 'string') {
     const id = MODEL.exec(value)?.[1];
@@ -59,7 +59,7 @@ export function* modelsIn(value: unknown): Generator<string> {
   }
 }
 
-/** These models, those that they refer to, in the order in which they are shown, and the links between them. */
+/** These models and all models that they reference, in display order, and the links between them. */
 export function together(
   ids: Iterable<string>,
   stateOf: (id: string) => unknown,
@@ -83,7 +83,7 @@ export function together(
   return found;
 }
 
-/** Of the widgets that stand in outputs, as a file or a model has them. */
+/** Ids of the widgets in outputs, as a file or a model has them. */
 export function* shownModels(outputs: Iterable<unknown>): Generator<string> {
   for (const output of outputs) {
     const view = (output as { data?: Record<string, unknown> } | null)?.data?.[VIEW];

@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { STATE } from './widget-state.js';
 
-// What the widgets want when they are loaded, and jsdom has not.
+// jsdom lacks these, and the widgets need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, { DragEvent: class extends Event {}, matchMedia: () => new EventTarget() })
 );
@@ -12,7 +12,7 @@ vi.hoisted(() =>
 const { LazyWidgets } = await import('./widgets.js');
 type Options = ConstructorParameters<typeof LazyWidgets>[0];
 
-/** The part of a kernel's connection that widgets use. It hears what is sent, and answers nothing by itself. */
+/** The part of a kernel's connection that widgets use. It records sent messages, and answers nothing automatically. */
 class SilentKernel {
   readonly handleComms = true;
   status = 'idle';
@@ -42,7 +42,7 @@ class SilentKernel {
     return { content: { status: 'ok', comms: Object.fromEntries(this.comms.map(id => [id, {}])) } };
   }
 
-  /** As it makes a widget. */
+  /** Opens a comm as the kernel does for a new widget. */
   opens(id: string, value: number): Promise<void> {
     const state = {
       _model_module: '@jupyter-widgets/controls',
@@ -112,8 +112,8 @@ const SAVED = {
   }
 };
 
-it('shows the state of the file when a kernel never says what its widgets are', async () => {
-  // Its list of widgets comes, and the widget itself, which it has closed, never answers.
+it('shows the state of the file when a kernel never reports its widgets', async () => {
+  // Its list of widgets arrives, but the widget that it has closed never answers.
   const kernel = new SilentKernel(['closed']);
   const lazy = new LazyWidgets(notebookOn(kernel, SAVED).options);
   const manager = await lazy.load();
@@ -125,7 +125,7 @@ it('shows the state of the file when a kernel never says what its widgets are', 
   expect(requested).toEqual([...Array.from({ length: 5 }, () => 'request_states'), 'request_state']);
 });
 
-it('asks a busy kernel again only once it is not busy', async () => {
+it('repeats a request to a busy kernel only once it is not busy', async () => {
   const kernel = new SilentKernel();
   const { options, status } = notebookOn(kernel, SAVED);
   const manager = await new LazyWidgets(options).load();

@@ -1,4 +1,4 @@
-/** Widgets in outputs. What shows them is loaded with the first one that a kernel makes or a notebook shows. */
+/** Widgets in outputs. Their code is loaded with the first widget that a kernel creates or a notebook shows. */
 import { type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
 import type { Kernel, ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
@@ -12,22 +12,22 @@ import { messageOf, trans } from '../text.js';
 const TARGET = 'jupyter.widget';
 
 export interface WidgetOptions extends FramedOptions {
-  /** Of the server that has the notebook's kernel. */
+  /** Settings of the server that runs the notebook's kernel. */
   readonly kernelSettings: () => ServerConnection.ISettings | null;
-  /** Once for a notebook: widgets are shown whose kernel has ended. */
+  /** Called once per notebook: it shows widgets whose kernel has ended. */
   readonly onDead: () => void;
 }
 
-/** A reader's kernel takes no message of a widget: one that looked alive would be moved in vain. */
+/** A reader's kernel accepts no widget message: a widget that looked live would not respond. */
 export function describeWidgets({ panel: { content } }: FramedOptions): void {
   content.rendermime.addFactory(
     { safe: true, mimeTypes: [VIEW], createRenderer: () => new DescribedWidget() },
-    // Before the text that stands beside it.
+    // Preferred to the plain text of the output.
     -10
   );
 }
 
-/** For as long as the panel exists. */
+/** Lives as long as the panel. */
 export class LazyWidgets {
   constructor(private readonly options: WidgetOptions) {
     const { content, sessionContext } = options.panel;
@@ -44,7 +44,7 @@ export class LazyWidgets {
   }
 
   load(): Promise<PageWidgetManager> {
-    // Widgets with HTML sanitize it at once.
+    // Widgets with HTML sanitize it immediately.
     this._loaded ??= Promise.all([import('./widget-manager.js'), loadSanitizer()]).then(
       ([{ loadedWidgets }]) => loadedWidgets(this.options),
       (error: unknown) => {
@@ -55,12 +55,12 @@ export class LazyWidgets {
     return this._loaded;
   }
 
-  /** Before the notebook is saved. */
+  /** Called before the notebook is saved. */
   async save(): Promise<void> {
     (await this._loaded)?.save();
   }
 
-  /** Comms that a kernel opens before the manager is there wait for it, in order. */
+  /** Comms that a kernel opens before the manager exists wait for it, in order. */
   private listen(kernel: Kernel.IKernelConnection | null): void {
     if (kernel === null || !kernel.handleComms) return;
     kernel.registerCommTarget(TARGET, async (comm, message) => {
@@ -118,7 +118,7 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
         this.node.textContent = '';
         this.addWidget(view);
         view.disposed.connect(() => {
-          // Closed by the kernel, not replaced by what stands beside it. It is still on its way out of this one.
+          // Closed by the kernel, not replaced by the output's other types. The view is still being removed.
           if (!this.isReplaced) queueMicrotask(() => void this.showClosed(model));
         });
       } else if (view !== null || loaded.wasClosed(id)) {
@@ -134,7 +134,7 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
 
   private isReplaced = false;
 
-  /** A bar that is not to stay is closed, and so is a figure that its notebook is done with: that one has a picture. */
+  /** A temporary bar is closed after its loop, and so is a figure that its notebook has finished; the figure leaves a picture. */
   private async showClosed(model: IRenderMime.IMimeModel): Promise<void> {
     const hasPicture = Object.keys(model.data).some(type => type.startsWith('image/'));
     if (!hasPicture || this.isDisposed) this.hide();

@@ -6,7 +6,7 @@ import { enter, isStorable } from './access.js';
 const TOKEN = 'the-token-of-the-server';
 const KEY = `page-${'a'.repeat(64)}`;
 
-/** A server whose key works where the browser has kept its cookie. */
+/** A server whose key works while the browser stores its cookie. */
 function server(keepsCookies: boolean): (request: Request) => Promise<Response> {
   return async request => {
     const given = request.headers.get('authorization');
@@ -29,7 +29,7 @@ const answers = (with_: (request: Request) => Promise<Response>): void => {
 };
 
 describe('the session page', () => {
-  it('takes a key in place of its token, and may store that', async () => {
+  it('exchanges its token for a key, and may store the key', async () => {
     answers(server(true));
     expect((await enter('http://gateway.invalid/', TOKEN)).key).toBe(KEY);
     expect(isStorable(KEY)).toBe(true);

@@ -1,4 +1,4 @@
-/** What the token of this page may do. */
+/** The permissions of this page's token. */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
@@ -9,7 +9,7 @@ export interface Access {
   readonly isReadOnly: boolean;
 }
 
-/** The gateway does not take this token, or cannot be reached. */
+/** The gateway rejects this token, or is unreachable. */
 export class AccessError extends Error {
   constructor(
     readonly kind: 'refused' | 'unreachable',
@@ -19,15 +19,15 @@ export class AccessError extends Error {
   }
 }
 
-/** Whether it is a key, which is of no use to a script that finds it. */
+/** Whether it is a page key, which is useless to a script that finds it. */
 export const isStorable = (token: string): boolean => token.startsWith('page-');
 
-/** Of a link that works once. */
+/** Whether it is the code of a single-use link. */
 const isCode = (token: string): boolean => token.startsWith('code-');
 
 /**
- * What the page goes on with in place of what its address has: a key that works only with a cookie that scripts cannot read. Where a browser
- * keeps no cookies it is the token, which is then stored nowhere.
+ * The credential that replaces the one in the address: a key that works only with a cookie that scripts cannot read. In a browser
+ * without cookies the page uses the token, which is then stored nowhere.
  *
  * @throws AccessError
  */

@@ -1,21 +1,21 @@
-/** Where this page is, which notebook it is asked for, and the code or token that came in the fragment of its address. */
+/** The base of this page, the requested notebook, and the code or token from the fragment of its address. */
 
 export interface PageAddress {
-  /** Of the gateway, with a slash at its end. */
+  /** Address of the gateway, with a trailing slash. */
   readonly gateway: string;
-  /** Below the root folder; null: none was named. */
+  /** Path below the root folder; null: none was named. */
   readonly notebook: string | null;
-  /** The page of runs is asked for instead: `?runs`. */
+  /** The page of runs is requested instead: `?runs`. */
   readonly runs: boolean;
-  /** A token, a key, or the code of a link. Null: somebody has to be asked for it. */
+  /** A token, a key, or the code of a link. Null: the user has to enter it. */
   readonly token: string | null;
 }
 
 const TOKEN_KEY = 'tpulab:session-token';
 
 /**
- * A fragment is sent to no server. It is taken out of the address at once, so that it is in no bookmark. A browser's history keeps the first
- * address all the same: a code there is worthless once this page has changed it for a key.
+ * A fragment is sent to no server. It is removed from the address immediately, so that no bookmark has it. The browser's history keeps
+ * the first address: a code there is worthless once this page has exchanged it for a key.
  */
 export function readAddress(page: Window): PageAddress {
   const base = new URL(page.document.baseURI);
@@ -42,11 +42,11 @@ export function forgetToken(page: Window): void {
   try {
     page.sessionStorage.removeItem(TOKEN_KEY);
   } catch {
-    // Nothing was kept.
+    // Nothing was stored.
   }
 }
 
-/** A file of the person's own computer, opened through the browser: `browser:ID/NAME`. */
+/** A file on the user's own computer, opened through the browser: `browser:ID/NAME`. */
 export const isBrowserFile = (notebook: string): boolean => notebook.startsWith('browser:');
 
 /** The address of a notebook in this page. */

@@ -1,4 +1,4 @@
-/** The dialogs "Connect to a TPU…" and "Set up JAX" of the extension, over this page's notebook. Loaded when one is opened. */
+/** The extension's dialogs "Connect to a TPU…" and "Set up JAX", above this page's notebook. Loaded when a dialog is opened. */
 import { showSetupDialog } from '../../src/launcher/setup-dialog.js';
 import { EnvironmentSetup, offeredEnvironment } from '../../src/launcher/setup-model.js';
 import { remotePlace } from '../../src/backends/spec-names.js';
@@ -9,7 +9,7 @@ import { showSyncDialog } from '../../src/remotes/sync-dialog.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import type { SessionPage } from './session-page.js';
 
-/** A remote that the gateway calls connected is a round trip or two away. */
+/** A remote that the gateway reports as connected is one or two round trips away. */
 const SERVING_WAIT_MS = 30_000;
 
 export async function connect(

@@ -1,4 +1,4 @@
-/** Renaming, moving and deleting below the root folder, each with its question. What is open in this page follows its file by itself. */
+/** Renaming, moving and deleting below the root folder, each with confirmation. Open documents of this page follow their file. */
 import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { SessionPage } from './session-page.js';
@@ -7,7 +7,7 @@ import { messageOf, trans } from '../text.js';
 const ROOT = '/';
 const NOTEBOOK = '.ipynb';
 
-/** Resolves with the new path, null when nothing was changed. Never rejects, as the others. */
+/** Resolves with the new path, null when nothing was changed. Never rejects, like the other actions. */
 export async function renameFile(page: SessionPage, path: string): Promise<string | null> {
   const before = PathExt.basename(path);
   const extension = before.endsWith(NOTEBOOK) ? NOTEBOOK : '';
@@ -25,7 +25,7 @@ export async function renameFile(page: SessionPage, path: string): Promise<strin
     : put(page, path, PathExt.join(PathExt.dirname(path), name), trans.__('%1 was not renamed', before));
 }
 
-/** Into another folder, which is chosen or typed. */
+/** Moves into another folder, which the user chooses or types. */
 export async function moveFile(page: SessionPage, path: string): Promise<string | null> {
   const before = PathExt.dirname(path);
   const { value } = await InputDialog.getItem({
@@ -47,11 +47,11 @@ export async function moveFile(page: SessionPage, path: string): Promise<string 
       );
 }
 
-/** In `folder`; resolves with its path, null when none was made. */
+/** Creates a folder in `folder`; resolves with its path, null when none was created. */
 export const newFolder = (page: SessionPage, folder: string): Promise<string | null> =>
   make(trans.__('New folder'), '', folder, path => page.drive.files.makeFolder(path));
 
-/** An empty one, of text or a notebook, which is `emptyNotebook`. */
+/** Creates an empty file: a text, or a notebook with the content `emptyNotebook`. */
 export const newFile = (page: SessionPage, folder: string, emptyNotebook: string): Promise<string | null> =>
   make(trans.__('New file'), 'untitled.py', folder, path =>
     page.drive.create(path, path.endsWith(NOTEBOOK) ? emptyNotebook : '')
@@ -79,7 +79,7 @@ async function make(
   }
 }
 
-/** Into the trash; true when it is there. The kernels of what was deleted are shut down. */
+/** Moves to the trash; true when it is there. The kernels of deleted files are shut down. */
 export async function deleteFile(page: SessionPage, path: string): Promise<boolean> {
   const name = PathExt.basename(path);
   const kernels = sessionsBelow(page, path).length;
@@ -111,7 +111,7 @@ async function put(page: SessionPage, path: string, to: string, failed: string):
   try {
     const sessions = sessionsBelow(page, path);
     await page.drive.rename(path, to);
-    // A notebook that is open here has told its session already.
+    // A notebook that is open here has already updated its session.
     await Promise.allSettled(
       sessions.map(async model => {
         const session = page.managers.sessions.connectTo({ model });
@@ -135,7 +135,7 @@ function sessionsBelow({ managers }: SessionPage, path: string) {
   );
 }
 
-/** The root folder, its folders, and those beside and below `folder`. */
+/** The root folder, its subfolders, and the neighbours and subfolders of `folder`. */
 async function foldersNear(
   { drive: { files } }: SessionPage,
   folder: string,

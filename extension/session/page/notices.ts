@@ -1,4 +1,4 @@
-/** What the page has to say above the notebook, newest last, one line for each subject. */
+/** The page's notices above the notebook, newest last, one line per subject. */
 import { type ISignal, Signal } from '@lumino/signaling';
 
 export interface Notice {

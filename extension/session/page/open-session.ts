@@ -1,4 +1,4 @@
-/** One notebook in the page: its document, its commands, and everything that follows it. */
+/** One notebook in the page: its document, its commands, and everything attached to it. */
 import { HOST_KEY, type WidgetHost } from '../../src/widgets/feed.js';
 import { sendCommand } from '../../src/runs/control-client.js';
 import { Notification } from '@jupyterlab/apputils';
@@ -92,7 +92,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
         })
     });
     saving.prepare = () => lazy.save();
-    // A picture that was not there when the text was set is looked for again once a cell was run, which may have made it.
+    // A picture that was missing when the text was rendered is loaded again after a cell has run, because the cell may have created it.
     NotebookActions.executed.connect((_, { notebook }) => {
       for (const cell of notebook === panel.content ? notebook.widgets : []) {
         if (cell instanceof MarkdownCell && cell.node.querySelector('img[src="data:,"]')) {
@@ -108,7 +108,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     events,
     ...(isReadOnly && { cellsReloaded: saving.reloaded }),
     showUnplaced: (_, message, { command }) => {
-      // A reader can do nothing about it, and has no command line there.
+      // A reader cannot act on it, and has no command line there.
       if (!isReadOnly) {
         notices.show({
           id: 'unplaced',
@@ -124,7 +124,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     trans
   });
   const lostKernelWatch = isReadOnly ? null : watchKernel(page, { context, panel, notices });
-  // JupyterLab's packages say some things through notifications, which have no place of their own here.
+  // JupyterLab's packages report some things through notifications, which have no place of their own here.
   Notification.manager.changed.connect((_, { type, notification }) => {
     if (type === 'added' && notification.type !== 'in-progress') {
       const tone =
@@ -151,7 +151,7 @@ function reloadedNotice(path: string): Notice {
   };
 }
 
-/** Says when the kernel or a host of its slice was lost, and offers what follows. */
+/** Reports that the kernel or a host of its slice was lost, and offers recovery. */
 function watchKernel(
   { backends, managers, commands }: SessionPage,
   { context, panel, notices }: Pick<OpenSession, 'context' | 'panel' | 'notices'>
@@ -185,7 +185,7 @@ function watchKernel(
   return lostKernelWatch;
 }
 
-/** Gives our widgets the live figures of the page, as the plugin of the extension does in JupyterLab. */
+/** Gives our widgets the live data of the page, as the plugin of the extension does in JupyterLab. */
 function shareWidgetHost({ backends, events, trans }: SessionPage): void {
   const host: WidgetHost = {
     telemetryOf: kernelId => events.telemetryOf(kernelId),

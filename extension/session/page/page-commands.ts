@@ -29,7 +29,7 @@ export const CommandIDs = {
   reconnect: 'tpulab:reconnect'
 } as const;
 
-/** Those of the palette, in its order. */
+/** Commands of the palette, in its order. */
 export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = [
   [
     trans.__('Kernel'),
@@ -61,7 +61,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   const { sessionContext } = context;
   const mayChange = (): boolean => !access.isReadOnly;
   const hasKernel = (): boolean => mayChange() && sessionContext.session?.kernel != null;
-  // The browser lets nobody rename its files, and a reader gets a file from the gateway.
+  // Files opened through the browser cannot be renamed, and a reader gets a file from the gateway.
   const ofServer = {
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange
@@ -111,7 +111,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     label: trans.__('Share a read-only link…'),
     ...ofServer,
     execute: async () => {
-      // What the reader opens is the file.
+      // The link opens the file, so it is saved first.
       await saving.save();
       await (await import('../shell/share.js')).showShareDialog(page, context.path);
     }
@@ -177,13 +177,13 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   }
 }
 
-/** The tab remembers the token; only where it cannot does the token go into the address. */
+/** The tab stores the token; only where it cannot does the token go into the address. */
 export function goTo(page: SessionPage, address: string): void {
   const token = storedToken(window) === page.token ? '' : `#${new URLSearchParams({ token: page.token })}`;
   window.location.assign(address + token);
 }
 
-/** Saves first, so that it is the file as it is shown that is renamed or moved. Document and kernel follow it. */
+/** Saves first, so that the file on disk matches the page before it is renamed or moved. Document and kernel follow it. */
 async function relocate(
   page: SessionPage,
   { context, saving }: Parts,
@@ -197,7 +197,7 @@ async function relocate(
 
 async function remove(page: SessionPage, { context, saving }: Parts): Promise<void> {
   if (await deleteFile(page, context.path)) {
-    // Nothing may write it again.
+    // No pending save may create the file again.
     saving.dispose();
     context.model.dirty = false;
     window.location.assign(document.baseURI);

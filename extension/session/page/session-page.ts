@@ -1,4 +1,4 @@
-/** Everything behind the page, without a view: built once when the address and the token are known. */
+/** The page without its views: built once when the address and the token are known. */
 import { pageStorage } from '../../src/platform/page-storage.js';
 import { JupyterBackend } from '../../src/backends/jupyter-backend.js';
 import { GatewayBackend } from '../../src/backends/gateway-backend.js';
@@ -19,7 +19,7 @@ import { trans } from '../text.js';
 
 class PageBackend extends GatewayBackend {}
 
-/** A reader hears of the machine, and may not ask who else is on it. */
+/** A reader receives events of the machine, and may not request who else uses it. */
 class ReaderEvents extends BridgeEvents {
   override machineSourceOf(): null {
     return null;
@@ -29,7 +29,7 @@ class ReaderEvents extends BridgeEvents {
 export class SessionPage {
   readonly backends: Backends;
   readonly drive: BridgeDrive;
-  /** Where the notebook of this page is read and saved: the drive, unless it is a file of the browser's. */
+  /** Storage of this page's notebook: the drive, or the browser for a browser file. */
   store: NotebookStore;
   readonly managers: Managers;
   readonly events: BridgeEvents;
@@ -66,7 +66,7 @@ export class SessionPage {
     window.addEventListener('pagehide', event => {
       if (!event.persisted) this.events.dispose();
     });
-    // While typing in a field of the page itself, letters are letters.
+    // While the user types in a field of the page itself, letters are no shortcuts.
     document.addEventListener('keydown', event => this.commands.processKeydownEvent(event), true);
   }
 
@@ -76,9 +76,9 @@ export class SessionPage {
   }
 }
 
-/** The kernel servers behind this page: the gateway that serves it, and the remotes behind that. */
+/** The kernel servers of this page: the gateway that serves it, and the remotes behind the gateway. */
 function pageBackends(gateway: string, token: string): Backends {
-  // Its address is the page's own, and never another.
+  // Its address is always the page's own.
   const bridge = new PageBackend(
     'bridge',
     trans.__('TPULab server'),
@@ -95,7 +95,7 @@ const NOTHING: Readonly<Record<string, unknown>> = {
   kernelspecs: { default: '', kernelspecs: {} }
 };
 
-/** This page has no Jupyter server beside the gateway: its lists are empty, and are asked of nobody. */
+/** This page has no Jupyter server besides the gateway: its lists are empty, and no request is sent. */
 function withoutJupyter(): ServerConnection.ISettings {
   return ServerConnection.makeSettings({
     baseUrl: 'http://jupyter.invalid/',

@@ -1,4 +1,4 @@
-/** Light or dark: JupyterLab's variables, the dark ones fetched when they are first needed. */
+/** Light or dark: JupyterLab's variables; the dark ones are fetched when they are first needed. */
 import { type ISignal, Signal } from '@lumino/signaling';
 import lightVariables from '@jupyterlab/theme-light-extension/style/variables.css?inline';
 
@@ -30,7 +30,7 @@ export class Theme {
     try {
       this.storage?.setItem(KEY, choice);
     } catch {
-      // Chosen for this page alone.
+      // The choice applies to this page only.
     }
     void this.apply();
   }
@@ -41,7 +41,7 @@ export class Theme {
       ? (await import('@jupyterlab/theme-dark-extension/style/variables.css?inline')).default
       : lightVariables;
     if (isDark !== this.isDark) {
-      return; // chosen again meanwhile
+      return; // chosen again in the meantime
     }
     this.style.textContent = variables;
     document.body.dataset['jpThemeLight'] = String(!isDark);

@@ -5,7 +5,7 @@ import { messageOf, trans } from '../text.js';
 import { sure } from './file-actions.js';
 import type { SessionPage } from './session-page.js';
 
-/** What exists is replaced only when the person wants that, and goes to the trash. Never rejects. @param showProgress is told how it goes */
+/** Replaces existing files only with consent, and moves them to the trash. Never rejects. @param showProgress receives the progress */
 export async function upload(
   { drive: { files } }: SessionPage,
   folder: string,

@@ -1,4 +1,4 @@
-/** Requests to the runs of the kernel of this page: one model a kernel, shared by step bar and panel. */
+/** Requests to the runs of this page's kernel: one model per kernel, shared by step bar and panel. */
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
 import type { ControlModel } from '../../src/runs/model.js';
 import { PageActions, type PanelActions } from '../../src/panel/actions.js';
@@ -7,14 +7,14 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { SessionPage } from '../page/session-page.js';
 
 const actions = new WeakMap<SessionPage, PanelActions>();
-/** The notebook of the page, for pictures that go into it. */
+/** The notebook of the page, for pictures inserted into it. */
 let shown: NotebookPanel | null = null;
 
 export function showNotebook(panel: NotebookPanel): void {
   shown = panel;
 }
 
-/** A reader steers nothing, so what would is shown as it is and cannot be moved; and the list of kept runs is not for him. */
+/** A reader cannot steer: controls are shown read-only, and the list of stored runs is not available. */
 class ReaderActions extends PageActions {
   override controlOf(): null {
     return null;

@@ -1,4 +1,4 @@
-/** JupyterLab's managers over the page's backends: the same ones that the extension gives to JupyterLab. */
+/** JupyterLab's managers over the page's backends: the same managers as the extension provides in JupyterLab. */
 import type { ContentsManager, ServiceManager } from '@jupyterlab/services';
 import type { Backends } from '../../src/backends/backends.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
@@ -14,7 +14,7 @@ export type Managers = Pick<
   'contents' | 'kernels' | 'kernelspecs' | 'sessions' | 'ready' | 'isReady'
 >;
 
-/** A document looks for its kernel as soon as the sessions are known; without the kernelspecs it would find none. */
+/** A document searches for its kernel as soon as the sessions are known; without the kernelspecs it would find none. */
 class SessionsWithSpecs extends CompositeSessionManager {
   specsReady: Promise<void> = Promise.resolve();
 

@@ -1,4 +1,4 @@
-/** What the runtime chip shows: where the kernel is, how busy the machine is, how far away. What is not known is left out. */
+/** The data of the runtime chip: the place of the kernel, the load of the machine, the round trip. Unknown values are omitted. */
 import { percentText, usageText } from '@tpulab/protocol';
 import { summaryOf, tilesOf } from '../../src/devices/tiles.js';
 import type { SessionPage } from '../page/session-page.js';
@@ -7,7 +7,7 @@ import { trans } from '../text.js';
 export interface Gauge {
   readonly label: string;
   readonly percent: number;
-  /** In full, for the opened chip. */
+  /** Full text, for the opened chip. */
   readonly text: string;
 }
 
@@ -29,7 +29,7 @@ export function runtimeOf(
   if (kernel.kind !== 'bridge') return { name: null, kernelName: '', tone: 'none', detail: '', gauges: [] };
   const machine = events.machineOf(kernel.backend.id);
   const { connection } = status;
-  // A page that comes in mid-cell hears it from the gateway only.
+  // A page opened in mid-cell receives this from the gateway only.
   const isBusy =
     isRunning ||
     kernel.status === 'busy' ||

@@ -24,7 +24,7 @@ describe('the cost of a machine', () => {
     expect(connectedSince(stored, 'k0', 1e9)).toBe(1e9);
   });
 
-  it('is unknown until a price was given, and again when it was taken back', () => {
+  it('is unknown until a price was entered, and again after its removal', () => {
     const prices = new Prices(storage());
     expect(prices.of('v5litepod-8')).toBeNull();
     prices.set('v5litepod-8', 9.6);
@@ -34,11 +34,11 @@ describe('the cost of a machine', () => {
     expect([prices.of('v5litepod-8'), prices.of('v6e-1')]).toEqual([null, 2.7]);
   });
 
-  it('takes a price as people type it, and nothing else', () => {
+  it('accepts a price in the usual notations, and nothing else', () => {
     expect(['4.8', ' 4,80 ', '0', '-1', 'free', ''].map(priceOf)).toEqual([4.8, 4.8, null, null, null, null]);
   });
 
-  it('goes on without a storage', () => {
+  it('works without a storage', () => {
     expect(connectedSince(null, 'k1', 5)).toBe(5);
     expect(new Prices(null).of('v6e-1')).toBeNull();
   });

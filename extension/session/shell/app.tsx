@@ -76,7 +76,7 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
       commands.addCommand('tpulab:find', {
         label: trans.__('Find in the notebook…'),
         execute: async () => {
-          // What is typed until the search is loaded must not be taken for commands of the notebook.
+          // Keys typed before the search is loaded must not trigger notebook commands.
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
           (await import('../notebook/find.js')).find(panel);
         }
@@ -92,7 +92,7 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
   }, [page, panel]);
   useEffect(() => {
     if (page.access.isReadOnly) return undefined;
-    // With the first editor in which somebody writes.
+    // Loaded with the first editor that gets the focus.
     const over = new AbortController();
     const { signal } = over;
     const onFocus = ({ target }: { readonly target: EventTarget | null }): void => {
@@ -145,7 +145,7 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
   );
 }
 
-/** Notebook, panel, step bar, top bar, in turn. */
+/** Moves the focus in turn: notebook, panel, step bar, top bar. */
 function focusNextRegion(): void {
   const regions = [
     ...document.querySelectorAll<HTMLElement>('[data-tpl-region], .tpl-Notebook .jp-Notebook')
@@ -161,7 +161,7 @@ function focusNextRegion(): void {
 /** A Lumino widget in React's tree. */
 function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element {
   const host = useRef<HTMLElement>(null);
-  // Before React takes the node away: a widget must be in the document when it is detached.
+  // Runs before React removes the node: a widget must be in the document when it is detached.
   useLayoutEffect(() => {
     const node = host.current;
     if (!node) return;

@@ -1,4 +1,4 @@
-/** What has happened, what is kept, and one action: connection, file, kernel, notices of the cloud, and of the page itself. */
+/** Each banner states an event, the preserved data and one action: connection, file, kernel, cloud notices, and the page itself. */
 import type { JSX } from 'react';
 import { countdownText } from '@tpulab/protocol';
 import { remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
@@ -57,7 +57,7 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
   );
 }
 
-/** The gateway of this page lets readers hear its own kernels alone. */
+/** The gateway of this page lets readers access its own kernels only. */
 function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[] {
   const spec = (context.model.getMetadata('kernelspec') as { name?: string } | undefined)?.name ?? '';
   const remote = remoteOfPlace(splitSpecName(spec).place);
@@ -102,14 +102,14 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   }
   const remote = remoteOfPlace(kernel.backend.id);
   if (remote !== null && backends.remotes.get(remote)?.state === 'preempted') {
-    return []; // it does not keep running, which is said elsewhere
+    return []; // it does not keep running, which is reported elsewhere
   }
   const where = kernel.backend.id === 'bridge' ? trans.__('the server') : kernel.backend.label;
   switch (connection.kind) {
     case 'reconnecting':
     case 'connecting': {
       if (!wasLive.has(kernel.kernelId)) {
-        return []; // it has not been connected yet, which takes a moment at the start of a page
+        return []; // not connected yet, which takes a moment at the start of a page
       }
       const when =
         connection.kind === 'reconnecting' ? ` in ${countdownText(connection.retryAt - Date.now())}` : '';
@@ -162,7 +162,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   }
 }
 
-/** What only a notebook's file can be. */
+/** Possible only for a notebook's file. */
 function formatNotices({ commands }: SessionPage, session: OpenSession): Notice[] {
   const { saving, context, notices } = session;
   const { state } = saving;
@@ -178,7 +178,7 @@ function formatNotices({ commands }: SessionPage, session: OpenSession): Notice[
   );
   const copy = async (): Promise<void> => {
     const path = await saving.saveCopy('-v4');
-    context.model.dirty = false; // all of it is in the copy
+    context.model.dirty = false; // the copy contains all changes
     await commands.execute('docmanager:open', { path });
   };
   return [
@@ -196,7 +196,7 @@ function formatNotices({ commands }: SessionPage, session: OpenSession): Notice[
   ];
 }
 
-/** @param own the remote of this notebook's kernel, which is spoken of with the kernel when it was preempted */
+/** @param own the remote of this notebook's kernel; its preemption is reported together with the kernel */
 function cloudNotices({ backends, commands }: SessionPage, own: string | null): Notice[] {
   return backends.remotes.all.flatMap(({ name, notice, state }) => {
     if (state === 'preempted') {

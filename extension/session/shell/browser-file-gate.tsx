@@ -1,4 +1,4 @@
-/** Before a file of the person's own computer is shown: the browser has to allow it, after a click when the page was loaded anew. */
+/** Shown before a file of the user's own computer: the browser has to allow access, after a click when the page was reloaded. */
 import { type JSX, type ReactNode, useEffect, useState } from 'react';
 import { BrowserDrive } from '../files/browser-drive.js';
 import { type BrowserFile, storedFile, mayWrite } from '../files/browser-files.js';

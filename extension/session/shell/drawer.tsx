@@ -1,4 +1,4 @@
-/** Contents of the notebook, and the files beside it. */
+/** Contents of the notebook, and the neighbouring files. */
 import { type JSX, useEffect, useState } from 'react';
 import { type FileEntry, secondsText } from '@tpulab/protocol';
 import { addressOf, isBrowserFile } from '../page/address.js';
@@ -9,7 +9,7 @@ import { Icon } from './icons.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
 
-/** Beside the notebook there is room for the contents. */
+/** From this width the contents fit beside the notebook. */
 export const WIDE = '(min-width: 1100px)';
 
 export interface DrawerProps {
@@ -54,7 +54,7 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
                 style={{ paddingInlineStart: `${8 + (level - 1) * 14}px` }}
                 aria-current={index === at ? 'location' : undefined}
                 onClick={() => {
-                  // Over the notebook it would hide what was asked for.
+                  // An overlay would hide the requested place.
                   if (!window.matchMedia(WIDE).matches) onClose();
                   void goToHeading(panel, cell);
                 }}

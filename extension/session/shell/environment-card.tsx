@@ -1,4 +1,4 @@
-/** In the opened chip: what a person has installed into the environment of the kernel, and which other notebooks use it. */
+/** In the opened chip: packages that the user has installed into the kernel's environment, and the other notebooks that use it. */
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import { type JSX, useEffect, useState } from 'react';
 import { requestBridge } from '../../src/backends/bridge-request.js';
@@ -10,12 +10,12 @@ const TIMEOUT_MS = 20_000;
 
 interface CardProps {
   readonly page: SessionPage;
-  /** Of the notebook that is open. */
+  /** Path of the open notebook. */
   readonly path: string;
   readonly kernelName: string;
 }
 
-/** Notebooks that use the environment too and are named. */
+/** Maximum number of listed notebooks that also use the environment. */
 const NAMED_OTHERS = 3;
 
 export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Element | null {
@@ -44,7 +44,7 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
     return () => end.abort();
   }, [page, settings, specName]);
   if (added === null) return null;
-  // Those that were opened last come first.
+  // Most recently opened first.
   const others = [...page.managers.sessions.running()]
     .filter(session => session.kernel?.name === kernelName && session.path !== path)
     .map(session => session.path)

@@ -1,4 +1,4 @@
-/** How a document and its file stand where a person has to decide: of a notebook, and of a text. */
+/** The sync state of a document and its file where the user has to decide: for notebooks and for texts. */
 import { InputDialog } from '@jupyterlab/apputils';
 import { type ComponentType, type JSX, lazy, Suspense, useEffect, useRef } from 'react';
 import type { Saving } from '../files/saving.js';
@@ -8,7 +8,7 @@ import { NoticeBar } from './notice-bar.js';
 import { useSignals } from './use-signal.js';
 import { messageOf, timeText, trans } from '../text.js';
 
-/** Where the server is away, a person can decide all the same. */
+/** The user can decide even while the server is unreachable. */
 const Versions = lazy<ComponentType<{ saving: Saving }>>(() =>
   import('./versions.js').catch(() => ({ default: () => null }))
 );
@@ -16,7 +16,7 @@ const Versions = lazy<ComponentType<{ saving: Saving }>>(() =>
 export interface FileBannersProps {
   readonly saving: Saving;
   readonly notices: Notices;
-  /** What is not lost, as sentences. */
+  /** The preserved data, as sentences. */
   readonly unchanged: string;
   readonly onDownload: () => void;
 }
@@ -29,12 +29,12 @@ export function FileBanners(props: FileBannersProps): JSX.Element | null {
   return notice === null ? null : <NoticeBar notice={notice} onClose={null} />;
 }
 
-/** Nothing is written before a person chooses. */
+/** Nothing is written before the user chooses. */
 function ConflictCard(props: FileBannersProps): JSX.Element {
   const { saving, notices } = props;
   const first = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    // Not out of an editor, where the next key would choose.
+    // The focus stays in an editor, where the next key would otherwise choose.
     if (document.activeElement?.closest('.cm-editor') == null) first.current?.focus();
   }, []);
   const name = saving.path.split('/').at(-1) ?? '';
@@ -71,7 +71,7 @@ function ConflictCard(props: FileBannersProps): JSX.Element {
   );
 }
 
-/** What a person chose; where it fails the notice stays and the reason stands below it. */
+/** Runs the user's choice; after a failure the notice stays and shows the reason. */
 export function actions({
   notices,
   onDownload

@@ -1,4 +1,4 @@
-/** Without a notebook: the files of the root folder, new ones from a template, and a place to drop some. */
+/** The page without a notebook: the files of the root folder, new files from templates, and a place to drop files. */
 import { type DragEvent, type JSX, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { type FileEntry, type FolderPage, sizeText } from '@tpulab/protocol';
 import { URLExt } from '@jupyterlab/coreutils';
@@ -24,13 +24,13 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
   const [isOver, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const [isTrashOpen, setTrashOpen] = useState(false);
-  /** Of changes to files: list and trash are read again with each. */
+  /** Number of file changes: list and trash are read again after each. */
   const [changes, setChanges] = useState(0);
   const { files } = page.drive;
   useEffect(() => {
     let isOver = false;
     files.list(folder).then(
-      // Another folder may have been opened meanwhile.
+      // Another folder may have been opened in the meantime.
       found => isOver || setListed(found),
       (error: unknown) => setWhy(messageOf(error))
     );
@@ -215,7 +215,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
 
 const canOpenFiles = (): boolean => 'showOpenFilePicker' in window;
 
-/** Files of this computer that were opened before. */
+/** Files of this computer that were opened earlier. */
 function StoredFiles(): JSX.Element | null {
   const [files, setFiles] = useState<readonly { readonly path: string; readonly name: string }[]>([]);
   useEffect(() => {
@@ -250,7 +250,7 @@ function Entries({
   readonly page: SessionPage;
   readonly entries: readonly FileEntry[];
   readonly onFolder: (path: string) => void;
-  /** A file was renamed, moved or deleted. */
+  /** Called after a file was renamed, moved or deleted. */
   readonly onChange: () => void;
   readonly onFailure: (why: string) => void;
 }): JSX.Element {

@@ -1,4 +1,4 @@
-/** One notice above the notebook or the text: what has happened, and what a person can do about it. */
+/** One notice above the notebook or the text: an event, and the possible actions. */
 import type { JSX } from 'react';
 import type { Notice } from '../page/notices.js';
 import { Icon, type IconName } from './icons.js';

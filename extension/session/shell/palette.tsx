@@ -35,7 +35,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
     .filter(({ group, label }) => words.every(word => `${group} ${label}`.toLowerCase().includes(word)))
     .slice(0, SHOWN);
   const at = Math.min(chosen, found.length - 1);
-  // Before the field takes the focus, which it does as soon as it is drawn.
+  // Read before the field takes the focus, which happens when it is drawn.
   const [before] = useState(() => document.activeElement as HTMLElement | null);
   useEffect(() => () => before?.focus(), [before]);
   useEffect(() => {
@@ -43,7 +43,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
   }, [at]);
   const run = (entry: Entry | undefined): void => {
     onClose();
-    // After the focus is back where it was.
+    // Run after the focus has returned.
     if (entry) setTimeout(entry.run);
   };
   const onKey = (event: KeyboardEvent): void => {

@@ -1,4 +1,4 @@
-/** The page with nothing but a few words and a button. */
+/** A page with only a short text and a button. */
 import type { JSX, ReactNode } from 'react';
 
 export function Plain({ children }: { readonly children: ReactNode }): JSX.Element {
@@ -10,7 +10,7 @@ export function Plain({ children }: { readonly children: ReactNode }): JSX.Eleme
   );
 }
 
-/** The mark of TPULab. */
+/** The TPULab logo. */
 export function Brand(): JSX.Element {
   return (
     <span className="tpl-Brand" aria-hidden="true">

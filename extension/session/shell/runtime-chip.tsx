@@ -1,4 +1,4 @@
-/** The runtime: one line while closed, meters and actions when opened. Without a kernel, the way to one. */
+/** The runtime: one line while closed, meters and actions when opened. Without a kernel, a way to start one. */
 import { ServerConnection } from '@jupyterlab/services';
 import { URLExt } from '@jupyterlab/coreutils';
 import { type JSX, useEffect, useRef, useState } from 'react';
@@ -14,7 +14,7 @@ import { RuntimeDetails } from './runtime-details.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
 
-/** Between two questions for the round trip. */
+/** Interval between two round-trip measurements. */
 const EVERY_MS = 15_000;
 
 export interface RuntimeChipProps {
@@ -122,7 +122,7 @@ function GaugeView({ gauge: { label, percent, text } }: { readonly gauge: Gauge 
   );
 }
 
-/** Of a small request to the gateway of the kernel: the shortest of the last few, as a busy page makes others longer; null while it is not known. */
+/** Round trip of a small request to the kernel's gateway: the shortest of the last few, as a busy page delays others; null: unknown. */
 function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: string): number | null {
   const [ms, setMs] = useState<number | null>(null);
   useEffect(() => {
@@ -139,7 +139,7 @@ function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: 
         last.push(performance.now() - since);
         if (!isOver) setMs(Math.min(...last.slice(-3)));
       } catch {
-        // The state of the connection says that.
+        // The connection state already reports that.
       }
     };
     const first = setTimeout(() => void request(), 2_000);
@@ -149,7 +149,7 @@ function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: 
       clearTimeout(first);
       clearInterval(timer);
     };
-    // Another place is another way.
+    // Another place has another network path.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [place]);
   return ms;

@@ -1,4 +1,4 @@
-/** The opened chip: meters, who holds the chips, and what can be done with the kernel. */
+/** The opened chip: meters, the holders of the chips, and actions on the kernel. */
 import type { HoldersPage } from '@tpulab/protocol';
 import { type JSX, useEffect } from 'react';
 import { useChanges } from '../../src/ui/use-changes.js';
@@ -135,7 +135,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
   );
 }
 
-/** Who holds the chips, a line each. */
+/** The holders of the chips, a line each. */
 function holdersText(
   page: HoldersPage | null
 ): readonly { readonly name: string; readonly detail: string }[] {

@@ -1,4 +1,4 @@
-/** In the opened chip: since when the kernel is there, how long it has been idle, and what its machine has cost. */
+/** In the opened chip: the kernel's age, its idle time, and the cost of its machine. */
 import { type JSX, useEffect, useId, useState } from 'react';
 import type { Kernel } from '@jupyterlab/services';
 import { secondsText } from '@tpulab/protocol';
@@ -94,7 +94,7 @@ function Cost({ machine, prices, ms }: CostProps): JSX.Element {
   );
 }
 
-/** Null while it is not known. */
+/** Null: unknown. */
 function idleOf(running: Iterable<Kernel.IModel>, kernelId: string, now: number): number | null {
   for (const { id, execution_state: state, last_activity: at } of running) {
     if (id === kernelId) {
@@ -104,7 +104,7 @@ function idleOf(running: Iterable<Kernel.IModel>, kernelId: string, now: number)
   return null;
 }
 
-/** What a price is of: the type of the machine, as the cloud calls it. Null for a computer without chips, which nobody rents by the hour. */
+/** The priced unit: the cloud's machine type. Null for a computer without chips, which is not rented by the hour. */
 function machineOf({ backends, events }: SessionPage, place: string): string | null {
   const name = remoteOfPlace(place);
   const remote = backends.remotes.all.find(other => other.name === name);

@@ -1,4 +1,4 @@
-/** "Share a read-only link": links that let others read this notebook and see it run. Loaded when it is opened. */
+/** "Share a read-only link": links that let others read this notebook and watch it run. Loaded when it is opened. */
 import { type JSX, useEffect, useId, useState } from 'react';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -19,7 +19,7 @@ const DURATIONS = [
   { hours: 24 * 7, label: trans.__('7 days') },
   { hours: 24 * 30, label: trans.__('30 days') }
 ] as const;
-/** Others cannot open such an address: to them it is their own machine. */
+/** Others cannot open such an address: for them it means their own machine. */
 const LOOPBACK = /^(localhost|127\.|\[::1\])/;
 
 /** Resolves when the dialog is closed. */

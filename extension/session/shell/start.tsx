@@ -1,4 +1,4 @@
-/** From the address to a page: asks for a token where there is none, then for a notebook where none is named. */
+/** From the address to a page: asks for a token if none is given, then for a notebook if none is named. */
 import { type FormEvent, type JSX, lazy, Suspense, useEffect, useState } from 'react';
 import { AccessError, enter, isStorable } from '../page/access.js';
 import { forgetToken, isBrowserFile, keepToken, type PageAddress } from '../page/address.js';
@@ -10,11 +10,11 @@ import { Marked } from '../../src/ui/marked-view.js';
 import { fromBackticks } from '../../src/text/marked.js';
 import { trans } from '../text.js';
 
-/** Without a notebook alone. */
+/** Needed only without a notebook. */
 const Home = lazy(() => import('./home.js'));
 const TextFileView = lazy(() => import('./text-file.js'));
 const Runs = lazy(() => import('./runs.js'));
-/** With what reads such a file, which most people never need. */
+/** Contains the reader of browser files, which most users never need. */
 const BrowserFileGate = lazy(() => import('./browser-file-gate.js'));
 
 export interface StartProps {

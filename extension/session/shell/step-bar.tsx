@@ -1,4 +1,4 @@
-/** The step bar: where the run is, where its time goes, what to do about it, and the buttons that steer it. */
+/** The step bar: the progress of the run, the split of its time, advice, and the buttons that steer it. */
 import type { JSX } from 'react';
 import { type ControlAction, countText, secondsText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
@@ -29,7 +29,7 @@ export interface StepBarProps {
   readonly onPanel: () => void;
 }
 
-/** Steps that the figures are of. */
+/** Number of steps in the summary. */
 const WINDOW = 48;
 const ICONS: Readonly<Partial<Record<ControlAction, IconName>>> = {
   pause: 'pause',

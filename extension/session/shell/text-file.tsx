@@ -1,4 +1,4 @@
-/** One file of text in the page: read, edited, saved. What another program writes meanwhile is never overwritten unasked. */
+/** One text file in the page: read, edited, saved. A change of another program is never overwritten without consent. */
 import { type JSX, useEffect, useMemo, useRef, useState } from 'react';
 import { Prec } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
@@ -19,13 +19,13 @@ import { saveText } from './top-bar.js';
 import { useSignals } from './use-signal.js';
 import { messageOf, trans } from '../text.js';
 
-/** An editor of more would make the page slow. */
+/** An editor with more text would slow the page down. */
 const LARGEST_BYTES = 5 * 1024 * 1024;
 const PICTURE = /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i;
 
 class NotTextError extends Error {}
 
-/** A text and its file, which is saved when a person says so. */
+/** A text and its file, which is saved on the user's request. */
 class TextSaving extends Saving {
   readonly model = new CodeEditor.Model();
 
@@ -55,7 +55,7 @@ class TextSaving extends Saving {
     return super.needsSave || this.state.kind === 'deleted';
   }
 
-  /** As the file has it. */
+  /** The text as stored in the file. */
   text(): string {
     return this.byteOrderMark + this.model.sharedModel.getSource().replaceAll('\n', this.lineEnd);
   }
@@ -113,9 +113,9 @@ class TextSaving extends Saving {
   protected isDirty = false;
   private file: Contents.IModel | null = null;
   private isLoading = false;
-  /** Before the text: some programs want it, others end at it. */
+  /** Precedes the text: some programs require it, others fail on it. */
   private byteOrderMark = '';
-  /** Of each line, as long as they are all alike. */
+  /** Ending of each line, if all are equal. */
   private lineEnd = '\n';
 }
 

@@ -34,7 +34,7 @@ export function TopBar(props: TopBarProps): JSX.Element {
   const run = (id: string) => (): void => void commands.execute(id);
   const name = context.path.split('/').at(-1) ?? '';
   const { state } = saving;
-  // A kernel that has answered a completion calls itself idle, though its cell goes on.
+  // A kernel that has answered a completion reports idle, though its cell is still running.
   const isBusy = timing.isRunning || sessionContext.session?.kernel?.status === 'busy';
   return (
     <header className="tpl-TopBar" data-tpl-region="top">
@@ -154,9 +154,9 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
 }
 
 /**
- * What the top bar says of the file.
+ * The file's state in the top bar.
  *
- * @param isLive the page hears the kernel, not only the file
+ * @param isLive the page receives the kernel's messages, not only the file
  */
 export function saveText(state: SaveState, isLive: boolean): string {
   switch (state.kind) {

@@ -1,4 +1,4 @@
-/** What was deleted below the root folder, with a way back. Loaded when it is opened. */
+/** Deleted items below the root folder, which can be restored. Loaded when it is opened. */
 import { type JSX, useEffect, useRef, useState } from 'react';
 import type { TrashPage } from '@tpulab/protocol';
 import { sure } from '../page/file-actions.js';
@@ -13,7 +13,7 @@ export default function Trash({
   onChange
 }: {
   readonly page: SessionPage;
-  /** How often files have changed: what is here is read again with each. */
+  /** Number of file changes: the list is read again after each. */
   readonly changes: number;
   readonly onChange: () => void;
 }): JSX.Element {
@@ -32,7 +32,7 @@ export default function Trash({
       setStatusText(messageOf(error));
     }
     onChange();
-    // The button that had the focus goes with its row.
+    // The focused button disappears with its row.
     heading.current?.focus();
   };
   const remove = async (id: string | null, title: string): Promise<void> => {

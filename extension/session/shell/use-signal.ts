@@ -1,4 +1,4 @@
-/** Draws again when a signal is emitted, at most once in a frame. */
+/** Redraws when a signal is emitted, at most once per frame. */
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useReducer } from 'react';
 
@@ -12,7 +12,7 @@ export function useSignals(...signals: readonly (ISignal<unknown, unknown> | nul
         redraw();
       });
     };
-    // What changed between drawing and listening.
+    // Includes changes between drawing and listening.
     onSignal();
     for (const signal of signals) signal?.connect(onSignal);
     return () => {

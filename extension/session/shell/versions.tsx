@@ -1,4 +1,4 @@
-/** What is different in a file that has changed here and elsewhere, side by side. */
+/** The differences of a file that has changed here and elsewhere, side by side. */
 import { type JSX, useEffect, useState } from 'react';
 import { type Row, sideBySide } from '../files/side-by-side.js';
 import type { Part, Saving } from '../files/saving.js';
@@ -6,11 +6,11 @@ import { messageOf, trans } from '../text.js';
 
 /** Lines around a change that are shown with it. */
 const AROUND = 2;
-/** More is not read in a card: the copy has all. */
+/** A card shows no more: the copy has all lines. */
 const MOST_LINES = 40;
 
 interface Change {
-  /** Of the part, from 1. */
+  /** Number of the part, from 1. */
   readonly at: number;
   readonly mine: readonly string[];
   readonly theirs: readonly string[];
@@ -124,7 +124,7 @@ function compare(mine: readonly Part[], theirs: readonly Part[]): Compared {
   return { changes, same: rows.length - different.length, different: different.length };
 }
 
-/** The changes and the lines around them; null: lines that are left out. */
+/** The changes and the lines around them; null: omitted lines. */
 function around(rows: readonly Row[]): (Row | null)[] {
   const isNear = (at: number): boolean =>
     rows.slice(Math.max(0, at - AROUND), at + AROUND + 1).some(({ isSame }) => !isSame);

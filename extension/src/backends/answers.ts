@@ -1,10 +1,10 @@
 /**
- * Checks the two answers that lead to the bridge. By hand and not with the schemas' validator: it is a hundred
+ * Validates the two answers that lead to the bridge. Handwritten, without the schemas' validator: it is a hundred
  * kilobytes in every page, for two small objects.
  */
 import type { BridgeAddress, Health } from '@tpulab/protocol';
 
-/** What the page needs of the health answer; a newer bridge may say the rest differently. */
+/** The part of the health answer that the page needs; a newer bridge may change the rest. */
 export type KnownHealth = Pick<Health, 'status' | 'protocolVersion' | 'gatewayId'>;
 
 export function asBridgeAddress(body: unknown): BridgeAddress | null {

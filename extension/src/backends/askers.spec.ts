@@ -1,4 +1,4 @@
-/** Who asks a bridge by `requestBridge`: what is sent, how long it is waited for, and in what words each says that it went wrong. */
+/** All callers of `requestBridge`: the request that each sends, its time limit, and its message after a failure. */
 import { ServerConnection } from '@jupyterlab/services';
 import { DisposableSet } from '@lumino/disposable';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -17,7 +17,7 @@ type RequestOf = (settings: Settings) => Promise<unknown>;
 const BASE = 'http://bridge.test/';
 /** However busy the machine is. */
 const WAIT = { timeout: 20_000 };
-/** The timeouts that were asked for, in order; `elapse` has them all run out. */
+/** The requested timeouts, in order; `elapse` ends them all. */
 let timeoutsMs: number[];
 let elapse: () => void;
 let sent: Request[];
@@ -54,7 +54,7 @@ function settings(answer: (request: Request) => Promise<Response>): Settings {
 const answering = (status: number, body: string): Settings =>
   settings(() => Promise.resolve(new Response(body, { status, statusText: 'So' })));
 const away = (): Settings => settings(() => Promise.reject(new TypeError('refused')));
-/** Never answers, as long as nobody gives up. */
+/** Never answers until the caller gives up. */
 const silent = (): Settings =>
   settings(
     ({ signal }) =>
@@ -130,7 +130,7 @@ describe('how long an answer is waited for', () => {
     ['machine', [10_000]],
     ['remotes', [15_000]],
     ['candidates', [60_000]],
-    // Asked once more with the same id.
+    // Sent once more with the same id.
     ['control', [15_000, 15_000]],
     ['runs', [10_000]]
   ])('%s: %j ms', async (name, expected) => {
@@ -157,7 +157,7 @@ describe('how long an answer is waited for', () => {
     expect(ofRemotes).toContain('cannot be reached');
   });
 
-  it('ends with the one who asked', async () => {
+  it('ends when its caller gives up', async () => {
     const [source, runs] = [machineSource(silent()), runList(silent())];
     const asking = [source.history(10, 5), runs.open('k')].map(outcome);
     await vi.waitFor(() => expect(sent).toHaveLength(2), WAIT);
@@ -170,7 +170,7 @@ describe('how long an answer is waited for', () => {
   });
 });
 
-describe('in what words it is said that there is no answer', () => {
+describe('the message of a missing answer', () => {
   const machine = (what: string): string =>
     `MachineError | machine.unavailable | The TPULab server sent no machine status (${what}); the page retries.`;
   const remote = (code: string, message: string): string => `RemotesError | ${code} | ${message}`;
@@ -273,7 +273,7 @@ describe('in what words it is said that there is no answer', () => {
     expect(await outcome(askers['outputs']!(answering(200, '<html>')))).not.toContain('resolved');
   });
 
-  it('a remote that does not answer in time is told with the time', async () => {
+  it('an unresponsive remote is reported with the time limit', async () => {
     const asking = outcome(askers['remotes']!(silent()));
     await vi.waitFor(() => expect(sent).toHaveLength(1), WAIT);
     elapse();

@@ -1,4 +1,4 @@
-/** Why a backend cannot be used: one class, a stable code, and a sentence that says what to do. */
+/** Why a backend cannot be used: one class, a stable code, and a sentence with the remedy. */
 
 export type BackendErrorCode =
   | 'bridge.noServerExtension'

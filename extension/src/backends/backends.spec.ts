@@ -33,7 +33,7 @@ afterEach(async () => {
   await far[Symbol.asyncDispose]();
 });
 
-test('kernelspecs of a remote stand beside those of this machine, and say where they are', async () => {
+test('kernelspecs of a remote are listed beside those of this machine, with their place', async () => {
   const client = new CompositeSpecClient(page.backends, new SpecCache(null), new LogoLoader(), longWaits());
   const { kernelspecs } = await client.get();
   expect(Object.keys(kernelspecs)).toEqual([
@@ -124,7 +124,7 @@ test('a kernel that is wanted on a remote that is not connected connects it', as
   manager.dispose();
 });
 
-test('a remote that is removed takes its kernels along, and starting one there says why it cannot be', async () => {
+test('a removed remote takes its kernels along, and starting one there fails with the reason', async () => {
   const { backends } = page;
   far.addKernel('tpulab-jax');
   const manager = new CompositeKernelManager({ backends, specClient: undefined });
@@ -136,7 +136,7 @@ test('a remote that is removed takes its kernels along, and starting one there s
   manager.dispose();
 });
 
-test('news of a remote outrank a list that was asked for before them', async () => {
+test('changes of a remote outrank a list that was requested before them', async () => {
   const { remotes } = page.backends;
   const listing = remotes.refresh();
   remotes.apply({ remote: remote({ state: 'reconnecting' }), removed: false });
@@ -147,7 +147,7 @@ test('news of a remote outrank a list that was asked for before them', async () 
     ['my-tpu', 'reconnecting'],
     ['new', 'disconnected']
   ]);
-  // The next list is newer than they are.
+  // The next list is newer than these changes.
   await remotes.refresh();
   expect(remotes.all.map(({ name, state }) => [name, state])).toEqual([
     ['my-tpu', 'connected'],

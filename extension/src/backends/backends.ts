@@ -1,4 +1,4 @@
-/** The kernel servers behind this page, and what is known of which kernel lives where. */
+/** The kernel servers of this page, and the known place of each kernel. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { SessionRoutes } from './session-routes.js';
@@ -56,7 +56,7 @@ export class Backends implements IPageBackends, IDisposable {
   get changed(): ISignal<this, IBackend> {
     return this._changed;
   }
-  /** A remote has become known; those that were from the start are in `gateways`. */
+  /** A remote has become known; remotes known from the start are in `gateways`. */
   get gatewayAdded(): ISignal<this, GatewayBackend> {
     return this._gatewayAdded;
   }
@@ -68,7 +68,7 @@ export class Backends implements IPageBackends, IDisposable {
     return this.bridge.isDisposed;
   }
 
-  /** False once a part of the extension has failed: then the page has the kernels of the Jupyter server only. */
+  /** False once a part of the extension has failed: then the page has only the Jupyter server's kernels. */
   get isUsable(): boolean {
     return this._usable;
   }
@@ -98,7 +98,7 @@ export class Backends implements IPageBackends, IDisposable {
     return this.specPlace(name) !== 'jupyter';
   }
 
-  /** Where a kernelspec name starts a kernel. What the bridge lists is its own; a `tpulab-*` spec may also be installed by hand. */
+  /** Where a kernelspec name starts a kernel. The bridge's own list decides; a `tpulab-*` spec may also be installed by hand. */
   specPlace(name: string): Place {
     const { place } = splitSpecName(name);
     const isOwn = this._specNames.get('jupyter')?.has(name) === true;
@@ -152,7 +152,7 @@ export class Backends implements IPageBackends, IDisposable {
     }
   }
 
-  /** With null: the hub has told all its remotes. */
+  /** With null: the hub has reported all its remotes. */
   private remoteChanged(name: string | null): void {
     if (name === null) {
       const known = new Set(this.remotes.all.map(remote => remote.name));
@@ -166,7 +166,7 @@ export class Backends implements IPageBackends, IDisposable {
     }
   }
 
-  /** What they are asked at depends on the hub's address and state. */
+  /** The addresses to try depend on the hub's address and state. */
   private checkRemotes(): void {
     if (this.bridge.state === 'ok') {
       this._remotes.forEach(remote => remote.suspect());

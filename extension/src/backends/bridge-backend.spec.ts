@@ -11,7 +11,7 @@ afterEach(async () => {
   }
 });
 
-/** A page whose bridge is not asked yet. */
+/** A page that has sent no request to its bridge yet. */
 async function newPage(options: ConstructorParameters<typeof Page>[2] = {}): Promise<Page> {
   const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });
   const bridge = await FakeJupyterServer.start({ specs: ['tpulab-jax'] });
@@ -21,7 +21,7 @@ async function newPage(options: ConstructorParameters<typeof Page>[2] = {}): Pro
   return page;
 }
 
-/** Time limits of this length end when the function that is returned is called: no answer is too late for them before. */
+/** Time limits of this length end when the returned function is called: no answer is too late before that. */
 function holdLimits(heldMs: number): () => void {
   const held: AbortController[] = [];
   const timeout = AbortSignal.timeout.bind(AbortSignal);
@@ -36,7 +36,7 @@ function holdLimits(heldMs: number): () => void {
   return () => held.forEach(each => each.abort(new DOMException('The time is over.', 'TimeoutError')));
 }
 
-test('finds the bridge through the Jupyter server and says how to reach it', async () => {
+test('finds the bridge through the Jupyter server and returns how to reach it', async () => {
   const page = await newPage();
   const { bridge } = page.backends;
   expect(bridge.state).toBe('starting');
@@ -71,14 +71,14 @@ test.each<[Fault, string, string]>([
   ['hang', 'bridge.timeout', 'down'],
   ['stall', 'bridge.timeout', 'down']
 ])('a bridge that is %s ends as %s, with a time for the next try', async (fault, code, state) => {
-  // Whatever answers may take as long as it wants: a busy machine is no fault.
+  // Any answer may take as long as it needs: a busy machine is no fault.
   const probeTimeoutMs = code === 'bridge.timeout' ? 1_000 : 60_000;
   const page = await newPage({ probeTimeoutMs, longestRetryMs: 60_000 });
   page.bridge.fault = fault;
   const { bridge } = page.backends;
   const startedAt = Date.now();
   bridge.start();
-  // The question for the address has the same limit. Where it is missed, the address is asked for again.
+  // The request for the address has the same limit. When it is missed, the address is requested again.
   await until(() => ![undefined, 'bridge.addressUnreachable'].includes(bridge.lastError?.code));
   expect(bridge.lastError?.code).toBe(code);
   expect(bridge.state).toBe(state);
@@ -106,7 +106,7 @@ test.each([
   expect(page.backends.bridge.lastError?.code).toBe(code);
 });
 
-test('a failing request of anybody makes it look, and a recovery is announced', async () => {
+test('a failing request of any caller makes it check, and a recovery is announced', async () => {
   const page = await newPage();
   const { bridge } = page.backends;
   bridge.start();
@@ -139,7 +139,7 @@ test('follows a bridge that comes back with another port and token', async () =>
   expect(bridge.liveSettings.token).toBe(other.token);
 });
 
-test('goes on with the known address while the Jupyter server is away', async () => {
+test('continues with the known address while the Jupyter server is unreachable', async () => {
   const page = await newPage();
   const { bridge } = page.backends;
   bridge.start();
@@ -190,7 +190,7 @@ test('refuses requests with a reason while there is no address', async () => {
   );
 });
 
-test('waits for a bridge no longer than it was told to', async () => {
+test('waits for a bridge no longer than its time limit', async () => {
   const page = await newPage({ probeTimeoutMs: 60_000 });
   page.bridge.fault = 'hang';
   page.backends.bridge.start();
@@ -198,7 +198,7 @@ test('waits for a bridge no longer than it was told to', async () => {
   await expect(page.backends.bridge.serving(20)).rejects.toMatchObject({ code: 'bridge.notReady' });
 });
 
-test('stays off once it is disabled, and says why', async () => {
+test('stays off once it is disabled, and gives the reason', async () => {
   const page = await newPage();
   const { bridge } = page.backends;
   bridge.start();

@@ -41,7 +41,7 @@ async function codeOf(asking: Promise<unknown>): Promise<string> {
   return error.code;
 }
 
-it('asks below the address, with the token, and a body as JSON', async () => {
+it('sends a request below the address, with the token, and a body as JSON', async () => {
   respond = (response, target) => response.end(target);
   const { text } = await requestBridge(question({ method: 'POST', body: { a: 1 } }));
   expect(text).toBe('POST /below/bridge/v1/a%2Fb?from=3 token secret application/json {"a":1}');
@@ -50,7 +50,7 @@ it('asks below the address, with the token, and a body as JSON', async () => {
   );
 });
 
-it('gives a refusal as an answer, with what it says', async () => {
+it('returns a refusal as an answer, with its message', async () => {
   respond = response => response.writeHead(409, 'Busy').end('{"message":"It is busy."}');
   const answer = await requestBridge(question());
   expect(answer.response).toMatchObject({ ok: false, status: 409 });
@@ -61,7 +61,7 @@ it('gives a refusal as an answer, with what it says', async () => {
   expect(messageOf(silent)).toBeNull();
 });
 
-it('takes a body for what it is expected to be, or for nothing', async () => {
+it('returns a body of the expected form, or nothing', async () => {
   const schema = Type.Object({ count: Type.Number() });
   respond = response => response.end('{"count":4}');
   expect(bodyAs(schema, await requestBridge(question()))).toEqual({ count: 4 });
@@ -69,11 +69,11 @@ it('takes a body for what it is expected to be, or for nothing', async () => {
   expect(bodyAs(schema, await requestBridge(question()))).toBeNull();
 });
 
-it('asks nobody without an address', async () => {
+it('sends nothing without an address', async () => {
   expect(await codeOf(requestBridge(question({ settings: null })))).toBe('request.noAddress');
 });
 
-it('says that nobody is there', async () => {
+it('reports that no server answers', async () => {
   respond = response => response.destroy();
   expect(await codeOf(requestBridge(question()))).toBe('request.noAnswer');
 });
@@ -85,14 +85,14 @@ it('gives up when the time is over, also in the middle of an answer', async () =
   expect(await codeOf(requestBridge(question({ timeoutMs: 500 })))).toBe('request.timeout');
 });
 
-it('gives up when one of those who wait does', async () => {
+it('gives up when one of its signals is aborted', async () => {
   const [one, other] = [new AbortController(), new AbortController()];
   respond = () => other.abort();
   const signals = [one.signal, undefined, other.signal];
   expect(await codeOf(requestBridge(question({ signals })))).toBe('request.noAnswer');
 });
 
-it('tells an answer that breaks off from none; a refusal that breaks off is a refusal', async () => {
+it('distinguishes an answer that breaks off from none; a refusal that breaks off is a refusal', async () => {
   const halfWith = (status: number) => (response: ServerResponse) => {
     response.writeHead(status, { 'content-length': '100' });
     response.write('{"half":', () => response.destroy());

@@ -1,6 +1,6 @@
 /**
- * One question to a bridge and its answer: the address as it is then, the token, a time limit, and one error for an answer that
- * does not come. What a status or a body means, and in what words it is told, is for those who ask.
+ * One request to a bridge and its answer: the address at that time, the token, a time limit, and one error for a missing
+ * answer. The callers interpret status and body, and word their messages.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
@@ -8,17 +8,17 @@ import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 
 export interface BridgeQuestion {
-  /** How the bridge is reached now; null while that is not known. */
+  /** How the bridge is reached now; null while unknown. */
   readonly settings: ServerConnection.ISettings | null;
-  /** Below the bridge's address; may have a query. */
+  /** Path below the bridge's address; may have a query. */
   readonly route: string;
   /** `GET` when it is left out. */
   readonly method?: string;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** For the whole answer, with its body. */
+  /** Limit for the whole answer, with its body. */
   readonly timeoutMs: number;
-  /** Each of them ends the waiting too. */
+  /** Each of these signals ends the wait too. */
   readonly signals?: readonly (AbortSignal | undefined)[];
 }
 
@@ -31,8 +31,8 @@ export interface BridgeAnswer {
 }
 
 /**
- * `noAddress`: nobody was asked. `noAnswer`: nobody answered, or nobody wanted the answer any more. `timeout`: it took too long.
- * `cutOff`: an answer came and broke off. Whether the bridge did what it was asked is known only for the first.
+ * `noAddress`: no request was sent. `noAnswer`: no server answered, or the caller gave up. `timeout`: it took too long.
+ * `cutOff`: the answer broke off. Only after `noAddress` is it certain that the bridge did not carry out the request.
  */
 export type NoAnswerCode = 'request.noAddress' | 'request.noAnswer' | 'request.timeout' | 'request.cutOff';
 
@@ -48,7 +48,7 @@ export class NoAnswer extends Error {
 }
 
 /**
- * An answer with any status. The body of a refusal that breaks off counts as none: its status says enough.
+ * An answer with any status. The body of a refusal that breaks off counts as empty: its status is sufficient.
  *
  * @throws NoAnswer
  */
@@ -80,13 +80,13 @@ export async function requestBridge(question: BridgeQuestion): Promise<BridgeAns
   }
 }
 
-/** The body as this page knows it; null when it is another. */
+/** The validated body; null when it has another form. */
 export function bodyAs<T>(schema: { readonly static: T }, { body }: BridgeAnswer): T | null {
-  // TypeBox's types are seen twice, as in `events/parse-frame.ts`.
+  // The compiler sees TypeBox's types twice, as in `events/parse-frame.ts`.
   return Value.Check(schema as unknown as TSchema, body) ? (body as T) : null;
 }
 
-/** What the bridge said of a refusal; null when it said nothing. */
+/** The bridge's reason for a refusal; null when it gave none. */
 export function messageOf({ body }: BridgeAnswer): string | null {
   const reason = (body as { message?: unknown } | null | undefined)?.message;
   return typeof reason === 'string' && reason !== '' ? reason : null;

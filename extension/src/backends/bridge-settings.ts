@@ -1,6 +1,6 @@
 /**
  * Server settings for the bridge that follow its address: stock managers and kernel connections keep the object that
- * they were built with, so its URL and token are read anew for each request and each socket.
+ * they were built with, so its URL and token are read again for each request and each socket.
  */
 import { ServerConnection } from '@jupyterlab/services';
 import { BackendError } from './backend-error.js';
@@ -9,41 +9,41 @@ import { KernelSockets } from './numbered-socket.js';
 export interface IBridgeAddress {
   /** With a trailing slash. */
   readonly url: string;
-  /** '' where the Jupyter server puts it in. */
+  /** '' where the Jupyter server inserts it. */
   readonly token: string;
-  /** It is the page's own server that passes requests on: with its login, without a token. */
+  /** The page's own server passes requests on: with its login, without a token. */
   readonly isProxied?: true;
-  /** With this the bridge on this machine shows that it is the one; absent where it cannot, or need not. */
+  /** With this the bridge on this machine proves its identity; undefined where it cannot, or need not. */
   readonly proof?: { readonly url: string; readonly key: string };
 }
 
 export interface IBridgeSettingsOptions {
   /** The present address; null while it is unknown. */
   address(): IBridgeAddress | null;
-  /** Called when an answer, or its absence, says that the bridge may not be well. */
+  /** Called when an answer, or a missing answer, indicates a problem of the bridge. */
   suspect(): void;
-  /** Called when nobody answers, or a socket has broken: whoever answers next may be another program, on the port that was freed. */
+  /** Called when there is no answer, or a socket has broken: another program may answer next, on the freed port. */
   lost(): void;
   fetch?: typeof fetch;
   readTimeoutMs?: number;
   writeTimeoutMs?: number;
 }
 
-/** A list or a model is read from memory; what takes longer is stuck. */
+/** Lists and models are read from memory; a longer wait means that the request is stuck. */
 export const READ_TIMEOUT_MS = 5_000;
 /** Starting or restarting a kernel waits for its first answer, which on a busy machine takes tens of seconds. */
 export const WRITE_TIMEOUT_MS = 90_000;
 
 const DIRECT_INIT: RequestInit = { cache: 'default', credentials: 'omit' };
-/** The key of a session page works with the cookie of its browser. */
+/** The key of a session page works only with the cookie of its browser. */
 const KEYED_INIT: RequestInit = { cache: 'default', credentials: 'same-origin' };
 const directInit = (token: string): RequestInit => (token.startsWith('page-') ? KEYED_INIT : DIRECT_INIT);
-/** The login of the page is that of the proxy. */
+/** The login of the page is also the proxy's. */
 const PROXIED_INIT: RequestInit = { cache: 'no-store', credentials: 'same-origin' };
 
 const SUSPICIOUS_STATUS: ReadonlySet<number> = new Set([401, 403, 502, 503, 504]);
 
-/** Never reached: requests are refused before they are sent while there is no address. */
+/** Never contacted: requests are refused before they are sent while there is no address. */
 const NO_URL = 'http://bridge.invalid/';
 
 /** Settings for one fixed address: no cookies, the token in the header and on socket URLs. */
@@ -65,7 +65,7 @@ export function fixedBridgeSettings(
     baseUrl: address.url,
     wsUrl: socketUrl(address.url),
     token: address.token,
-    // Needed on any host name: a browser cannot put the token into a header of a socket.
+    // Needed on any host name: a browser cannot set headers on a socket.
     appendToken: true,
     // `no-store` would add a time stamp to each URL, and so a preflight to each request.
     init: directInit(address.token),
@@ -135,7 +135,7 @@ function watched(fetcher: Fetch, options: IBridgeSettingsOptions): Fetch {
       }
       return response;
     } catch (error) {
-      // What was given up here says nothing of who is there.
+      // A request cancelled here does not indicate who is listening.
       if (error instanceof TypeError) {
         options.lost();
       } else {

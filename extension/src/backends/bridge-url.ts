@@ -1,8 +1,8 @@
 /**
- * Under which name the page reaches a bridge on loopback.
+ * The host name by which the page reaches a bridge on loopback.
  *
  * Cookies ignore ports: on the page's own host name the browser would send the Jupyter server's login cookie to the
- * bridge with every socket. So the other loopback name comes first, and the same name is only the way out on a
+ * bridge with every socket. So the other loopback name comes first, and the same name is only the fallback on a
  * machine where the other one does not lead to the bridge.
  */
 import type { IBridgeAddress } from './bridge-settings.js';
@@ -14,8 +14,8 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Where a page reaches the bridge, best first. A page that is not on loopback goes to its own server, which passes requests on:
- * what is on loopback here is another machine for it, or a plain address that a page over https may not ask.
+ * Addresses at which a page reaches the bridge, best first. A page that is not on loopback uses its own server, which passes requests on:
+ * its loopback is another machine, and a page over https may not request a plain http address.
  */
 export function addressesFor(
   direct: IBridgeAddress | null,

@@ -1,26 +1,26 @@
 /**
- * What a client of the page has of one kernel's messages, over all sockets that it opens one after another.
+ * The received messages of one kernel for one client of the page, over all sockets that it opens one after another.
  *
- * The gateway numbers its messages (`protocol/src/channels.ts`). The link keeps the last number that was delivered, so that
- * the next socket goes on there: nothing is missing and nothing comes twice, whatever ended the socket before it.
+ * The gateway numbers its messages (`protocol/src/channels.ts`). The link stores the last delivered number, so that
+ * the next socket continues there: no message is missing or repeated, whatever ended the previous socket.
  */
 
 import { frameMark, idOfMark, type IFrameMark, sessionOfMark } from './message-id.js';
 
-/** A message of the gateway; `seq` is 0 for what it made itself and will not send again. */
+/** A message of the gateway; `seq` is 0 for a message that the gateway made itself and will not send again. */
 export interface INumberedFrame {
   readonly seq: number;
   /** A frame of `v1.kernel.websocket.jupyter.org`. */
   readonly data: ArrayBuffer;
 }
 
-/** Where frames go: the handlers of the socket that is open. */
+/** Receives frames: the handlers of the open socket. */
 export type Deliver = (data: ArrayBuffer) => void;
 
-/** Bytes of frames that wait while a hold lasts; above it the hold ends by itself and waits are over. */
+/** Bytes of frames that wait during a hold; above it the hold ends automatically and waits end. */
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
-/** A pause in what the kernel connection gets. Ends with `finish`, with the socket, or with too much waiting. */
+/** A pause in delivery to the kernel connection. Ends with `finish`, with the socket, or with too much waiting. */
 export class Hold {
   readonly #end: (first: readonly ArrayBuffer[], drop: (seq: number, data: ArrayBuffer) => boolean) => void;
   #isOver = false;
@@ -36,7 +36,7 @@ export class Hold {
     return this.#isOver;
   }
 
-  /** Delivers `first`, then what has waited except what `drop` says, then everything as it comes. */
+  /** Delivers `first`, then the waiting frames except those dropped by `drop`, then everything as it arrives. */
   finish(
     first: readonly ArrayBuffer[] = [],
     drop: (seq: number, data: ArrayBuffer) => boolean = () => false
@@ -47,7 +47,7 @@ export class Hold {
     }
   }
 
-  /** The socket has gone: what waited is sent again to the next one. */
+  /** The socket has closed: waiting frames are sent again to the next socket. */
   lost(): void {
     this.#isOver = true;
   }
@@ -56,17 +56,17 @@ export class Hold {
 export class ChannelLink {
   /** Sessions whose replies and questions this client takes over; named when a socket is opened. */
   readonly predecessors = new Set<string>();
-  /** Changes what the gateway has sent before it is delivered; null: nothing is changed. */
+  /** Changes a message of the gateway before it is delivered; null: no changes. */
   rewrite: ((data: ArrayBuffer) => ArrayBuffer) | null = null;
-  /** Whether a message of the page needs no kernel, because it has been answered here. */
+  /** Whether a message of the page needs no kernel, because it was answered here. */
   answers: ((data: ArrayBuffer) => boolean) | null = null;
   /** Called before the first message of another process of the kernel is delivered. */
   restarted: (() => void) | null = null;
 
   #position: number | null = null;
-  /** By channel, of the newest message that was delivered. */
+  /** Per channel, the newest delivered message. */
   readonly #newest = new Map<string, IFrameMark>();
-  /** Of the newest message of all; the gateway's own messages carry the kernel's session too. */
+  /** The newest message on any channel; the gateway's own messages carry the kernel's session too. */
   #latest: IFrameMark | null = null;
   #deliver: Deliver | null = null;
   #hold: Hold | null = null;
@@ -74,14 +74,14 @@ export class ChannelLink {
   #heldBytes = 0;
   readonly #unsent = new Set<string>();
 
-  /** The newest record that was delivered; null before the gateway has said where this client is. */
+  /** The newest delivered record; null before the gateway has sent this client's position. */
   get position(): number | null {
     return this.#position;
   }
 
   /**
-   * By channel, the id of the newest message that was delivered: where a journal was cut and its messages have got other
-   * numbers, the gateway finds by these what this client has.
+   * Per channel, the id of the newest delivered message: where a journal was cut and its messages were renumbered,
+   * the gateway uses these ids to find this client's position.
    */
   get last(): ReadonlyMap<string, string> {
     const ids = [...this.#newest.values()].flatMap(mark => {
@@ -91,7 +91,7 @@ export class ChannelLink {
     return new Map(ids);
   }
 
-  /** The session id under which the kernel speaks, which changes with a restart; null before its first message. */
+  /** The kernel's session id, which changes with a restart; null before its first message. */
   get kernelSession(): string | null {
     return this.#latest === null ? null : sessionOfMark(this.#latest);
   }
@@ -101,7 +101,7 @@ export class ChannelLink {
     return this.#deliver !== null;
   }
 
-  /** A socket is being opened; what an earlier one still brings is sent again to this one. */
+  /** A socket is being opened; messages that an earlier one still delivers are sent again to this one. */
   opening(): void {
     this.#deliver = null;
     this.#dropHold();
@@ -114,7 +114,7 @@ export class ChannelLink {
     this.#deliver = deliver;
   }
 
-  /** The socket whose `deliver` this was has ended. */
+  /** The socket with this `deliver` has closed. */
   detached(deliver: Deliver): void {
     if (this.#deliver === deliver) {
       this.#deliver = null;
@@ -124,7 +124,7 @@ export class ChannelLink {
 
   received(frame: INumberedFrame, deliver: Deliver): void {
     if (this.#deliver !== deliver) {
-      return; // of a socket that has been replaced
+      return; // from a replaced socket
     }
     if (this.#hold === null) {
       this.#pass(frame);
@@ -137,7 +137,7 @@ export class ChannelLink {
     }
   }
 
-  /** Holds back what comes from now on; null when no numbered socket is open or a hold lasts already. */
+  /** Holds back messages from now on; null when no numbered socket is open or a hold is active already. */
   hold(): Hold | null {
     if (this.#deliver === null || this.#hold !== null) {
       return null;
@@ -165,12 +165,12 @@ export class ChannelLink {
     return this.#deliver !== null;
   }
 
-  /** The next message with this id stays here: the kernel has it from an earlier page. */
+  /** The next message with this id is not sent: the kernel has it from an earlier page. */
   keepBack(msgId: string): void {
     this.#unsent.add(msgId);
   }
 
-  /** Whether a message may be sent; asked once for each. */
+  /** Whether a message may be sent; called once for each. */
   maySend(msgIdOf: () => string | null): boolean {
     if (this.#unsent.size === 0) {
       return true;

@@ -1,6 +1,6 @@
 /**
- * A gateway as one backend, on this machine or behind it: finds its address, watches whether it serves, and retries with a
- * countdown. While it serves nothing is polled here; a failing request of anybody (`suspect`) starts a probe.
+ * A gateway as one backend, on this machine or behind it: finds its address, monitors whether it serves, and retries with a
+ * countdown. While it serves nothing is polled here; a failing request of any caller (`suspect`) starts a probe.
  */
 import type { ServerConnection } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
@@ -21,25 +21,25 @@ export interface IGatewayBackendOptions {
   readonly longestRetryMs?: number;
 }
 
-/** Why there is nothing to ask, as the hub tells it. */
+/** Why no request can be sent, as the hub reports it. */
 export interface IRefusal {
   readonly error: BackendError;
   readonly state: 'starting' | 'down';
-  /** Unix milliseconds of the attempt that somebody else makes; null when none is due. */
+  /** Unix milliseconds of the attempt that another party makes; null when none is due. */
   readonly retryAt: number | null;
 }
 
-/** Where a gateway may be found. */
+/** Finds the addresses of a gateway. */
 export interface IGatewayFinder {
-  /** Addresses to try, best first. Throws `BackendError` when none can be known. */
+  /** Addresses to try, best first. Throws `BackendError` when none are known. */
   candidates(options: IProbeOptions): Promise<readonly IBridgeAddress[]>;
-  /** Not null: asking would be of no use now; the backend is told (`look`) when that has changed. */
+  /** Not null: a request would be useless now; `look` is called when that has changed. */
   refusal(): IRefusal | null;
 }
 
-/** While the bridge says that it is starting, ask again soon. */
+/** Short interval while the bridge reports that it is starting. */
 const STARTING_RETRY_MS = 1_000;
-/** After these it is not known who is there. */
+/** After these errors the identity of the server is uncertain. */
 const UNPROVEN: ReadonlySet<string> = new Set(['bridge.unreachable', 'bridge.timeout', 'bridge.notABridge']);
 
 export abstract class GatewayBackend implements IBackend, IDisposable {
@@ -75,11 +75,11 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   get nextRetryAt(): number | null {
     return this._nextRetryAt;
   }
-  /** Null also while the hub says that nothing can be reached there. */
+  /** Null also while the hub reports that the remote is unreachable. */
   get serverSettings(): ServerConnection.ISettings | null {
     return this._isRefused || this.trusted() === null ? null : this._settings;
   }
-  /** The present address; null while it is unknown. */
+  /** The present address; null while unknown. */
   get address(): IBridgeAddress | null {
     return this._isRefused ? null : this._address;
   }
@@ -94,7 +94,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     return this._abort.signal.aborted;
   }
 
-  /** Starts watching; returns at once. */
+  /** Starts monitoring; returns immediately. */
   start(): void {
     if (!this._started) {
       this._started = true;
@@ -102,7 +102,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     }
   }
 
-  /** For good: another part of the extension failed, so bridge kernels cannot be offered in this page. */
+  /** Permanently: another part of the extension failed, so bridge kernels cannot be offered in this page. */
   disable(message: string): void {
     this._disabled = new BackendError('bridge.disabled', message);
     this.update({ state: 'down', lastError: this._disabled, nextRetryAt: null });
@@ -115,7 +115,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     }
   }
 
-  /** Nobody answered: before anything is sent there again, whoever answers then has to show who it is. */
+  /** There was no answer: before the next request, the server there has to prove its identity. */
   private doubt(): void {
     this._isDoubted = this._address?.proof !== undefined;
     this.suspect();
@@ -126,14 +126,14 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     return this._isDoubted ? null : this._address;
   }
 
-  /** Something that people are shown has changed, though the state has not. */
+  /** The displayed data has changed, though the state has not. */
   protected changedState(): void {
     if (!this.isDisposed) {
       this._changed.emit();
     }
   }
 
-  /** What the finder refuses or offers may have changed. */
+  /** The finder's refusal or addresses may have changed. */
   checkNow(): void {
     this._attempt = 0;
     this.wake();
@@ -147,12 +147,12 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     this.wake();
   }
 
-  /** Resolves with true once it serves, with false when `timeoutMs` have passed or it has failed for now. */
+  /** Resolves with true once it serves, with false when `timeoutMs` have passed or the attempt has failed. */
   async settled(timeoutMs: number): Promise<boolean> {
     return this.until(() => this._state !== 'starting', timeoutMs).then(() => this._state === 'ok');
   }
 
-  /** Resolves once the bridge serves; rejects with what is wrong when it does not within `timeoutMs`. */
+  /** Resolves once the bridge serves; rejects with the error when it does not within `timeoutMs`. */
   async serving(timeoutMs: number): Promise<void> {
     await this.until(() => this._state === 'ok' || this.isOver(), timeoutMs);
     if (this._state !== 'ok') {
@@ -193,7 +193,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       this._isRefused = false;
       if (error === null) {
         this._attempt = 0;
-        // Who was refused meanwhile waits for a sign, as after an outage.
+        // Callers refused in the meantime wait for a signal, as after an outage.
         const wasServing = this._state === 'ok' && !this._wasRefused;
         this._wasRefused = false;
         this.update({ state: 'ok', lastError: null, nextRetryAt: null });
@@ -225,7 +225,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       signal: this._abort.signal,
       ...(this.options.fetch && { fetch: this.options.fetch })
     };
-    // A bridge that serves at the known address needs no question to the Jupyter server, which may be away itself.
+    // A bridge that serves at the known address needs no request to the Jupyter server, which may be unreachable itself.
     const known = this._address;
     const knownError = known === null ? null : await this.check([known], options);
     this._isDoubted ||= known?.proof !== undefined && UNPROVEN.has(knownError?.code ?? '');
@@ -236,7 +236,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       return await this.check(await this.finder.candidates(options), options);
     } catch (error) {
       const failure = asBackendError(error);
-      // Without the Jupyter server, what the bridge itself answered says more.
+      // Without the Jupyter server, the bridge's own error is more informative.
       return failure.code === 'bridge.addressUnreachable' && knownError !== null ? knownError : failure;
     }
   }
@@ -258,7 +258,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
           this.adopt(candidate);
           return failure;
         }
-        // "Refused our token" under one name says more than "not reachable" under the other.
+        // "Refused our token" under one name is more informative than "not reachable" under the other.
         if (worst === null || worst.code === 'bridge.unreachable') {
           worst = failure;
         }
@@ -292,7 +292,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     this._changed.emit();
   }
 
-  /** Waits for a wake-up, at most `timeoutMs` (null: no limit). One that came since the last attempt began counts. */
+  /** Waits for a wake-up, at most `timeoutMs` (null: no limit). A wake-up since the start of the last attempt counts. */
   private wait(timeoutMs: number | null): Promise<void> {
     if (this._isWoken) {
       return Promise.resolve();
@@ -354,9 +354,9 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   private _everServed = false;
   private _started = false;
   private _attempt = 0;
-  /** Ends the wait, when there is one. */
+  /** Ends the wait, if any. */
   private _wake: (() => void) | null = null;
-  /** Somebody wanted a new attempt while one was under way. */
+  /** A new attempt was requested during the present one. */
   private _isWoken = false;
   private readonly _abort = new AbortController();
   private readonly _changed = new Signal<this, void>(this);

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { FakeJupyterServer } from '../testing/fake-jupyter-server.js';
 import { Page, until } from '../testing/page.js';
 
-// No attempt but one that somebody wants.
+// Only requested attempts.
 vi.mock('../platform/backoff.js', () => ({ retryDelayMs: () => 3_600_000 }));
 
 test('an attempt that is wanted while another one is under way is made after that has failed', async () => {

@@ -1,4 +1,4 @@
-/** The page's own server as a backend: its state is what the last list said. Lab itself polls and warns. */
+/** The page's own server as a backend: its state is the result of the last list. Lab itself polls and warns. */
 import type { ServerConnection } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { BackendState, IBackend, IBackendError } from '../tokens.js';
@@ -19,7 +19,7 @@ export class JupyterBackend implements IBackend {
   get changed(): ISignal<this, void> {
     return this._changed;
   }
-  /** Emitted when somebody asks for an attempt now. */
+  /** Emitted when an immediate attempt is requested. */
   get reconnectRequested(): ISignal<this, void> {
     return this._reconnectRequested;
   }

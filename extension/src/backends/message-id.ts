@@ -1,4 +1,4 @@
-/** Reads what names a message out of its frame, without decoding the rest. */
+/** Reads the identifying fields of a message from its frame, without decoding the rest. */
 
 const decoder = new TextDecoder();
 
@@ -12,10 +12,10 @@ export function parentMessageId(data: unknown): string | null {
   return idIn(data, 3);
 }
 
-/** What is little to keep of a message that may be large, and enough to name it later. */
+/** A small record of a possibly large message, sufficient to identify it later. */
 export interface IFrameMark {
   readonly channel: string;
-  /** The header as it came; its fields are read when they are needed. */
+  /** The header as received; its fields are read when they are needed. */
   readonly header: Uint8Array;
 }
 
@@ -33,7 +33,7 @@ export function idOfMark(mark: IFrameMark): string | null {
   return fieldOfMark(mark, 'msg_id');
 }
 
-/** The session id under which the sender speaks. */
+/** The session id of the sender. */
 export function sessionOfMark(mark: IFrameMark): string | null {
   return fieldOfMark(mark, 'session');
 }
@@ -46,7 +46,7 @@ function fieldOfMark({ header }: IFrameMark, field: 'msg_id' | 'session'): strin
   }
 }
 
-/** Enough to see what a message is about. */
+/** Enough to recognize the subject of a message. */
 const START_BYTES = 200;
 
 /** The header of such a frame and the start of its content, as text; null for anything else. */
@@ -70,11 +70,11 @@ function idIn(data: unknown, part: 2 | 3): string | null {
   try {
     return fieldOf(partOf(data as ArrayBuffer | ArrayBufferView, part), 'msg_id');
   } catch {
-    return null; // not a frame that we know; the kernel connection says what is wrong with it
+    return null; // not a known frame; the kernel connection reports the problem
   }
 }
 
-/** Offsets in the table: 1 is the channel's, 2 that of the header, 3 of the parent header, 4 of the metadata, 5 of the content. */
+/** Offsets in the table: 1 is the channel, 2 the header, 3 the parent header, 4 the metadata, 5 the content. */
 function partOf(data: ArrayBuffer | ArrayBufferView, part: 1 | 2 | 3 | 5): Uint8Array {
   const bytes = ArrayBuffer.isView(data)
     ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)

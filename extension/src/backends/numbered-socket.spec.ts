@@ -12,7 +12,7 @@ const V1 = 'v1.kernel.websocket.jupyter.org';
 
 let server: Server;
 let sockets: WebSocketServer;
-/** Query of each socket that was opened, and what its client said. */
+/** Query of each opened socket, and the messages of its client. */
 let queries: URLSearchParams[];
 let sent: (string | null)[];
 let serve: (socket: ServerSocket, query: URLSearchParams) => void;
@@ -93,7 +93,7 @@ async function closed(socket: WebSocket): Promise<void> {
   await until(() => socket.readyState === socket.CLOSED);
 }
 
-test('speaks numbers with the gateway and v1 with the page, and says what it has', async () => {
+test('uses numbers with the gateway and v1 with the page, and acknowledges received messages', async () => {
   let newest = 0;
   serve = (socket, query) => {
     records(() => newest)(socket, query);
@@ -105,7 +105,7 @@ test('speaks numbers with the gateway and v1 with the page, and says what it has
   await until(() => ids.length === 2);
   expect(ids).toEqual(['m1', 'm2']);
   expect(socket.protocol).toBe(V1);
-  // Between the two messages it may have said that it has the first.
+  // Between the two messages it may have acknowledged the first.
   await until(() => sent.at(-1) === JSON.stringify({ op: 'ack', seq: 2 }));
 });
 
@@ -123,7 +123,7 @@ test('speaks numbers also where the page offers no protocol', async () => {
   expect(ids).toEqual([]);
 });
 
-test('the next socket of the same client goes on where the last one ended', async () => {
+test('the next socket of the same client continues where the last one ended', async () => {
   const links = new KernelSockets(WebSocket);
   let newest = 0;
   serve = (socket, query) => {
@@ -159,7 +159,7 @@ test('the next socket names the last message of each channel, so that messages w
       [2, 'reply', 'shell'],
       [3, 'idle', 'iopub'],
       [4, long, 'control'],
-      // What the gateway has made itself is in no journal.
+      // Messages made by the gateway itself are in no journal.
       [0, 'notice', 'iopub']
     ] as const) {
       socket.send(numberedOn(seq, id, channel));
@@ -176,7 +176,7 @@ test('the next socket names the last message of each channel, so that messages w
   expect(queries[1]?.getAll('last').sort()).toEqual(['iopub:idle', 'shell:reply']);
 });
 
-test('a hold lets nothing pass, then what is inserted, then what came meanwhile without what is dropped', async () => {
+test('a hold passes nothing, then the inserted messages, then the waiting ones except the dropped ones', async () => {
   const links = new KernelSockets(WebSocket);
   const gateways: ServerSocket[] = [];
   serve = (socket, query) => {
@@ -197,7 +197,7 @@ test('a hold lets nothing pass, then what is inserted, then what came meanwhile 
   for (let seq = 1; seq <= 4; seq += 1) {
     connected().send(numbered(seq));
   }
-  // A pong comes after everything that was sent before its ping has arrived.
+  // A pong arrives after everything that was sent before its ping.
   await new Promise(resolve => {
     connected().once('pong', resolve);
     connected().ping();
@@ -210,7 +210,7 @@ test('a hold lets nothing pass, then what is inserted, then what came meanwhile 
   expect(hold?.isOver).toBe(true);
 });
 
-test('a hold whose socket is lost is over, and what waited comes with the next socket', async () => {
+test('a hold whose socket is lost is over, and waiting messages arrive with the next socket', async () => {
   const links = new KernelSockets(WebSocket);
   let newest = 0;
   serve = (socket, query) => {
@@ -233,7 +233,7 @@ test('a hold whose socket is lost is over, and what waited comes with the next s
   expect([...first.ids, ...second.ids]).toEqual(['m1']);
 });
 
-test('a message that is kept back is not sent, and only that one', async () => {
+test('a retained message is not sent, and only that one', async () => {
   const links = new KernelSockets(WebSocket);
   serve = records(() => 0);
   const { socket } = open(links);

@@ -1,6 +1,6 @@
 /**
- * A WebSocket class for kernel connections that speaks numbered channels with the gateway and Jupyter's v1 framing with the
- * page. Lab's own kernel connection stays as it is; a server that does not know numbered channels is spoken to in v1.
+ * A WebSocket class for kernel connections that uses numbered channels with the gateway and Jupyter's v1 framing with the
+ * page. Lab's own kernel connection stays unchanged; a server without numbered channels is used in v1.
  */
 import {
   type AckNote,
@@ -12,14 +12,14 @@ import { ChannelLink, type Deliver } from './channel-link.js';
 import { messageId } from './message-id.js';
 
 const V1_SUBPROTOCOL = 'v1.kernel.websocket.jupyter.org';
-/** Kernels times clients of a page; the one that was opened longest ago is forgotten first. */
+/** Kernels times clients of a page; the client opened longest ago is forgotten first. */
 const MAX_LINKS = 256;
-/** The gateway keeps what a client has said to have, for a page that comes back without knowing. */
+/** The gateway stores a client's acknowledged position, for a page that returns without it. */
 const ACK_INTERVAL_MS = 1_000;
 
-/** What a page says when it closes a socket itself, or says nothing. */
+/** Close codes of a page that closes a socket itself, or gives no code. */
 const CLOSED_BY_US: ReadonlySet<number> = new Set([1000, 1005]);
-/** What the gateway takes for the id of a message; it refuses a socket that names another. */
+/** The form of message ids that the gateway accepts; it refuses a socket that names another. */
 const LAST_ID = /^.{1,256}$/;
 
 /** The links of one backend's kernels, and the class whose sockets feed them. */
@@ -27,13 +27,13 @@ export class KernelSockets {
   readonly WebSocket: typeof WebSocket;
   readonly #links = new Map<string, ChannelLink>();
 
-  /** @param broken called when a socket was closed by nobody here, before anybody else hears of it */
+  /** @param broken called when a socket was not closed by this page, before any other listener is notified */
   constructor(base: typeof WebSocket, broken: () => void = () => undefined) {
     const linkOf = (kernelId: string, sessionId: string): ChannelLink => this.link(kernelId, sessionId);
     this.WebSocket = numberedSocket(base, linkOf, broken);
   }
 
-  /** The link of a client (`kernel.clientId`) to a kernel; the same object for the same two. */
+  /** The link of a client (`kernel.clientId`) to a kernel; the same object for the same pair. */
   link(kernelId: string, sessionId: string): ChannelLink {
     const key = `${kernelId} ${sessionId}`;
     const link = this.#links.get(key) ?? new ChannelLink();
@@ -58,7 +58,7 @@ function numberedSocket(
       const offered = typeof protocols === 'string' ? [protocols] : (protocols ?? []);
       const { link, address } = linkAndAddress(url, linkOf);
       const isOurs = link !== null;
-      // Lab offers none any more once a socket has ended before it was open, as it does when the connection is cut for a moment.
+      // Lab offers none after a socket has ended before it was open, as happens when the connection is cut for a moment.
       const ours = new Set([NUMBERED_SUBPROTOCOL, V1_SUBPROTOCOL, ...offered]);
       super(isOurs ? address : url, isOurs ? [...ours] : offered);
       this.#link = isOurs ? link : null;
@@ -92,7 +92,7 @@ function numberedSocket(
   };
 }
 
-/** Turns what comes in into what the kernel connection knows. Registered before anybody else can listen. */
+/** Converts incoming messages to the form that the kernel connection expects. Registered before any other listener. */
 function listen(
   socket: WebSocket,
   link: ChannelLink,
@@ -140,7 +140,7 @@ function listen(
   });
 }
 
-/** The link of a channels socket, and its address with what the gateway has to know of it. */
+/** The link of a channels socket, and its address with the parameters for the gateway. */
 function linkAndAddress(
   url: string | URL,
   linkOf: (kernelId: string, sessionId: string) => ChannelLink
@@ -178,6 +178,6 @@ function asNote(text: string): GatewayNote | null {
       typeof note.position === 'number';
     return isNote ? (note as GatewayNote) : null;
   } catch {
-    return null; // a newer gateway may say more than this page understands
+    return null; // a newer gateway may send messages that this page does not understand
   }
 }

@@ -1,4 +1,4 @@
-/** Builds the backends before the application starts. Nothing here waits for the network. */
+/** Builds the backends before the application starts, without waiting for the network. */
 import { IServerSettings, ServerConnection, type ServiceManagerPlugin } from '@jupyterlab/services';
 import { IBridgeBackends } from './tokens.js';
 import { Backends } from './backends.js';

@@ -1,4 +1,4 @@
-/** Asks for the bridge's address and for its health, and turns every way of failing into a typed error. */
+/** Requests the bridge's address and its health, and turns every failure into a typed error. */
 import { hmac } from '@noble/hashes/hmac.js';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, randomBytes, utf8ToBytes } from '@noble/hashes/utils.js';
@@ -15,9 +15,9 @@ export interface IProbeOptions {
   fetch?: typeof fetch;
 }
 
-/** What the Jupyter server says of the bridge that runs. */
+/** The Jupyter server's information about the running bridge. */
 export interface IKnownAddress {
-  /** Where it is for programs on that machine; null when this page has to go through the proxy. */
+  /** Its address for programs on that machine; null when this page has to go through the proxy. */
   readonly direct: IBridgeAddress | null;
   /** Path below the Jupyter server's own address; null where it passes nothing on. */
   readonly proxy: string | null;
@@ -74,8 +74,8 @@ export async function requestAddress(
 }
 
 /**
- * Asks whoever answers there to prove that it is the bridge. Nothing of ours is sent, the token least of all. Throws `BackendError`;
- * returns when it is the bridge, or has no way to prove it.
+ * Asks the server at this address to prove that it is the bridge. No token or other data of ours is sent. Throws `BackendError`;
+ * returns when it is the bridge, or when no proof is available.
  */
 export async function requestProof({ proof }: IBridgeAddress, options: IProbeOptions): Promise<void> {
   if (proof === undefined) {

@@ -10,9 +10,9 @@ import { acceleratorName } from './remote-names.js';
 export interface IRemoteBackendOptions extends IGatewayBackendOptions {
   readonly bridge: BridgeBackend;
   readonly name: string;
-  /** The remote as the hub last told it; null while it is unknown. */
+  /** The remote as the hub last reported it; null while unknown. */
   remote(): Remote | null;
-  /** Asks the hub for an attempt now. Never throws. */
+  /** Requests an immediate attempt from the hub. Never throws. */
   connect(): void;
 }
 
@@ -51,7 +51,7 @@ export class RemoteBackend extends GatewayBackend {
     return accelerator === null ? this.remoteName : `${this.remoteName} (${accelerator})`;
   }
 
-  /** The hub has told something of this remote. */
+  /** The hub has reported a change of this remote. */
   remoteChanged(): void {
     const isUp = this.remote?.state === 'connected';
     const refusal = refusalOf(this.remoteName, this.remote);
@@ -66,13 +66,13 @@ export class RemoteBackend extends GatewayBackend {
     }
   }
 
-  /** Also a remote that was never connected is tried: somebody has asked for its kernels. */
+  /** Also connects a remote that was never connected: its kernels were requested. */
   connect(): void {
     this.remoteOptions.connect();
   }
 
   override reconnectNow(): void {
-    // A remote that somebody has disconnected stays so until they say otherwise.
+    // A remote that the user has disconnected stays disconnected until the user connects it.
     if (this.remote?.state === 'reconnecting') {
       this.remoteOptions.connect();
     }
@@ -89,7 +89,7 @@ function refusalOf(name: string, remote: Remote | null): IRefusal | null {
       remote?.state === 'preempted' ? 'remote.preempted' : 'remote.down',
       stateSentence(name, remote)
     ),
-    // Until the hub has told, a list of kernels may wait for it.
+    // Until the hub has reported, a list of kernels may wait for it.
     state: remote === null ? 'starting' : 'down',
     retryAt: remote?.nextAttemptAt ?? null
   };

@@ -1,7 +1,7 @@
-/** How remotes and their kernels are called in front of people. */
+/** Display names of remotes and their kernels. */
 import type { AddRemote, Remote } from '@tpulab/protocol';
 
-/** `v5e-8`; null while it is unknown or there is none. */
+/** `v5e-8`; null while unknown or without an accelerator. */
 export function acceleratorName({ accelerator }: Pick<Remote, 'accelerator'>): string | null {
   if (accelerator === null) {
     return null;
@@ -13,7 +13,7 @@ export function acceleratorName({ accelerator }: Pick<Remote, 'accelerator'>): s
   return type;
 }
 
-/** `JAX (XLA) on this machine` of the remote's own gateway, as the page calls it: `JAX · my-tpu (v5e-8)`. */
+/** The page's name of `JAX (XLA) on this machine` of the remote's own gateway: `JAX · my-tpu (v5e-8)`. */
 export function remoteKernelName(displayName: string, remoteDisplayName: string): string {
   const bare = displayName
     .replace(/ on this machine$/, '')
@@ -22,7 +22,7 @@ export function remoteKernelName(displayName: string, remoteDisplayName: string)
   return `${bare} · ${remoteDisplayName}`;
 }
 
-/** Where a remote is, in one line. */
+/** The location of a remote, in one line. */
 export function sourceName(source: AddRemote['source']): string {
   if (source.kind === 'colab') {
     return `Colab, TPU ${source.accelerator}`;
@@ -33,7 +33,7 @@ export function sourceName(source: AddRemote['source']): string {
         source.name,
         'zone' in source ? source.zone : undefined,
         source.project,
-        // As Google calls them, in every language.
+        // Google's product names, in every language.
         source.internalIp === true ? 'internal IP' : undefined,
         source.tunnelThroughIap === true ? 'IAP' : undefined
       ]

@@ -1,4 +1,4 @@
-/** The hub's routes for remotes, typed. Answers are checked where the page would fall over something else. */
+/** The hub's routes for remotes, typed. Answers are checked where an invalid one would break the page. */
 import type { ServerConnection } from '@jupyterlab/services';
 import type {
   AddRemote,
@@ -14,7 +14,7 @@ import type {
 } from '@tpulab/protocol';
 import { requestBridge, type BridgeAnswer, messageOf, NoAnswer } from './bridge-request.js';
 
-/** The hub refused, or could not be asked. `code` is the hub's, or `remotes.unreachable`. */
+/** The hub refused, or is unreachable. `code` is the hub's, or `remotes.unreachable`. */
 export class RemotesError extends Error {
   constructor(
     readonly code: string,
@@ -25,25 +25,25 @@ export class RemotesError extends Error {
     this.name = 'RemotesError';
   }
 
-  /** The bridge starts, or is away for a moment: the same question may be answered later. */
+  /** The bridge starts, or is unreachable for a moment: the same request may succeed later. */
   get isPassing(): boolean {
     return this.code === 'remotes.unreachable' || this.code === 'not_ready';
   }
 }
 
-/** gcloud answers within half a minute where it answers at all. */
+/** gcloud answers within half a minute or not at all. */
 const CANDIDATES_TIMEOUT_MS = 60_000;
 const TIMEOUT_MS = 15_000;
-/** `colab` is asked several times whether the runtime has ended. */
+/** The bridge polls `colab` several times until the runtime has ended. */
 const STOP_TIMEOUT_MS = 4 * 60_000;
 /** Comparing a large folder takes long. */
 const PLAN_TIMEOUT_MS = 6 * 60_000;
 
 export class RemotesApi {
-  /** `settings` of the hub; null while its address is not known. */
+  /** `settings` of the hub; null while its address is unknown. */
   constructor(private readonly settings: () => ServerConnection.ISettings | null) {}
 
-  /** Null from a hub that knows no remotes. */
+  /** Null from a hub that does not support remotes. */
   async list(): Promise<Remote[] | null> {
     const { remotes } = await this.request<Partial<RemoteList>>('GET', 'bridge/v1/machines').catch(
       (error: unknown): Partial<RemoteList> => {
@@ -90,17 +90,17 @@ export class RemotesApi {
     return this.request('DELETE', path(name));
   }
 
-  /** What happened to this remote, oldest first. */
+  /** The event log of this remote, oldest first. */
   async log(name: string): Promise<RemoteLogPage['lines']> {
     return (await this.request<RemoteLogPage>('GET', path(name, 'log'))).lines;
   }
 
-  /** What a sync would do, and does not do yet. */
+  /** The preview of a sync, without running it. */
   planSync(name: string, request: SyncRequest, signal?: AbortSignal): Promise<SyncPlan> {
     return this.request('POST', path(name, 'sync'), { ...request, dryRun: true }, PLAN_TIMEOUT_MS, signal);
   }
 
-  /** Shuts down the kernel that holds the chips of a remote, if it is one of its gateway. */
+  /** Shuts down the kernel that holds the chips of a remote, if it belongs to its gateway. */
   endHolder(name: string, pid: number): Promise<unknown> {
     return this.request('POST', `machines/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
   }

@@ -1,6 +1,6 @@
 /**
- * The remotes as the hub tells them: asked for once when the bridge serves, and kept up to date by its events. Their names are
- * remembered between pages, so that the next page knows at its start for whom to wait.
+ * The remotes as the hub reports them: requested once when the bridge serves, and updated by its events. Their names are
+ * stored between pages, so that the next page knows at its start which remotes to wait for.
  */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
@@ -27,12 +27,12 @@ export class Remotes implements IDisposable {
     return [...this._remotes.values()];
   }
 
-  /** Names of remotes that an earlier page knew, until the hub has been asked. */
+  /** Names of remotes from an earlier page, until the hub has answered. */
   get expected(): readonly string[] {
     return this._isKnown ? [...this._remotes.keys()] : this._remembered;
   }
 
-  /** Whether the hub has told which remotes there are. */
+  /** Whether the hub has listed its remotes. */
   get isKnown(): boolean {
     return this._isKnown;
   }
@@ -50,7 +50,7 @@ export class Remotes implements IDisposable {
     return this._remotes.get(name) ?? null;
   }
 
-  /** Resolves once the hub has told its remotes, at the latest after `timeoutMs`. */
+  /** Resolves once the hub has listed its remotes, at the latest after `timeoutMs`. */
   settled(timeoutMs: number): Promise<void> {
     if (this._isKnown) {
       return Promise.resolve();
@@ -82,7 +82,7 @@ export class Remotes implements IDisposable {
     this._changed.emit(remote.name);
   }
 
-  /** Asks the hub. Never rejects: the next event or recovery brings what is missing. */
+  /** Requests the list from the hub. Never rejects: the next event or recovery brings missing changes. */
   async refresh(): Promise<void> {
     const reported = new Set<string>();
     this._listing.add(reported);
@@ -91,7 +91,7 @@ export class Remotes implements IDisposable {
       if (this._isDisposed) {
         return;
       }
-      // News that came while the list was on its way may be newer than the list. If they are not, those that are follow.
+      // Events that arrived while the list was in flight may be newer than the list. If they are not, newer events follow.
       const list = listed.flatMap(remote =>
         reported.has(remote.name) ? (this.get(remote.name) ?? []) : remote
       );
@@ -127,7 +127,7 @@ export class Remotes implements IDisposable {
     try {
       this.storage?.setItem(KEY, JSON.stringify([...this._remotes.keys()]));
     } catch {
-      // Storage is full or forbidden: the next page waits for nobody.
+      // Storage is full or forbidden: the next page waits for no remote.
     }
   }
 
@@ -136,14 +136,14 @@ export class Remotes implements IDisposable {
       const names: unknown = JSON.parse(this.storage?.getItem(KEY) ?? '[]');
       return Array.isArray(names) ? names.filter(name => typeof name === 'string') : [];
     } catch {
-      return []; // written by something else: it is only a memory
+      return []; // written by another program: it is only a cache
     }
   }
 
   private readonly _remembered: readonly string[];
   private readonly _changed = new Signal<this, string | null>(this);
   private _remotes = new Map<string, Remote>();
-  /** For each list that is under way, the names of which there was news meanwhile. */
+  /** For each list in flight, the names of remotes with events in the meantime. */
   private readonly _listing = new Set<Set<string>>();
   private _isKnown = false;
   private _isDisposed = false;

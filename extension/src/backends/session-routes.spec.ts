@@ -88,7 +88,7 @@ test('a session that is moved there and back has one entry, on the first backend
   expect(routes.sessionTarget('lab')).toEqual({ place: 'jupyter', id: 'j2' });
 });
 
-test('a list asked for before a move does not bring the old session or its dead kernel back', () => {
+test('a list requested before a move does not bring the old session or its dead kernel back', () => {
   const routes = new SessionRoutes();
   listed(routes, 'jupyter', session('lab', 'k1'));
   const jupyterPoll = routes.ticket();
@@ -101,7 +101,7 @@ test('a list asked for before a move does not bring the old session or its dead 
   expect(routes.sessions()).toEqual([session('lab', 'k2')]);
 });
 
-test('a list asked for while the old session is being ended does not show it', () => {
+test('a list requested while the old session is being ended does not show it', () => {
   const routes = new SessionRoutes();
   listed(routes, 'jupyter', session('lab', 'k1'));
   routes.sessionRemoving('jupyter', 'lab');
@@ -135,7 +135,7 @@ test('a new kernel of the same session survives a list from before', () => {
   expect(kernelOf(routes, 'b')).toBe('k3');
 });
 
-test('of two lists that arrive in the wrong order the one asked for later counts', () => {
+test('of two lists that arrive in the wrong order the later request counts', () => {
   const routes = new SessionRoutes();
   const first = routes.ticket();
   const second = routes.ticket();
@@ -145,7 +145,7 @@ test('of two lists that arrive in the wrong order the one asked for later counts
   expect(kernelOf(routes, 'b')).toBe('k2');
 });
 
-test('an alias goes with the session that it stands for', () => {
+test('an alias is removed with its session', () => {
   const routes = new SessionRoutes();
   listed(routes, 'jupyter', session('lab', 'k1'));
   routes.sessionMoved('lab', 'bridge', session('real', 'k2'));

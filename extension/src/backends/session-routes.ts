@@ -1,17 +1,17 @@
 /**
- * Where each session and kernel of this page lives, and under which id Lab knows it.
+ * The server of each session and kernel of this page, and the id under which Lab knows it.
  *
  * Lab keeps the id of a session for its whole life, but a notebook whose kernel moves to another server gets a new
- * session there. So a moved session keeps its old id here, as an *alias* of the real one. Lists that were asked for
- * before such a change arrive after it; what we know first-hand (a *fact*) outranks them until a list that was
- * asked for later confirms it. Without this, a late list would reconnect Lab to a kernel that has just been shut down.
+ * session there. So a moved session keeps its old id here, as an *alias* of the real one. Lists that were requested
+ * before such a change arrive after it; first-hand knowledge (a *fact*) outranks them until a list that was
+ * requested later confirms it. Without this, a late list would reconnect Lab to a kernel that was just shut down.
  *
  * Pure bookkeeping: no requests, no clock. Models hold the page's kernelspec names.
  */
 import type { Kernel, Session } from '@jupyterlab/services';
 import { type Place, remoteOfPlace } from './spec-names.js';
 
-/** Order of events: what was asked for later has the larger number. */
+/** Order of events: a later request has the larger number. */
 export type Ticket = number;
 
 export interface ISessionTarget {
@@ -23,7 +23,7 @@ export interface ISessionTarget {
 interface IFact {
   readonly model: Session.IModel | null;
   readonly at: Ticket;
-  /** True while the request that brings it about is under way: then no list can contradict it. */
+  /** True while the request that causes it is in flight: then no list can contradict it. */
   readonly pending: boolean;
 }
 
@@ -34,22 +34,22 @@ interface IPlaceState {
 }
 
 export class SessionRoutes {
-  /** To be called when a list is asked for, not when it arrives. */
+  /** To be called when a list is requested, not when it arrives. */
   ticket(): Ticket {
     return ++this._now;
   }
 
-  /** A list of a backend has arrived. `ticket` is from the moment when it was asked for. */
+  /** A list of a backend has arrived. `ticket` is from the moment of its request. */
   sessionsListed(place: Place, ticket: Ticket, models: readonly Session.IModel[]): void {
     const state = this.at(place);
     if (ticket < state.lastList) {
-      return; // a list that was asked for later is already here
+      return; // a list that was requested later is already here
     }
     state.lastList = ticket;
     const sessions = new Map(models.map(model => [model.id, model]));
     for (const [id, fact] of state.facts) {
       if (!fact.pending && fact.at < ticket) {
-        // The list is newer. A removed session that is still there stays hidden until it is really gone.
+        // The list is newer. A removed session that is still listed stays hidden until it has really ended.
         if (fact.model !== null || !sessions.has(id)) {
           state.facts.delete(id);
           continue;
@@ -83,7 +83,7 @@ export class SessionRoutes {
     state.sessions.delete(id);
   }
 
-  /** The shutdown has ended. If it failed for good (`gone` false), the session is shown again. */
+  /** The shutdown has completed. If it failed for good (`gone` false), the session is shown again. */
   sessionRemoved(place: Place, id: string, isRemoved: boolean): void {
     const state = this.at(place);
     if (isRemoved) {
@@ -104,7 +104,7 @@ export class SessionRoutes {
     }
   }
 
-  /** Where the session that Lab knows as `labId` really is; null when no list has shown it. */
+  /** The real place and id of the session that Lab knows as `labId`; null when no list has shown it. */
   sessionTarget(labId: string): ISessionTarget | null {
     const alias = this._aliases.get(labId);
     if (alias !== undefined) {
@@ -118,7 +118,7 @@ export class SessionRoutes {
     return null;
   }
 
-  /** The model at the backend; null when it is not known. */
+  /** The model at the backend; null when unknown. */
   sessionAt(target: ISessionTarget): Session.IModel | null {
     return this.at(target.place).sessions.get(target.id) ?? null;
   }
@@ -157,8 +157,8 @@ export class SessionRoutes {
     if (model === null) {
       return;
     }
-    // A kernel never moves, so this is only ever added to; ids are small and a page sees few. A remote that lists a kernel of
-    // this machine, or of another remote, would otherwise be sent what people run on that.
+    // A kernel never moves, so entries are only added; ids are small and a page sees few. Otherwise a remote that lists a kernel of
+    // this machine, or of another remote, would receive the code that users run on that kernel.
     const known = this._kernels.get(model.id);
     if (known === undefined || remoteOfPlace(place) === null) {
       this._kernels.set(model.id, place);
@@ -177,7 +177,7 @@ export class SessionRoutes {
     }
   }
 
-  /** A remote was removed: its sessions and kernels are no longer in this page. */
+  /** A remote was removed: its sessions and kernels are removed from this page. */
   forget(place: Place): void {
     this._places.delete(place);
     for (const [id, where] of this._kernels) {

@@ -12,7 +12,7 @@ test.each([
   expect(splitSpecName(labName)).toEqual({ place, name });
 });
 
-test('a name that only looks like that of a remote is the Jupyter server’s', () => {
+test('a name that only resembles a remote name is the Jupyter server’s', () => {
   expect(splitSpecName('remote')).toEqual({ place: 'jupyter', name: 'remote' });
   expect(splitSpecName('remote/x')).toEqual({ place: 'jupyter', name: 'remote/x' });
   expect(splitSpecName('remote//x')).toEqual({ place: 'jupyter', name: 'remote//x' });

@@ -1,6 +1,6 @@
 /**
- * Names of kernelspecs in this page (docs/decisions/0004): stable, because notebooks store them. Those of the bridge are
- * `tpulab-…` or `bridge/…`, those of a remote `remote/NAME/…`, all others are the Jupyter server's.
+ * Names of kernelspecs in this page (docs/decisions/0004): stable, because notebooks store them. Names of the bridge's specs
+ * are `tpulab-…` or `bridge/…`, of a remote's specs `remote/NAME/…`; all others are the Jupyter server's.
  */
 /** `jupyter`: the page's own server. `bridge`: the bridge on this machine. `remote/NAME`: a remote behind it. */
 export type Place = string;
@@ -31,7 +31,7 @@ export function labSpecName(place: Place, name: string): string {
   return `${place}/${name}`;
 }
 
-/** Where a name of the page starts a kernel, and what the kernelspec is called there. */
+/** Where a name of the page starts a kernel, and the name of the kernelspec there. */
 export function splitSpecName(name: string): { place: Place; name: string } {
   if (name.startsWith(OURS)) {
     return { place: 'bridge', name };

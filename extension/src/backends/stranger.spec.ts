@@ -1,4 +1,4 @@
-/** The bridge ends, and another program takes its port: pages go on asking there. */
+/** The bridge ends, and another program takes its port: pages continue to send requests there. */
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, test } from 'vitest';
 import { FakeJupyterServer } from '../testing/fake-jupyter-server.js';
@@ -73,7 +73,7 @@ test.each(['that says what the bridge would say', 'that proves something with an
   }
 );
 
-test('a bridge that was only slow to answer is asked for its proof, and who waited is told', async () => {
+test('a slow bridge has to prove its identity, and its callers are notified', async () => {
   let isBroken = false;
   const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });
   const fake = await FakeJupyterServer.start({ specs: ['tpulab-jax'] });

@@ -16,7 +16,7 @@ test('a notebook of a synced folder starts in the folder there, any other does n
   expect(folders.pathOn('my-tpu', 'b.ipynb')).toBe('all/b.ipynb');
 });
 
-test('what is not its own is ignored', () => {
+test('foreign entries are ignored', () => {
   expect(new SyncFolders({ getItem: () => '{"folder":1}', setItem: () => undefined }).get('x')).toBeNull();
   expect(new SyncFolders(null).get('x')).toBeNull();
 });

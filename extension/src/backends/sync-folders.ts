@@ -1,5 +1,5 @@
 /**
- * Which folder of this page is synced with which folder of a remote. The kernels of its notebooks start in the folder there,
+ * The folder of this page that is synced with each folder of a remote. The kernels of its notebooks start in the folder there,
  * so that local modules can be imported.
  */
 
@@ -34,7 +34,7 @@ export class SyncFolders {
         typeof value.remoteFolder === 'string';
       return isOne ? (value as ISyncedFolder) : null;
     } catch {
-      return null; // written by something else
+      return null; // written by another program
     }
   }
 
@@ -46,7 +46,7 @@ export class SyncFolders {
     }
   }
 
-  /** Where a kernel for the document `path` starts on `remote`; null when its folder is not synced. */
+  /** The folder on `remote` in which a kernel for the document `path` starts; null when its folder is not synced. */
   pathOn(remote: string, path: string): string | null {
     const synced = this.get(remote);
     if (synced === null) {

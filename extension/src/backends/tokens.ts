@@ -1,6 +1,6 @@
 /**
- * The kernel servers behind this page. JupyterLab's page has its own server, a bridge and remotes behind the bridge; a page that
- * a bridge serves by itself has that bridge and its remotes.
+ * The kernel servers of this page. JupyterLab's page has its own server, a bridge and remotes behind the bridge; a page
+ * served by a bridge has only that bridge and its remotes.
  */
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
@@ -25,36 +25,36 @@ export interface IBridgeBackends {
   readonly gateways: readonly GatewayBackend[];
   /** The remotes alone. */
   readonly remoteBackends: readonly RemoteBackend[];
-  /** What the bridge tells of its remotes. */
+  /** The bridge's data about its remotes. */
   readonly remotes: Remotes;
-  /** Which folders people have synced with which remote. */
+  /** The synced folders of each remote. */
   readonly syncFolders: SyncFolders;
-  /** Where sessions and kernels live; shared by the kernel and the session manager. */
+  /** The places of sessions and kernels; shared by the kernel and the session manager. */
   readonly routes: SessionRoutes;
   /** Emitted with the backend after it has changed. */
   readonly changed: ISignal<unknown, IBackend>;
-  /** A remote has become known; those that were from the start are in `gateways`. */
+  /** A remote has become known; remotes known from the start are in `gateways`. */
   readonly gatewayAdded: ISignal<unknown, GatewayBackend>;
   /** Emitted while the backend still works; it is disposed afterwards. */
   readonly gatewayRemoved: ISignal<unknown, GatewayBackend>;
-  /** False once a part of the extension has failed: then the page has the kernels of the Jupyter server only. */
+  /** False once a part of the extension has failed: then the page has only the Jupyter server's kernels. */
   readonly isUsable: boolean;
   disable(cause: unknown): void;
   gateway(place: Place): GatewayBackend | null;
-  /** The backend on which a kernel lives; null when no list has shown this kernel. Kernel ids are those of the backend. */
+  /** The backend of a kernel; null when no list has shown this kernel. Kernel ids are the backend's. */
   backendOf(kernelId: string): IBackend | null;
   /** True for kernelspec names that start a kernel on the bridge or on a remote (`tpulab-*`, `bridge/*`, `remote/*`). */
   isBridgeSpec(name: string): boolean;
-  /** The backend at which a kernelspec name starts a kernel; null for the name of a remote that is not known. */
+  /** The backend at which a kernelspec name starts a kernel; null for the name of an unknown remote. */
   backendOfSpec(name: string): IBackend | null;
-  /** Where a kernelspec name starts a kernel. What the bridge lists is its own; a `tpulab-*` spec may also be installed by hand. */
+  /** Where a kernelspec name starts a kernel. The bridge's own list decides; a `tpulab-*` spec may also be installed by hand. */
   specPlace(name: string): Place;
   specsListed(place: Place, names: Iterable<string>): void;
   /** The sockets of a kernel's connections; null for a kernel of the page's own server. */
   socketsOf(kernelId: string, specName: string): KernelSockets | null;
 }
 
-/** Those of a page that a Jupyter server serves. */
+/** Backends of a page that a Jupyter server serves. */
 export interface IPageBackends extends IBridgeBackends {
   readonly jupyter: JupyterBackend;
 }

@@ -1,4 +1,4 @@
-/** One compilation: what, how long, where, why, and what to do. */
+/** One compilation: function, duration, place, reason and advice. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, durationText, secondsText } from '@tpulab/protocol';
@@ -10,7 +10,7 @@ import { cacheText, locationText, reasonPieces } from './reason.js';
 
 export interface CompilationCardProps {
   readonly entry: Compilation;
-  /** The card above says the same of the cache, so this one gives the outcome without the reason. */
+  /** The card above gives the same cache reason, so this card shows only the outcome. */
   readonly sameCache: boolean;
   /** Unix milliseconds by the kernel's clock. */
   readonly now: number;
@@ -65,7 +65,7 @@ export function CompilationCard({ entry, sameCache, now, onGoTo, trans }: Compil
   );
 }
 
-/** What follows the name of the function. */
+/** The text after the name of the function. */
 export function titleText(entry: Compilation, trans: TranslationBundle): string {
   switch (entry.state) {
     case 'running':

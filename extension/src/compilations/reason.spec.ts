@@ -12,7 +12,7 @@ function reason(fields: Partial<CompileReason>): CompileReason {
 }
 
 describe('reasonPieces', () => {
-  it('says which argument was what, with code as code', () => {
+  it('names the old and the new form of each argument, with code as code', () => {
     const pieces = reasonPieces(
       reason({ argument: 'x', before: 'f32[16,512]', after: 'f32[11,512]' }),
       trans

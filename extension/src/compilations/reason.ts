@@ -4,7 +4,7 @@ import type { CodeLocation, CompileReason } from '@tpulab/protocol';
 import type { Compilation } from '../events/compilation-log.js';
 import { type TextPiece, withCode } from '../text/marked.js';
 
-/** What changed since the last compilation of the function; empty for a first one, which needs no reason. */
+/** The changes since the last compilation of the function; empty for a first one, which needs no reason. */
 export function reasonPieces(reason: CompileReason, trans: TranslationBundle): TextPiece[] {
   const { verdict, argument, before, after } = reason;
   if (verdict === 'first') {
@@ -25,7 +25,7 @@ export function reasonPieces(reason: CompileReason, trans: TranslationBundle): T
   return [{ text: changed(verdict, trans), code: false }];
 }
 
-/** `cell [7] line 12`, `train.py line 33`; empty when nothing is known. */
+/** `cell [7] line 12`, `train.py line 33`; empty when unknown. */
 export function locationText(location: CodeLocation | null, trans: TranslationBundle): string {
   if (!location) {
     return '';
@@ -42,7 +42,7 @@ export function locationText(location: CodeLocation | null, trans: TranslationBu
   return line === null ? name : trans.__('%1 line %2', name, line);
 }
 
-/** What the persistent cache did when it was no hit, which the title of a card says; empty where nobody tells. */
+/** The persistent cache's outcome unless it was a hit, which the card's title states; empty if not reported. */
 export function cacheText(
   cache: Compilation['cache'],
   { short }: { readonly short: boolean },

@@ -1,4 +1,4 @@
-/** The compilations of a kernel, newest first: what, how long, where, why, and what to do. */
+/** The compilations of a kernel, newest first: function, duration, place, reason and advice. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, countText, durationText } from '@tpulab/protocol';
 import { type JSX, memo, useId, useState } from 'react';
@@ -8,23 +8,23 @@ import { Marked } from '../ui/marked-view.js';
 import { CompilationCard, timeText, titleText } from './card.js';
 import { reasonPieces } from './reason.js';
 
-/** Functions shown before one asks for more. */
+/** Functions shown before the user expands the list. */
 const FUNCTIONS_SHOWN = 6;
 
 export interface CompilationsViewProps {
   readonly log: CompilationLog;
-  /** Of the log, which changes in place. */
+  /** Version of the log, which changes in place. */
   readonly version: number;
-  /** Unix milliseconds by the kernel's clock; of use only while something is being compiled. */
+  /** Unix milliseconds by the kernel's clock; used only while something is being compiled. */
   readonly now: number;
-  /** Why this kernel's compilations cannot be seen; null where they can. */
+  /** Why this kernel's compilations cannot be observed; null where they can. */
   readonly whyUnknown: string | null;
   /** Null where the code cannot be shown, for example when the notebook is not open. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly trans: TranslationBundle;
 }
 
-/** Drawn anew for a new version, and each second while something is being compiled. */
+/** Redrawn for a new version, and each second during a compilation. */
 export const CompilationsView = memo(function CompilationsView({
   log,
   now,
@@ -87,7 +87,7 @@ function byFunction(entries: readonly Compilation[]): Compilation[][] {
   return [...groups.values()];
 }
 
-/** Lambdas have no name of their own: each place in the code is one. */
+/** Lambdas have no name of their own: each code location counts as one function. */
 function placeOf({ function: name, location }: Compilation): string {
   return name.startsWith('<') && location
     ? `${name} ${location.cellId ?? location.file ?? ''} ${location.line ?? ''}`
@@ -108,7 +108,7 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
     return null;
   }
   const isRunning = newest.state === 'running';
-  // The agent counts on where this page has let the oldest go.
+  // The agent's counts continue after this page has dropped the oldest.
   const count = Math.max(entries.length, newest.variant);
   const totalMs = entries.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
   const reason = reasonPieces(newest.reason, trans);

@@ -1,4 +1,4 @@
-/** A chart of one or two figures of a machine over the range that is chosen. */
+/** A chart of one or two figures of a machine over the chosen range. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { clockText } from '@tpulab/protocol';
@@ -9,7 +9,7 @@ import { type RangeName, RANGES, windowOf } from './history-window.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 
-/** What all charts of a machine have in common. */
+/** The common properties of all charts of a machine. */
 export interface ChartProps {
   readonly machine: MachineTelemetry;
   readonly history: Parameters<typeof windowOf>[0];
@@ -50,7 +50,7 @@ export function FigureChart(props: FigureChartProps): JSX.Element {
   );
 }
 
-/** The newest of the samples since the page looks; empty where it is not known. */
+/** The newest of the samples since this page started monitoring; empty if unknown. */
 export function newest(machine: MachineTelemetry, figure: Figure, text: (value: number) => string): string {
   const value = machine.ring.value(figure, machine.ring.length - 1);
   return Number.isNaN(value) ? '' : text(value);

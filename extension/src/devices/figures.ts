@@ -1,4 +1,4 @@
-/** The few figures of a machine that charts show: those of the host, and those of all devices taken together. */
+/** The few figures of a machine that charts show: the host's, and the totals of all devices. */
 import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 
 export const FIGURES = [
@@ -15,7 +15,7 @@ export const FIGURES = [
   'host.networkReceivedBytesPerS',
   'host.networkSentBytesPerS'
 ] as const;
-/** Of a single device, under the names of the bridge's history. */
+/** Figures of a single device, under the names of the bridge's history. */
 const DEVICE_FIELDS = [
   'hbmUsedBytes',
   'dutyCyclePercent',
@@ -26,14 +26,14 @@ export type DeviceField = (typeof DEVICE_FIELDS)[number];
 export type DeviceFigure = `device.${number}.${DeviceField}`;
 export type Figure = (typeof FIGURES)[number] | DeviceFigure;
 
-/** With more devices, their lines could not be told apart. */
+/** With more devices, their lines could not be distinguished. */
 export const LINES_UP_TO = 16;
 
 export function deviceFigure(ordinal: number, field: DeviceField): DeviceFigure {
   return `device.${ordinal}.${field}`;
 }
 
-/** What is not known is left out. */
+/** Unknown figures are omitted. */
 export function figuresOf({ host, devices, sdk }: MachineSample): [Figure, number][] {
   const known = (field: keyof MachineSample['devices'][number]): number[] =>
     devices.flatMap(device => device[field] ?? []);
@@ -69,7 +69,7 @@ export function figuresOf({ host, devices, sdk }: MachineSample): [Figure, numbe
   return all.filter((entry): entry is [Figure, number] => entry[1] !== null);
 }
 
-/** The same figures of a history of the bridge: a column for each, NaN where it is not known. */
+/** The same figures of a history of the bridge: a column for each, NaN where unknown. */
 export function historyFigures({ times, series }: DevicesHistory): ReadonlyMap<Figure, Float64Array> {
   const devices = (field: string, column: 'min' | 'mean' | 'max'): (number | null)[][] =>
     Object.entries(series)
@@ -106,7 +106,7 @@ function mean(values: readonly number[]): number | null {
   return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Not `Math.max(...)`: there may be more devices than a call has room for arguments. */
+/** Not `Math.max(...)`: a call is limited in its number of arguments, and there may be more devices. */
 function largest(values: readonly number[]): number | null {
   return values.reduce<number | null>((best, value) => (best === null || value > best ? value : best), null);
 }

@@ -1,11 +1,11 @@
-/** Hundreds of devices on one canvas: a cell each, as dark as its figure is high. */
+/** Hundreds of devices on one canvas: a cell each, darker for higher figures. */
 import type { IDisposable } from '@lumino/disposable';
 import type { Drawing, DrawLoop } from '../ui/draw-loop.js';
 import type { DeviceTile } from './tiles.js';
 
 export type HeatFigure = 'duty' | 'tensorCore' | 'memory' | 'bandwidth';
 
-/** 0 to 1; null where it is not known. */
+/** 0 to 1; null where unknown. */
 export function heatOf(tile: DeviceTile, figure: HeatFigure): number | null {
   switch (figure) {
     case 'duty':
@@ -124,7 +124,7 @@ export class HeatGrid implements Drawing, IDisposable {
       const [x, y] = [(at % columns) * pitch, Math.floor(at / columns) * pitch];
       const heat = heatOf(tile, this._figure);
       if (heat === null) {
-        // A hollow cell: not known is not nothing.
+        // A hollow cell: unknown differs from zero.
         context.strokeStyle = ground;
         context.lineWidth = 1;
         context.strokeRect(x + 0.5, y + 0.5, cell - 1, cell - 1);

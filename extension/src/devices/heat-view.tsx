@@ -1,4 +1,4 @@
-/** The grid of many devices in React: which figure, the grid, and what is under pointer or keyboard. */
+/** The grid of many devices in React: choice of figure, grid, and a readout for pointer or keyboard. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { DrawLoop } from '../ui/draw-loop.js';

@@ -29,7 +29,7 @@ export function HeldArrays({ arrays, shown, trans }: HeldArraysProps): JSX.Eleme
 }
 
 export interface MemoryViewProps {
-  /** Null before somebody has asked. */
+  /** Null before the first request. */
   readonly memory: MemoryMessage | null;
   readonly onRequest: () => void;
   readonly isAsking: boolean;
@@ -37,7 +37,7 @@ export interface MemoryViewProps {
   readonly trans: TranslationBundle;
 }
 
-/** Who holds memory now; asked for when it is opened, because looking costs the kernel some time. */
+/** The holders of memory now; requested when it is opened, because the lookup costs the kernel some time. */
 export function MemoryView({ memory, onRequest, isAsking, failure, trans }: MemoryViewProps): JSX.Element {
   const held = memory ? memory.heldBytes.traceback + memory.heldBytes.outputs : 0;
   return (

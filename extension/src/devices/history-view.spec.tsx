@@ -14,7 +14,7 @@ const trans = nullTranslator.load('jupyterlab_tpulab');
 
 class Observer {
   observe(): void {
-    // jsdom lays nothing out, so there is nothing to observe; the charts stay out of view.
+    // jsdom has no layout, so there is nothing to observe; the charts stay out of view.
   }
   disconnect(): void {
     // As above.
@@ -26,7 +26,7 @@ describe('the charts of a machine', () => {
   let loop: DrawLoop;
   let machine: MachineTelemetry;
 
-  /** Headings with the newest figure, as they stand above each other. */
+  /** Headings with the newest figure, in display order. */
   const headings = (): string[] =>
     [...place.host.querySelectorAll('figure figcaption')].map(({ textContent }) => textContent);
   const show = (fields: Partial<MachineSample>): void => {
@@ -52,7 +52,7 @@ describe('the charts of a machine', () => {
     machine.dispose();
   });
 
-  it('show TensorCore and bandwidth where the chips tell both, and only what they tell', () => {
+  it('show TensorCore and bandwidth where the chips report both, and only reported figures', () => {
     const sdk = { time: 0, tensorCorePercent: [60, 70], throttlePercent: [], links: [] };
     show({ devices: [deviceFigures(0), deviceFigures(1)], sdk });
     expect(headings()).toEqual([
@@ -63,7 +63,7 @@ describe('the charts of a machine', () => {
     ]);
   });
 
-  it('have a line for each device when one asks, of the history and of what came since', () => {
+  it('have a line for each device on request, from the history and from later samples', () => {
     show({ devices: [deviceFigures(0), deviceFigures(3, { hbmUsedBytes: 5 })] });
     const names = (): string[] =>
       [...place.host.querySelectorAll('.jp-TPULabLine-name')].map(({ textContent }) => textContent);
@@ -79,12 +79,12 @@ describe('the charts of a machine', () => {
     expect(names().slice(0, 2)).toEqual(['maximum', 'mean']);
   });
 
-  it('show neither of the two where no chip tells it', () => {
+  it('show neither of the two where no chip reports it', () => {
     show({ devices: [deviceFigures(0, { hbmBandwidthPercent: null })] });
     expect(headings().join()).not.toMatch(/TensorCore|bandwidth/);
   });
 
-  it('show memory, network and disk of the host when one asks, as far as the system tells them', () => {
+  it('show memory, network and disk of the host on request, as far as the system reports them', () => {
     const rates = { diskReadBytesPerS: null, diskWrittenBytesPerS: null };
     show({
       host: {

@@ -1,4 +1,4 @@
-/** What machine and chips did: charts over ten minutes, two hours or two days. Those of the host beyond its processor on demand. */
+/** The history of machine and chips: charts over ten minutes, two hours or two days. Host charts beyond the processor on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
 import { percentText, sizeText } from '@tpulab/protocol';
@@ -149,7 +149,7 @@ function DutyChart(props: DeviceChartProps): JSX.Element {
   );
 }
 
-/** How well the chips are used, of what the runtime and the SDK tell of it; no chart where neither does. */
+/** How well the chips are used, according to the runtime and the SDK; no chart where neither reports it. */
 function UseChart(props: DeviceChartProps): JSX.Element | null {
   const { each, machine, trans } = props;
   const { sample } = machine;

@@ -1,4 +1,4 @@
-/** The last minutes, hours or days of a machine: what the bridge remembers, and the samples that came since. */
+/** The last minutes, hours or days of a machine: the bridge's history, and the samples since then. */
 import type { DevicesHistory } from '@tpulab/protocol';
 import { type Figure, historyFigures } from './figures.js';
 import type { TierS } from './machine-source.js';
@@ -7,7 +7,7 @@ import type { SeriesRing } from './series-ring.js';
 export interface Range {
   readonly tierS: TierS;
   readonly lengthMs: number;
-  /** How often the history is asked for again; live samples fill what lies between. */
+  /** How often the history is requested again; live samples fill the time between. */
   readonly refreshMs: number;
 }
 
@@ -23,7 +23,7 @@ export type RangeName = keyof typeof RANGES;
 /** Samples come at least every ten seconds; after a longer silence the line is broken. */
 const SILENCE_MS = 35_000;
 
-/** Chart columns: times in milliseconds, then one column for each figure; null where it is not known. */
+/** Chart columns: times in milliseconds, then one column for each figure; null where unknown. */
 export function windowOf(
   history: DevicesHistory | null,
   ring: SeriesRing,

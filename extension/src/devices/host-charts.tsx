@@ -1,4 +1,4 @@
-/** Charts of the host: its processor, and when one asks for them its memory, network and disk. */
+/** Charts of the host: its processor, and on demand its memory, network and disk. */
 import { type JSX, useState } from 'react';
 import { percentText, sizeText } from '@tpulab/protocol';
 import type { Figure } from './figures.js';
@@ -75,7 +75,7 @@ interface Way {
   readonly name: string;
 }
 
-/** Two ways of bytes a second, in and out. */
+/** Bytes per second in both directions, in and out. */
 function RateChart(props: RateChartProps): JSX.Element {
   const { title, ways, machine } = props;
   const [first, second] = ways;
@@ -100,7 +100,7 @@ function rateText(bytesPerS: number): string {
   return `${sizeText(bytesPerS)}/s`;
 }
 
-/** Not every system tells these. */
+/** Not every system reports these. */
 function isReported(figure: number | null | undefined): boolean {
   return typeof figure === 'number';
 }

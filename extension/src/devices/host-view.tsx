@@ -8,7 +8,7 @@ export interface HostViewProps {
   readonly trans: TranslationBundle;
 }
 
-/** A list of names and figures; what this system does not tell is left out. */
+/** A list of names and figures; figures that this system does not report are omitted. */
 export const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
   const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
   const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);

@@ -38,13 +38,13 @@ let machine: MachineTelemetry;
 let source: MachineSource;
 let requested: string[];
 
-/** A bridge that answers these questions, and no other. */
+/** A bridge that answers these requests, and no others. */
 function bridge(answers: Answers): void {
   requested = [];
   machine = new MachineTelemetry('bridge');
   const settings = ServerConnection.makeSettings({
     baseUrl: 'http://bridge.test/',
-    // Else Lab adds the time to each address.
+    // Otherwise Lab adds the time to each address.
     init: { cache: 'default' },
     fetch: input => {
       const { method, url } = input as Request;
@@ -62,7 +62,7 @@ afterEach(() => {
   machine.dispose();
 });
 
-it('asks who holds the chips where there are some, and tells chips and holders together', async () => {
+it('requests the holders if there are chips, and reports chips and holders together', async () => {
   bridge({ 'GET devices': [200, devices([CHIP])], 'GET devices/holders': [200, LEFT] });
   source.watch();
   await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
@@ -78,7 +78,7 @@ it('does not ask on a machine without chips', async () => {
   expect(requested).toEqual(['GET devices']);
 });
 
-it('has the chips of a bridge that does not tell who holds them', async () => {
+it('has the chips of a bridge that does not report their holders', async () => {
   bridge({ 'GET devices': [200, devices([CHIP])] });
   source.watch();
   await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
@@ -86,7 +86,7 @@ it('has the chips of a bridge that does not tell who holds them', async () => {
   expect(machine.holders).toBeNull();
 });
 
-it('has the lock file removed, and looks again', async () => {
+it('has the lock file removed, and checks again', async () => {
   bridge({
     'GET devices': [200, devices([CHIP])],
     'GET devices/holders': [200, LEFT],

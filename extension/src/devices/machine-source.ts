@@ -1,4 +1,4 @@
-/** Asks a bridge for its chips, for who holds them, and for the history of its machine, while somebody looks. */
+/** Requests the chips, their holders and the machine's history from a bridge, while a view is open. */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
@@ -6,7 +6,7 @@ import { DevicesHistory, DevicesPage, HoldersPage, LibtpuLock } from '@tpulab/pr
 import { requestBridge, type BridgeAnswer, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 
-/** Owners of chips come and go with kernels; looking them up costs the bridge some milliseconds. */
+/** Owners of chips come and go with kernels; the lookup costs the bridge some milliseconds. */
 export const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
 const UNSURE = 'The TPULab server did not say what became of the lock file; look whether it is still there.';
@@ -14,7 +14,7 @@ const UNREADABLE = 'an answer that this page cannot read; update page and server
 
 export type TierS = 1 | 10 | 60;
 
-/** The bridge did not answer as it should. `code` is stable; the message says what to do. */
+/** The bridge gave an invalid answer. `code` is stable; the message contains the remedy. */
 export class MachineError extends Error {
   readonly code = 'machine.unavailable';
 
@@ -26,7 +26,7 @@ export class MachineError extends Error {
 
 export interface MachineSourceOptions {
   readonly machine: MachineTelemetry;
-  /** How the bridge is reached now; null while that is not known. */
+  /** How the bridge is reached now; null while unknown. */
   readonly settings: () => ServerConnection.ISettings | null;
 }
 
@@ -37,7 +37,7 @@ export class MachineSource implements IDisposable {
     return this._stopped.signal.aborted;
   }
 
-  /** Keeps `machine.page` fresh until disposed. Several may look at once; the bridge is asked for all of them together. */
+  /** Keeps `machine.page` current until disposed. Several views share the same requests. */
   watch(): IDisposable {
     this._lookers += 1;
     this._poll();
@@ -50,7 +50,7 @@ export class MachineSource implements IDisposable {
     });
   }
 
-  /** Asks now, for somebody who looks: the address has changed, or the bridge is back. */
+  /** Requests immediately for open views: the address has changed, or the bridge is back. */
   refresh(): void {
     if (this._lookers > 0) {
       clearTimeout(this._timer);
@@ -66,7 +66,7 @@ export class MachineSource implements IDisposable {
   }
 
   /**
-   * Removes libtpu's lock file, which the bridge does only when its owner is gone.
+   * Removes libtpu's lock file, which the bridge does only when its owner has ended.
    *
    * @returns null when it is removed, else why it stays
    */
@@ -100,7 +100,7 @@ export class MachineSource implements IDisposable {
           this._options.machine.setPage(page, holders);
         }
       })
-      // The connection shows its own state; the next turn asks again.
+      // The connection shows its own state; the next turn tries again.
       .catch(() => undefined)
       .finally(() => {
         this._looking = false;
@@ -113,7 +113,7 @@ export class MachineSource implements IDisposable {
       });
   }
 
-  /** Who holds chips is asked for where there are some. A bridge that does not know the question tells of its chips all the same. */
+  /** Holders are requested only if there are chips. A bridge without this route still reports its chips. */
   private async _pages(): Promise<[DevicesPage, HoldersPage | null]> {
     const page = await this._get('bridge/v1/devices', DevicesPage);
     const holders =
@@ -138,7 +138,7 @@ export class MachineSource implements IDisposable {
     return body;
   }
 
-  /** An answer with any status; throws MachineError when none comes. */
+  /** An answer with any status; throws MachineError when none arrives. */
   private async _request(
     route: string,
     { method, signal }: { readonly method?: string; readonly signal?: AbortSignal | undefined }

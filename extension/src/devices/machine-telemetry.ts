@@ -1,4 +1,4 @@
-/** What the page knows of the machine of one bridge: its newest sample, the last minutes, its chips and who holds them. */
+/** The page's data about the machine of one bridge: its newest sample, the last minutes, its chips and their holders. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type { DevicesPage, HoldersPage, MachineEvent, MachineSample } from '@tpulab/protocol';
@@ -6,7 +6,7 @@ import { ThrottledSignal } from '../platform/throttled-signal.js';
 import { figuresOf } from './figures.js';
 import { SeriesRing } from './series-ring.js';
 
-/** Samples held: ten minutes at two a second. */
+/** Maximum number of samples: ten minutes at two per second. */
 export const MAX_SAMPLES = 1_200;
 const CHANGED_INTERVAL_MS = 100;
 
@@ -15,7 +15,7 @@ export class MachineTelemetry implements IDisposable {
     this._changed = new ThrottledSignal<this>(this, CHANGED_INTERVAL_MS);
   }
 
-  /** Samples since this page looks; older ones are the bridge's history. */
+  /** Samples since this page started monitoring; older ones are in the bridge's history. */
   readonly ring = new SeriesRing(MAX_SAMPLES);
 
   get changed(): ISignal<this, void> {
@@ -31,12 +31,12 @@ export class MachineTelemetry implements IDisposable {
     return this._sample;
   }
 
-  /** Chips, owners and what is known of their generation; null until it was asked for. */
+  /** Chips, owners and the known data of their generation; null until requested. */
   get page(): DevicesPage | null {
     return this._page;
   }
 
-  /** Who holds the chips, as of the page; null where there are none, or the bridge does not tell. */
+  /** The holders of the chips, as of the page; null without chips, or if the bridge does not report them. */
   get holders(): HoldersPage | null {
     return this._holders;
   }

@@ -6,7 +6,7 @@ import { MachineTelemetry } from './machine-telemetry.js';
 import { SeriesRing } from './series-ring.js';
 
 describe('MachineTelemetry', () => {
-  it('takes each sample once, and begins anew with another gateway', () => {
+  it('records each sample once, and starts again with another gateway', () => {
     const machine = new MachineTelemetry('bridge');
     machine.applySample(machineSample(5));
     machine.applySample(machineSample(5));
@@ -19,7 +19,7 @@ describe('MachineTelemetry', () => {
 });
 
 describe('figures of a machine', () => {
-  it('are those of all devices together, and none that is not known', () => {
+  it('are totals of all devices, and none where unknown', () => {
     const devices = [
       deviceFigures(0, { dutyCyclePercent: 40 }),
       deviceFigures(1, { dutyCyclePercent: null })
@@ -31,12 +31,12 @@ describe('figures of a machine', () => {
     expect(figures.has('host.diskReadBytesPerS')).toBe(false);
   });
 
-  it('have the TensorCores of those devices that the SDK tells of', () => {
+  it('have the TensorCores of those devices that the SDK reports', () => {
     const sdk = { time: T0, tensorCorePercent: [30, null, 50], throttlePercent: [], links: [] };
     expect(new Map(figuresOf(machineSample(1, { sdk }).machine)).get('tensorCore.mean')).toBe(40);
   });
 
-  it('of a history are named as those of a sample', () => {
+  it('of a history have the same names as those of a sample', () => {
     const column = (...mean: (number | null)[]) => ({ min: mean, mean, max: mean });
     const figures = historyFigures({
       tierS: 10,
@@ -62,7 +62,7 @@ describe('the window of a chart', () => {
     return made;
   };
 
-  it('goes on with live samples where the history ends, and has none twice', () => {
+  it('continues with live samples where the history ends, and has none twice', () => {
     const history = {
       tierS: 1,
       times: [T0, T0 + 1_000],
@@ -74,13 +74,13 @@ describe('the window of a chart', () => {
     expect(cpu).toEqual([1, 2, 2, 3]);
   });
 
-  it('breaks the line where nobody sampled', () => {
+  it('breaks the line where there are no samples', () => {
     const live = ring([T0, T0 + 60_000]);
     const [, cpu] = windowOf(null, live, ['host.cpuPercent'], RANGES.minutes, T0 + 60_000);
     expect(cpu).toEqual([0, null, 1]);
   });
 
-  it('leaves out what is older than its range', () => {
+  it('omits samples older than its range', () => {
     const live = ring([T0, T0 + 900_000]);
     const [times] = windowOf(null, live, ['host.cpuPercent'], RANGES.minutes, T0 + 900_000);
     expect(times).toEqual([T0 + 900_000]);

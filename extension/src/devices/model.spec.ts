@@ -29,7 +29,7 @@ describe('devices', () => {
     expect(summaryText(message, trans)).toBe(text);
   });
 
-  it('have memory only where the runtime says so', () => {
+  it('have memory only where the runtime reports it', () => {
     const [cpu] = devices(1).devices;
     expect(cpu && memoryOf(cpu)).toBeNull();
     expect(memoryOf(tpu(0, 4))).toMatchObject({ fraction: 0.25, nearlyFull: false, text: '4.0 / 16.0 GiB' });
@@ -37,7 +37,7 @@ describe('devices', () => {
     expect(memoryOf({ ...tpu(0, 4), memoryTotalBytes: 0 })).toBeNull();
   });
 
-  it('of the CPU are called what they are: one machine, seen as several', () => {
+  it('of the CPU are described correctly: one machine, seen as several', () => {
     expect(isSimulated(devices(8))).toBe(true);
     expect(isSimulated(devices(1))).toBe(false);
     expect(isSimulated(devices(0, { devices: [tpu(0, 1), tpu(1, 1)] }))).toBe(false);

@@ -1,8 +1,8 @@
-/** What a kernel's runtime sees, in words and figures. */
+/** A kernel's runtime devices, in words and figures. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type DevicesMessage, type RuntimeDevice, usageText } from '@tpulab/protocol';
 
-/** A device is called nearly full from here on: XLA needs room for temporary buffers. */
+/** From this share a device counts as nearly full: XLA needs room for temporary buffers. */
 export const NEARLY_FULL = 0.9;
 
 export interface DeviceMemory {
@@ -13,7 +13,7 @@ export interface DeviceMemory {
   readonly text: string;
 }
 
-/** `CPU`, `TPU v5 lite`: the kind where it says more than the platform. */
+/** `CPU`, `TPU v5 lite`: the kind where it is more specific than the platform. */
 export function kindText(device: RuntimeDevice): string {
   const platform = device.platform.toUpperCase();
   return device.kind.toUpperCase() === platform ? platform : device.kind;
@@ -29,7 +29,7 @@ export function summaryText(message: DevicesMessage, trans: TranslationBundle): 
   return trans._n('%1 XLA device, %2', '%1 XLA devices, %2', message.devices.length, kinds);
 }
 
-/** Null where the runtime does not say, which is ordinary on XLA:CPU. */
+/** Null where the runtime does not report it, which is ordinary on XLA:CPU. */
 export function memoryOf(device: RuntimeDevice): DeviceMemory | null {
   const { memoryUsedBytes: usedBytes, memoryTotalBytes: totalBytes } = device;
   if (usedBytes === null || totalBytes === null || totalBytes === 0) {
@@ -38,7 +38,7 @@ export function memoryOf(device: RuntimeDevice): DeviceMemory | null {
   return memoryFrom(usedBytes, totalBytes);
 }
 
-/** Devices of the CPU share one memory and one set of cores, which surprises people who see eight of them. */
+/** Devices of the CPU share one memory and one set of cores, which users who see eight devices do not expect. */
 export function isSimulated(message: DevicesMessage): boolean {
   return message.devices.length > 1 && message.devices.every(device => device.platform === 'cpu');
 }

@@ -1,11 +1,11 @@
-/** Why there are no figures of chips, in a sentence that says what to do. */
+/** Why there are no figures of chips, in a sentence with the remedy. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage, DevicesPage, MachineSample } from '@tpulab/protocol';
 import { withBackticks } from '../text/marked.js';
 
 export interface NoTelemetry {
   readonly text: string;
-  /** There is something to do. */
+  /** The user can do something. */
   readonly act: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface KnownOfMachine {
   readonly runtime: DevicesMessage | null;
 }
 
-/** Null when chips tell their figures, or when there is nothing to wait for (a machine without chips whose runtime is known). */
+/** Null when chips report their figures, or when none are expected (a machine without chips whose runtime is known). */
 export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): NoTelemetry | null {
   const { sample, page, runtime } = known;
   if (!sample) {
@@ -76,7 +76,7 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
       act: false
     };
   }
-  // The environment speaks of chips. Whether ones that are not listed, or not yet, are free nobody knows.
+  // The environment indicates chips. Whether unlisted chips are free is unknown.
   const text = page
     ? trans.__(
         'No chip is listed and no process reports metrics; a container may hide them. Metrics appear when a cell uses the chips: %1',

@@ -1,4 +1,4 @@
-/** What the devices do now: a tile for each, and what is wrong with them. The panel's section and the widget show it. */
+/** The present state of the devices: a tile for each, with its problems. The panel's section and the widget show it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';
@@ -23,7 +23,7 @@ import {
 import { TilesView } from './tiles-view.js';
 
 export interface DevicesNowProps {
-  /** What the kernel's runtime says; null for none, or a runtime that was not used. */
+  /** Devices of the kernel's runtime; null for none, or an unused runtime. */
   readonly devices: DevicesMessage | null;
   /** Null where the bridge has no sampler. */
   readonly machine: MachineTelemetry | null;
@@ -37,7 +37,7 @@ export function DevicesNow({ devices, machine, density, loop, trans }: DevicesNo
   const page = machine?.page ?? null;
   const tiles = tilesOf(sample, devices, page);
   const shape = densityFor(tiles.length, density);
-  // Without a sampler there is nothing to wait for.
+  // Without a sampler no sample will arrive.
   const why = machine && noTelemetry({ sample, page, runtime: devices }, trans);
   return (
     <>
@@ -75,7 +75,7 @@ export function devicesText(
   return summary.memory ? [head, trans.__('HBM %1', summary.memory.text)] : [head];
 }
 
-/** `8 chips busy 87%`, or what the runtime has where nobody knows how busy it is. */
+/** `8 chips busy 87%`, or the runtime's devices where their load is unknown. */
 function headText(
   summary: DevicesSummary,
   tiles: readonly DeviceTile[],

@@ -80,7 +80,7 @@ describe('who holds the chips', () => {
     done.length = 0;
   });
 
-  it('a kernel of this bridge is told with process, user, notebook and how long it is idle, and can be ended', () => {
+  it('a kernel of this bridge is shown with process, user, notebook and idle time, and can be ended', () => {
     const text = show([process(kernel())], {}, 'a.ipynb');
     expect(text).toContain('a.ipynb holds chips 0–1');
     expect(text).toContain('pid 41');
@@ -95,7 +95,7 @@ describe('who holds the chips', () => {
     expect(buttons().map(({ textContent }) => textContent)).toEqual(['Release the chips…']);
   });
 
-  it('a process of somebody else is not ended: it is said whose it is', () => {
+  it('a process of another user is not ended: its user is named', () => {
     const text = show([process({})]);
     expect(text).toContain('Not a TPULab kernel; it belongs to ada. Ask them to stop it');
     expect(text).toContain('kill 41');
@@ -104,7 +104,7 @@ describe('who holds the chips', () => {
     expect(buttons()).toEqual([]);
   });
 
-  it('who has the lock only is named with it', () => {
+  it('a process that holds only the lock is named with it', () => {
     expect(show([process({ nodes: [] })], { state: 'held', pids: [41] })).toContain(
       'python3 holds the lock of libtpu'
     );

@@ -1,4 +1,4 @@
-/** Who holds the chips, whose that is, and what can be done about it. */
+/** The holders of the chips, their owners, and the possible actions. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type HoldersPage, secondsText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
@@ -8,13 +8,13 @@ import { type Holder, rangesText } from './owners.js';
 
 export interface OwnersViewProps {
   readonly holders: readonly Holder[];
-  /** Null where nothing is known of it. */
+  /** Null where unknown. */
   readonly lock: HoldersPage['lock'] | null;
   /** Shows the document of a kernel. */
   readonly onShow: (document: string) => void;
-  /** Asks whether to shut the kernel down, and does so. */
+  /** Shuts the kernel down after a confirmation. */
   readonly onRelease: (kernelId: string) => void;
-  /** Has the lock file removed, if its owner is gone. */
+  /** Has the lock file removed, if its owner has ended. */
   readonly onRemoveLock: () => void;
   readonly trans: TranslationBundle;
 }
@@ -127,7 +127,7 @@ interface LockViewProps {
   readonly trans: TranslationBundle;
 }
 
-/** A lock that is held goes with its holder, who is named above. */
+/** A lock in use is released with its holder, who is named above. */
 function LockView({ lock: { path, state, owner }, onRemove, trans }: LockViewProps): JSX.Element | null {
   if (state === 'left') {
     return (

@@ -1,36 +1,36 @@
-/** Who holds the chips: processes, named by kernel and notebook where they are of this bridge. */
+/** The holders of the chips: processes, named by kernel and notebook where they belong to this bridge. */
 import type { DevicesPage, HoldersPage } from '@tpulab/protocol';
 
 export interface Holder {
   readonly pid: number;
   readonly command: string | null;
-  /** Null where it cannot be seen, or the bridge does not tell. */
+  /** Null where it cannot be determined, or the bridge does not report it. */
   readonly user: string | null;
   /** Null for a process that is no kernel of this bridge. */
   readonly kernel: HoldingKernel | null;
-  /** Of a kernel that belongs to another bridge, which alone can end it. */
+  /** Id of a kernel that belongs to another bridge, which alone can end it. */
   readonly foreignKernelId: string | null;
-  /** Path of the document that the kernel belongs to, where the page knows it and can show it. */
+  /** Path of the kernel's document, where the page knows it and can show it. */
   readonly document: string | null;
   /** Chips that it has open. */
   readonly chips: readonly number[];
-  /** Has libtpu's lock file, which keeps others off the chips too. */
+  /** Holds libtpu's lock file, which keeps other processes off the chips too. */
   readonly holdsLock: boolean;
 }
 
 export interface HoldingKernel {
   readonly id: string;
-  /** Null where the bridge does not tell more than the id; so is what follows. */
+  /** Null where the bridge reports only the id; the next fields likewise. */
   readonly name: string | null;
   readonly executionState: string | null;
   /** Since its last activity, as of the page. */
   readonly idleS: number | null;
-  /** As its gateway calls them; the page may know none of them. */
+  /** Names used by its gateway; the page may know none of them. */
   readonly documents: readonly string[];
 }
 
 /**
- * @param reported by the bridge of the processes; null from one that tells of the chips only
+ * @param reported the bridge's processes; null from a bridge that reports only the chips
  * @param documentOf path of the document of a kernel
  */
 export function holdersOf(

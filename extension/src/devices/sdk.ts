@@ -1,7 +1,7 @@
-/** What libtpu's own SDK tells of each device: how much its TensorCore does, how far it is slowed down, and how its links are. */
+/** Data of libtpu's own SDK about each device: TensorCore utilization, throttling, and the state of its links. */
 import type { SdkFigures } from '@tpulab/protocol';
 
-/** Health of a chip's links to its neighbours, worst of them: libtpu's 0, 1-5, 6-9 and 10. */
+/** Health of a chip's links to its neighbours, the worst of them: libtpu's 0, 1-5, 6-9 and 10. */
 export type LinkState = 'healthy' | 'transient' | 'minor' | 'unusable';
 
 /** From the best to the worst. */
@@ -12,20 +12,20 @@ export function worstLink(links: readonly LinkState[]): LinkState | null {
   return LINK_ORDER[Math.max(-1, ...links.map(link => LINK_ORDER.indexOf(link)))] ?? null;
 }
 
-/** @param ordinal number of the device in its machine; null when the SDK does not tell of it */
+/** @param ordinal number of the device in its machine; null when the SDK does not report it */
 export function throttleOf(sdk: SdkFigures | undefined, ordinal: number): number | null {
   return sdk?.throttlePercent.find(({ device }) => device === ordinal)?.percent ?? null;
 }
 
-/** @param at position of the device among `count` of its machine; null unless the SDK tells of just as many */
+/** @param at position of the device among `count` of its machine; null unless the SDK reports exactly as many */
 export function tensorCoreOf(sdk: SdkFigures | undefined, at: number, count: number): number | null {
   return sdk?.tensorCorePercent.length === count ? (sdk.tensorCorePercent[at] ?? null) : null;
 }
 
 /**
  * The worst link of each chip, by the chip's position in its machine. Links are named by tray and chip
- * (`tray1.chip3.ici0`); chips count on over trays only when each of the machine's is named, for a tray of which
- * some are missing does not tell where the next one begins.
+ * (`tray1.chip3.ici0`); chip numbers continue over trays only when each of the machine's chips is named, because a
+ * tray with missing chips does not show where the next one begins.
  */
 export function linksByChip(sdk: SdkFigures | undefined, chipCount: number): ReadonlyMap<number, LinkState> {
   const named = (sdk?.links ?? []).flatMap(({ name, state }) => {

@@ -1,6 +1,6 @@
 /** Figures over time in typed arrays: one column of times, one of values for each series. Unknown is NaN. */
 
-/** Overwrites the oldest row when it is full. Rows count from the oldest one held: 0 to length - 1. */
+/** Overwrites the oldest row when it is full. Rows count from the oldest stored row: 0 to length - 1. */
 export class SeriesRing {
   constructor(readonly capacity: number) {
     this._times = new Float64Array(capacity);
@@ -19,7 +19,7 @@ export class SeriesRing {
     return this._count === 0 ? 0 : (this._times[(this._count - 1) % this.capacity] ?? 0);
   }
 
-  /** Adds a row. Series that `figures` does not name are unknown in it; one that is new was unknown before. */
+  /** Adds a row. Series that `figures` does not name are unknown in it; a new series was unknown before. */
   push(time: number, figures: Iterable<readonly [string, number]>): void {
     const slot = this._count % this.capacity;
     this._times[slot] = time;
@@ -36,7 +36,7 @@ export class SeriesRing {
     return this._times[this._slot(row)] ?? 0;
   }
 
-  /** NaN where it is not known. */
+  /** NaN where unknown. */
   value(name: string, row: number): number {
     return this._columns.get(name)?.[this._slot(row)] ?? Number.NaN;
   }

@@ -1,4 +1,4 @@
-/** How the chips of a slice lie: from the bounds that the accelerator's metadata gives. */
+/** The arrangement of a slice's chips: from the bounds in the accelerator's metadata. */
 import type { AcceleratorInfo } from '@tpulab/protocol';
 
 export interface SliceShape {
@@ -18,7 +18,7 @@ export interface PlacedChip {
   readonly local: number;
 }
 
-/** Null when the bounds are not known, or are no bounds. */
+/** Null when the bounds are unknown or invalid. */
 export function sliceShape({ processBounds, chipsPerProcessBounds }: AcceleratorInfo): SliceShape | null {
   const processes = boundsOf(processBounds);
   const host = boundsOf(chipsPerProcessBounds);
@@ -45,7 +45,7 @@ export function placedChips({ chips: [width, height, depth], host: [hx, hy, hz] 
   return placed;
 }
 
-/** `2,2,1`. More chips than any slice has are a mistake, and drawing them would take the page away. */
+/** `2,2,1`. More chips than any slice has are a mistake, and drawing them would block the page. */
 function boundsOf(text: string | null): [number, number, number] | null {
   const numbers = (text ?? '').split(',').map(Number);
   const [x = 0, y = 1, z = 1] = numbers;

@@ -1,4 +1,4 @@
-/** All that is known of a device, in one line: for a title, a readout and people who hear it. */
+/** All known data of a device, in one line: for a title, a readout and screen readers. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { secondsText, sizeText } from '@tpulab/protocol';
 import type { LinkState } from './sdk.js';

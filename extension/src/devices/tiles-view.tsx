@@ -1,4 +1,4 @@
-/** A row for each device, or a tile where there are many: number, duty cycle, memory, and what is wrong with it. */
+/** A row for each device, or a tile where there are many: number, duty cycle, memory, and its problems. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo } from 'react';
 import type { Density, DeviceTile } from './tiles.js';
@@ -38,7 +38,7 @@ type TileProps = DeviceTile & {
   readonly trans: TranslationBundle;
 };
 
-/** Drawn anew for another figure only. */
+/** Redrawn for another figure only. */
 const Tile = memo(
   function Tile({ density, ofSeveral, trans, ...tile }: TileProps): JSX.Element {
     const { id, memory, dutyPercent, bandwidthPercent, tensorCorePercent, throttlePercent, link } = tile;
@@ -86,7 +86,7 @@ const Tile = memo(
   (a, b) => (Object.keys(a) as (keyof TileProps)[]).every(name => sameField(a[name], b[name]))
 );
 
-/** Memory is made anew with each sample; its text says what can be seen of it. */
+/** Each sample has a new memory object; its text contains everything visible. */
 function sameField(a: TileProps[keyof TileProps], b: TileProps[keyof TileProps]): boolean {
   if (typeof a === 'number' && typeof b === 'number') {
     return Math.round(a) === Math.round(b);
@@ -101,7 +101,7 @@ interface BarProps {
   readonly percent: number;
   readonly name: string;
   readonly text?: string;
-  /** Said beside the bar where there is room. */
+  /** Shown beside the bar where there is room. */
   readonly figure?: TilesViewProps['density'];
 }
 

@@ -62,19 +62,19 @@ describe('tiles of devices', () => {
     expect(tiles[0]).toMatchObject({ kind: 'v5e', dutyPercent: 87, memory: { text: '11.0 / 16.0 GiB' } });
   });
 
-  it('join what is seen from outside with what the runtime says from inside', () => {
+  it("join the view from outside with the runtime's view from inside", () => {
     const [first] = tilesOf(sampleOf(4), tpus(4), null);
     expect(first).toMatchObject({ kind: 'TPU v5 lite', dutyPercent: 87, peakBytes: 6 * GIB });
     // The sampler is the newer of the two.
     expect(first?.memory?.usedBytes).toBe(11 * GIB);
   });
 
-  it('come from the runtime alone where nobody samples', () => {
+  it('come from the runtime alone where there is no sampler', () => {
     const tiles = tilesOf(null, tpus(2), null);
     expect(tiles[0]).toMatchObject({ dutyPercent: null, memory: { usedBytes: 5 * GIB } });
   });
 
-  it('are simulated when they are the processor itself, not when chips tell their figures beside such a runtime', () => {
+  it('are simulated when they are the processor itself, not when chips report their figures beside such a runtime', () => {
     expect(areSimulated(sampleOf(0), devices(8))).toBe(true);
     expect(areSimulated(null, devices(8))).toBe(true);
     expect(areSimulated(sampleOf(8), devices(8))).toBe(false);
@@ -89,7 +89,7 @@ describe('tiles of devices', () => {
     expect(new Set(tiles.map(({ processIndex }) => processIndex)).size).toBe(4);
   });
 
-  it('of a slice are in one list where each host tells of its own devices', () => {
+  it('of a slice are in one list where each host reports its own devices', () => {
     const runtime = tpus(8, 2);
     const known = { memoryUsedBytes: 3 * GIB, memoryTotalBytes: 16 * GIB, memoryPeakBytes: 4 * GIB };
     const filled = { ...runtime, devices: runtime.devices.map(device => ({ ...device, ...known })) };
@@ -108,7 +108,7 @@ describe('tiles of devices', () => {
     expect(tiles.filter(({ dutyPercent }) => dutyPercent !== null).map(({ id }) => id)).toEqual([0, 1, 2, 3]);
   });
 
-  it('say what is known of a device in one line, and nothing that is not', () => {
+  it('describe the known data of a device in one line, and nothing else', () => {
     const [tile] = tilesOf(sampleOf(1), null, null);
     expect(tile && tileText(tile, trans)).toBe(
       'device 0, chip 0: busy 87% · memory 11.0 / 16.0 GiB · bandwidth 41% · 1 program queued'
@@ -140,7 +140,7 @@ describe('tiles of devices', () => {
     expect(densityFor(256, 'tiles')).toBe('tiles');
   });
 
-  it('say what the SDK tells of the machine: throttling by device, and the worst link of each chip', () => {
+  it("show the SDK's data about the machine: throttling by device, and the worst link of each chip", () => {
     const filled = {
       ...sampleOf(4),
       sdk: sdkOf(['tray1.chip0.ici0', 0], ['tray1.chip2.ici0', 6], ['tray1.chip2.ici1', 3])
@@ -151,7 +151,7 @@ describe('tiles of devices', () => {
     expect(summaryOf(tiles)).toMatchObject({ throttled: [1], link: 'minor' });
   });
 
-  it('say how much of its TensorCore each device uses, where the SDK tells of just these devices', () => {
+  it('show the TensorCore use of each device, where the SDK reports just these devices', () => {
     const filled = (...tensorCorePercent: (number | null)[]) => {
       const sdk = { time: 1, tensorCorePercent, throttlePercent: [], links: [] };
       return tilesOf({ ...sampleOf(2), sdk }, null, null);
@@ -159,11 +159,11 @@ describe('tiles of devices', () => {
     const [first, second] = filled(63.4, null);
     expect(first && tileText(first, trans)).toContain('busy 87% · TensorCore 63% · memory');
     expect(second && tileText(second, trans)).not.toContain('TensorCore');
-    // Of another number of devices it cannot be told whose a figure is.
+    // For another number of devices the figures cannot be assigned.
     expect(filled(63.4).map(({ tensorCorePercent }) => tensorCorePercent)).toEqual([null, null]);
   });
 
-  it('count chips on over trays, and claim nothing where that cannot be told', () => {
+  it('continue chip numbers over trays, and claim nothing where that is uncertain', () => {
     const whole = sdkOf(
       ['tray2.chip0.ici0', 10],
       ['tray1.chip1.ici0', 0],
@@ -256,11 +256,11 @@ describe('a machine without figures of chips', () => {
     ]
   ) => noTelemetry({ sample, page: chips, runtime }, trans);
 
-  it('says which of the causes it is', () => {
+  it('names the actual cause', () => {
     const held = page([chip(0, [{ pid: 1, command: 'x', kernelId: null }])]);
     expect(why(state('no-chips'), null, null)?.text).toContain('has no TPU');
     expect(why(state('idle'), page([chip(0)]), null)?.text).toContain('The chips are free');
-    // Chips that the machine does not list, or has not listed yet, may be anybody's.
+    // Chips that the machine does not list, or has not listed yet, may belong to anyone.
     expect(why(state('idle'), page([]), null)?.text).toMatch(
       /^No chip is listed and no process reports metrics/
     );
@@ -271,7 +271,7 @@ describe('a machine without figures of chips', () => {
     expect(why(state('failing', 'port 8431: refused'), null, null)?.text).toContain('port 8431: refused');
   });
 
-  it('says nothing where there is nothing to say', () => {
+  it('shows nothing where there is nothing to report', () => {
     expect(why(state('serving'), null, null)).toBeNull();
     expect(why(state('no-chips'), null, devices(8))).toBeNull();
   });

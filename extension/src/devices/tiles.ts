@@ -1,27 +1,27 @@
 /**
- * One tile for each device: what the machine's sampler reads from outside and what the kernel's runtime says from inside.
+ * One tile for each device: the machine sampler's view from outside and the kernel runtime's view from inside.
  *
- * The sampler knows duty cycle and bandwidth, and goes on without a kernel; the runtime knows the kind of the device and its peak
- * of memory, and on some machines is the only one to know memory at all. Null is always "not known".
+ * The sampler knows duty cycle and bandwidth, and continues without a kernel; the runtime knows the kind of the device and its peak
+ * memory, and on some machines only the runtime knows memory at all. Null always means "unknown".
  */
 import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
 import { type DeviceMemory, isSimulated, kindText, memoryFrom, memoryOf } from './model.js';
 import { type LinkState, linksByChip, tensorCoreOf, throttleOf, worstLink } from './sdk.js';
 
 export interface DeviceTile {
-  /** As people number it: the device of the machine, or the runtime's id. */
+  /** Displayed number: the device of the machine, or the runtime's id. */
   readonly id: number;
-  /** Position of its chip among those of this machine. */
+  /** Position of its chip among the chips of this machine. */
   readonly chip: number | null;
   /** `TPU v5 lite`, `v5e`, `CPU`. */
   readonly kind: string;
-  /** Host of a slice, where the devices are of several. */
+  /** Host of a slice, if the devices belong to several hosts. */
   readonly processIndex: number | null;
   readonly memory: DeviceMemory | null;
   readonly peakBytes: number | null;
   readonly dutyPercent: number | null;
   readonly bandwidthPercent: number | null;
-  /** Of what the TensorCore could do; the duty cycle is how much of the time it did anything. */
+  /** Share of the TensorCore's peak; the duty cycle is the share of time in which it did anything. */
   readonly tensorCorePercent: number | null;
   /** How much the chip is slowed down, percent. */
   readonly throttlePercent: number | null;
@@ -64,26 +64,26 @@ export function tilesOf(
       idleS: device.idleS
     };
   });
-  // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not. What is computed on the
-  // processor although there are chips is told in words.
+  // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not. Computation on the
+  // processor although there are chips is reported in words.
   const elsewhere = inside.filter(device => !seen.has(device) && device.platform !== 'cpu');
   return [...tiles, ...elsewhere.map(fromRuntime)].sort(
     (a, b) => (a.processIndex ?? 0) - (b.processIndex ?? 0) || a.id - b.id
   );
 }
 
-/** What is shown are the runtime's devices of the processor: where the sampler tells of chips, they are shown instead. */
+/** Whether the runtime's processor devices are shown: where the sampler reports chips, chips are shown instead. */
 export function areSimulated(sample: MachineSample | null, runtime: DevicesMessage | null): boolean {
   return (sample?.devices.length ?? 0) === 0 && runtime !== null && isSimulated(runtime);
 }
 
-/** Those of the runtime's devices that are in this machine, in order; empty where that cannot be told. */
+/** The runtime's devices in this machine, in order; empty where that cannot be determined. */
 function localDevices(devices: readonly RuntimeDevice[], count: number): readonly RuntimeDevice[] {
   const accelerators = devices.filter(({ platform }) => platform !== 'cpu');
   if (accelerators.length === count) {
     return accelerators;
   }
-  // A runtime of several processes knows memory of its own devices only; of a slice all is known, and this is host 0.
+  // A runtime of several processes knows memory of its own devices only; in a slice all memory is known, and this is host 0.
   const own = accelerators.filter(({ memoryTotalBytes }) => memoryTotalBytes !== null);
   const first = accelerators.filter(({ processIndex }) => processIndex === 0);
   return [own, first].find(({ length }) => length === count) ?? [];
@@ -120,9 +120,9 @@ function bounded(percent: number | null): number | null {
 
 export interface DevicesSummary {
   readonly count: number;
-  /** Mean of the devices that tell. */
+  /** Mean of the devices that report it. */
   readonly dutyPercent: number | null;
-  /** Of all devices together; null when one of them does not tell. */
+  /** Total of all devices; null when one of them does not report it. */
   readonly memory: DeviceMemory | null;
   readonly full: readonly number[];
   readonly throttled: readonly number[];

@@ -1,4 +1,4 @@
-/** The slice as it lies: chips where they are, hosts around them, links between; this machine's chips filled by their load. */
+/** The slice's layout: chips at their positions, hosts around them, links between; this machine's chips filled by their load. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { AcceleratorInfo } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
@@ -13,10 +13,10 @@ export interface TopologyViewProps {
 
 const CELL = 18;
 const CHIP = 10;
-/** Larger slices are told in words: their cells would be dust. */
+/** Larger slices are described in words: their cells would be too small. */
 const MOST_CHIPS = 512;
 
-/** Nothing where the arrangement is not known, or is a single chip. */
+/** Nothing where the arrangement is unknown, or is a single chip. */
 export const TopologyView = memo(function TopologyView({
   accelerator,
   tiles,

@@ -1,4 +1,4 @@
-/** React: the history of a machine for a range, asked for again now and then while somebody looks. */
+/** React: the history of a machine for a range, requested again periodically while a view is open. */
 import type { DevicesHistory } from '@tpulab/protocol';
 import { useEffect, useState } from 'react';
 import type { Range } from './history-window.js';
@@ -6,7 +6,7 @@ import type { MachineSource } from './machine-source.js';
 
 export interface HistoryState {
   readonly history: DevicesHistory | null;
-  /** What went wrong with the last request; null when it came. */
+  /** Error of the last request; null after a success. */
   readonly failure: string | null;
 }
 
@@ -61,6 +61,6 @@ export function useHistory(source: MachineSource | null, range: Range, paused: b
       clearTimeout(timer);
     };
   }, [source, range, paused]);
-  // What was asked for another range is not of this one.
+  // Data requested for another range does not belong to this one.
   return state.range === range ? state : { history: null, failure: state.failure };
 }

@@ -1,4 +1,4 @@
-/** The devices section: the machine from outside, the kernel's devices from inside, who holds the chips, and what went before. */
+/** The devices section: the machine from outside, the kernel's devices from inside, the holders of the chips, and the history. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage, MemoryMessage } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
@@ -16,7 +16,7 @@ import { type Density, tilesOf } from './tiles.js';
 import { TopologyView } from './topology-view.js';
 
 export interface DevicesViewProps {
-  /** What the kernel's runtime says; null for none, or a runtime that was not used. */
+  /** Devices of the kernel's runtime; null for none, or an unused runtime. */
   readonly devices: DevicesMessage | null;
   /** Null where the bridge has no sampler. */
   readonly machine: MachineTelemetry | null;
@@ -29,9 +29,9 @@ export interface DevicesViewProps {
   readonly documentOf: (kernelId: string) => string | null;
   readonly onShow: (document: string) => void;
   readonly onRelease: (kernelId: string) => void;
-  /** Who holds memory now, by array; null before somebody has asked. */
+  /** The holders of memory now, by array; null before the first request. */
   readonly memory: MemoryMessage | null;
-  /** Null where the kernel cannot be asked, or has no arrays. */
+  /** Null where no request can be sent to the kernel, or it has no arrays. */
   readonly onRequestMemory: (() => void) | null;
   readonly isAskingMemory: boolean;
   /** Why the newest request had no answer. */
@@ -97,7 +97,7 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
   );
 }
 
-/** A chip that is in no table is called by its PCI id: what is known of it is shown, and nothing is made up. */
+/** A chip in no table is named by its PCI id: only known data is shown. */
 function ChipsLine({
   chips,
   accelerator,

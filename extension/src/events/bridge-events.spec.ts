@@ -77,7 +77,7 @@ describe('BridgeEvents', () => {
     expect(requested).toEqual([{ url: '/base/bridge/v1/events?token=T%261', since: {} }]);
   });
 
-  it('sorts what comes by kernel and resumes each where it was', async () => {
+  it('sorts events by kernel and resumes each at its position', async () => {
     reach();
     await live();
     send(
@@ -97,7 +97,7 @@ describe('BridgeEvents', () => {
     expect(backends.bridge.retries).toBe(1);
   });
 
-  it('forgets what the gateway said of attached clients when the link is lost', async () => {
+  it("drops the gateway's data about attached clients when the link is lost", async () => {
     reach();
     await live();
     send({ topic: 'clients', kernelId: 'a', sessionId: 's', state: 'replaying', pending: 9 });
@@ -106,7 +106,7 @@ describe('BridgeEvents', () => {
     await vi.waitFor(() => expect(events.telemetryOf('a').client('s')).toBeNull(), WAIT);
   });
 
-  it('takes a new token at once', async () => {
+  it('uses a new token immediately', async () => {
     reach();
     await live();
     reach('new');

@@ -1,4 +1,4 @@
-/** The event streams of all bridges behind this page, sorted by kernel. */
+/** The event streams of all bridges of this page, sorted by kernel. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { BridgeEvent, RemoteEvent } from '@tpulab/protocol';
@@ -11,26 +11,26 @@ import { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { KernelTelemetry } from './kernel-telemetry.js';
 import type { ParsedFrame } from './parse-frame.js';
 
-/** Beyond this many kernels, those that were shut down are forgotten, oldest first. */
+/** Beyond this number, kernels that were shut down are dropped, oldest first. */
 const MAX_KERNELS = 32;
 /** The page's own server has kernels but no events. */
 const JUPYTER_BACKEND = 'jupyter';
 
-/** What is tied to one backend: its stream while its address is known, and the kernels that it spoke of. */
+/** State per backend: its stream while its address is known, and the kernels in its events. */
 interface Link {
   readonly backend: IBackend;
   readonly kernels: Set<string>;
   readonly machine: MachineTelemetry;
   readonly machineSource: MachineSource;
   stream: EventStream | null;
-  /** The address to which `stream` goes. */
+  /** The address of `stream`. */
   address: string;
-  /** The stream has lost the bridge and not found it again. */
+  /** The stream has lost the bridge and not reconnected. */
   wasCut: boolean;
 }
 
 export class BridgeEvents implements IBridgeEvents, IDisposable {
-  /** @param _onRemote called with what the bridge tells of its remotes */
+  /** @param _onRemote called with the bridge's events about its remotes */
   constructor(
     private readonly _backends: Pick<IBridgeBackends, 'backends' | 'changed'>,
     private readonly _onRemote: (event: RemoteEvent) => void = () => undefined
@@ -71,7 +71,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     return this._links.get(backendId)?.machineSource ?? null;
   }
 
-  /** Nobody can see the page. */
+  /** The page is hidden. */
   set isHidden(value: boolean) {
     this._isHidden = value;
     for (const { stream } of this._links.values()) {
@@ -133,7 +133,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
       link.stream = address === '' ? null : this._open(link);
       this._streamChanged.emit(backend.id);
     } else if (backend.state === 'ok') {
-      // Its REST answers again, so there is no reason to wait any longer.
+      // Its REST API answers again, so there is no reason to wait any longer.
       link.stream?.reconnectNow();
     }
   }
@@ -155,7 +155,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
       link.machineSource.refresh();
     }
     if (state.kind === 'live' && (link.wasCut || link.backend.state === 'down')) {
-      // The stream is the first to know that the bridge is back: the kernels need not wait for timers of their own.
+      // The stream is the first to notice that the bridge is back: the kernels need not wait for timers of their own.
       link.wasCut = false;
       link.backend.reconnectNow();
     }
@@ -175,7 +175,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     const now = Date.now();
     for (const event of frame.events) {
       if (event.topic === 'remotes') {
-        // What a remote tells of remotes of its own is no concern of this page.
+        // Events of a remote about its own remotes do not concern this page.
         if (link.backend.id === 'bridge') {
           this._onRemote(event);
         }

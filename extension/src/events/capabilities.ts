@@ -1,7 +1,7 @@
-/** What the agent of a kernel said that it cannot know, and why. */
+/** What the agent of a kernel cannot determine, and why. */
 import type { Capability, HelloMessage } from '@tpulab/protocol';
 
-/** Why this is not known; null where it is, and where nobody has said so. */
+/** Why this is unknown; null where it is known, and where no reason was reported. */
 export function whyUnknown(agent: HelloMessage | null, name: Capability['name']): string | null {
   return agent?.capabilities?.find(one => one.name === name && !one.available)?.reason ?? null;
 }

@@ -46,7 +46,7 @@ describe('CompilationLog', () => {
     ]);
   });
 
-  it('takes the same id of another kernel process for another compilation', () => {
+  it('treats the same id of another kernel process as another compilation', () => {
     const log = new CompilationLog();
     log.apply(compile(1, { phase: 'started' }), 1);
     log.interrupt();
@@ -54,7 +54,7 @@ describe('CompilationLog', () => {
     expect(log.entries.map(entry => entry.state)).toEqual(['interrupted', 'finished']);
   });
 
-  it('drops the oldest cards but goes on counting', () => {
+  it('drops the oldest cards but continues to count', () => {
     const log = new CompilationLog();
     for (let id = 0; id < MAX_COMPILATIONS + 5; id += 1) {
       log.apply(compile(id), 1);
@@ -64,7 +64,7 @@ describe('CompilationLog', () => {
     expect(log.count).toBe(MAX_COMPILATIONS + 5);
   });
 
-  it('keeps what is still running when it is cleared', () => {
+  it('retains running compilations when it is cleared', () => {
     const log = new CompilationLog();
     log.apply(compile(1), 1);
     log.apply(compile(2, { eager: true }), 1);

@@ -1,4 +1,4 @@
-/** The compilations of a kernel: the newest one by one, the small eager ones counted by name. */
+/** The compilations of a kernel: the newest individually, small eager ones counted by name. */
 import type { CodeLocation, CompileMessage, CompileReason } from '@tpulab/protocol';
 
 /** `interrupted`: the kernel ended before the compilation did. */
@@ -15,26 +15,26 @@ export interface Compilation {
   /** Tracing, lowering and compiling together; null while running or interrupted. */
   readonly durationMs: number | null;
   readonly cacheHit: boolean;
-  /** What the persistent cache did and why; null while it runs, and where nobody tells. */
+  /** The persistent cache's action and reason; null while it runs, and where not reported. */
   readonly cache: NonNullable<CompileMessage['cache']> | null;
   readonly location: CodeLocation | null;
   readonly reason: CompileReason;
   /** Id of the run that it belongs to; null: none. */
   readonly run: string | null;
-  /** Of a slice: the hosts that compiled it where not all did; null: all, or one host. */
+  /** In a slice, the hosts that compiled it if not all did; null: all hosts, or a single host. */
   readonly hosts: readonly number[] | null;
 }
 
-/** Small programs that were made for one operation outside jit. */
+/** Small programs that were compiled for one operation outside jit. */
 export interface EagerPrograms {
   readonly function: string;
   readonly count: number;
   readonly totalMs: number;
 }
 
-/** Cards kept; the totals go on counting those that were dropped. */
+/** Maximum number of cards; the totals still count dropped ones. */
 export const MAX_COMPILATIONS = 200;
-/** Names of eager programs kept; further names count in the totals only. */
+/** Maximum number of names of eager programs; further names count in the totals only. */
 const MAX_EAGER_NAMES = 100;
 
 export class CompilationLog {
@@ -47,12 +47,12 @@ export class CompilationLog {
     return this._entries.filter(entry => entry.state === 'running');
   }
 
-  /** Grows with each change: what was drawn for the same version need not be drawn again. */
+  /** Increases with each change: an unchanged version need not be redrawn. */
   get version(): number {
     return this._version;
   }
 
-  /** Compilations that ended, eager ones left out. */
+  /** Completed compilations, without eager ones. */
   get count(): number {
     return this._count;
   }
@@ -85,7 +85,7 @@ export class CompilationLog {
     const at = this._entries.findIndex(entry => entry.key === key);
     const before = at < 0 ? undefined : this._entries[at];
     if (before && before.state !== 'running') {
-      // Which hosts of a slice had it is known a while after it has ended.
+      // The hosts of a slice that compiled it are known some time after it has ended.
       if (message.hosts) {
         this._entries[at] = { ...before, hosts: message.hosts };
       }
@@ -104,7 +104,7 @@ export class CompilationLog {
     }
   }
 
-  /** The kernel process is gone: what was running will not end. */
+  /** The kernel process has ended: running compilations will not complete. */
   interrupt(): void {
     this._version += 1;
     this._entries.forEach((entry, at) => {
@@ -114,7 +114,7 @@ export class CompilationLog {
     });
   }
 
-  /** Forgets everything but what is still running. */
+  /** Drops everything that is no longer running. */
   clear(): void {
     this._version += 1;
     const running = this.running;

@@ -8,7 +8,7 @@ import { kernelState } from './samples.spec-data.js';
 const SUBSCRIBED = JSON.stringify({ op: 'subscribed', topics: [], gatewayId: 'g1', historyFrom: {} });
 const WAIT = { timeout: 30_000, interval: 5 };
 
-/** A gateway with real sockets that answers each subscription and keeps what it was asked. */
+/** A gateway with real sockets that answers each subscription and records the requests. */
 class Gateway {
   readonly server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   readonly sockets: Socket[] = [];
@@ -32,7 +32,7 @@ class Gateway {
     return typeof address === 'object' && address ? `ws://127.0.0.1:${address.port}/` : '';
   }
 
-  /** As a link that breaks: no closing handshake. */
+  /** Like a broken link: no closing handshake. */
   cut(): void {
     this.sockets.forEach(socket => socket.terminate());
   }
@@ -70,7 +70,7 @@ describe('EventStream', () => {
     await gateway.close();
   });
 
-  it('subscribes to all topics and passes on what comes', async () => {
+  it('subscribes to all topics and passes on all events', async () => {
     stream = start();
     await vi.waitFor(() => expect(stream.state).toEqual({ kind: 'live', gatewayId: 'g1' }), WAIT);
     expect(gateway.requests[0]?.topics).toEqual([
@@ -87,7 +87,7 @@ describe('EventStream', () => {
     expect(frames[1]).toMatchObject({ op: 'events', skipped: 0 });
   });
 
-  it('says when the page is hidden and when it is seen again, also after a cut', async () => {
+  it('reports when the page is hidden and when it is visible again, also after a cut', async () => {
     stream = start();
     await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);
     stream.isHidden = true;
@@ -102,7 +102,7 @@ describe('EventStream', () => {
     expect(gateway.requests.map(({ background }) => background)).toEqual([undefined, true, true, undefined]);
   });
 
-  it('comes back after a cut and asks only for what it does not have', async () => {
+  it('returns after a cut and requests only missing events', async () => {
     stream = start();
     await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);
     since = { k: 41 };
@@ -113,7 +113,7 @@ describe('EventStream', () => {
     expect(gateway.requests.map(request => request.since)).toEqual([{}, { k: 41 }]);
   });
 
-  it('returns by itself when the time that it named has come', async () => {
+  it('returns automatically at the announced time', async () => {
     stream = start();
     await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);
     gateway.cut();
@@ -122,7 +122,7 @@ describe('EventStream', () => {
     expect(gateway.requests).toHaveLength(2);
   });
 
-  it('says what the gateway said when it is refused', async () => {
+  it("reports the gateway's message when it is refused", async () => {
     gateway.answer = JSON.stringify({ op: 'error', code: 'events.bad_request', message: 'Too many topics.' });
     stream = start();
     await vi.waitFor(
@@ -135,7 +135,7 @@ describe('EventStream', () => {
     );
   });
 
-  it('leaves a gateway that does not speak the protocol, and says so', async () => {
+  it('leaves a gateway that does not use the protocol, and reports it', async () => {
     gateway.answer = '<html>';
     stream = start();
     await vi.waitFor(() => expect(stream.state.kind).toBe('waiting'), WAIT);
@@ -210,7 +210,7 @@ describe('EventStream in a bad network', () => {
     onmessage({ data });
   };
 
-  it('waits longer after each failure, says until when, and begins anew after a success', () => {
+  it('waits longer after each failure, reports until when, and starts again after a success', () => {
     const fail = (): number => {
       (socket as unknown as { onclose: (event: object) => void }).onclose({ code: 1006, reason: '' });
       return stream.state.kind === 'waiting' ? stream.state.retryAt - Date.now() : -1;
@@ -236,7 +236,7 @@ describe('EventStream in a bad network', () => {
     expect(opened).toBe(2);
   });
 
-  it('asks a quiet link for a sign of life and stays when there is one', () => {
+  it('probes a quiet link and stays if it answers', () => {
     receive(SUBSCRIBED);
     vi.advanceTimersByTime(PROBE_AFTER_MS);
     expect(socket.sent).toHaveLength(1);
@@ -246,7 +246,7 @@ describe('EventStream in a bad network', () => {
     expect(opened).toBe(1);
   });
 
-  it('leaves a link that has died without a word', () => {
+  it('leaves a link that has died silently', () => {
     receive(SUBSCRIBED);
     vi.advanceTimersByTime(PROBE_AFTER_MS + CONNECT_TIMEOUT_MS);
     expect(stream.state).toMatchObject({ kind: 'waiting', failure: { code: 'silent' } });

@@ -1,4 +1,4 @@
-/** One WebSocket to `/bridge/v1/events` of one gateway, kept up: it resumes, backs off and notices a dead link. */
+/** One WebSocket to `/bridge/v1/events` of one gateway, kept open: it resumes, backs off and detects a dead link. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { EventTopic, SubscribeRequest } from '@tpulab/protocol';
@@ -9,17 +9,17 @@ const TOPICS: EventTopic[] = ['devices', 'steps', 'runs', 'compile', 'kernels', 
 
 /** From opening the socket to the gateway's `subscribed`. */
 export const CONNECT_TIMEOUT_MS = 10_000;
-/** A quiet link is asked for a sign of life after this long: a page sees no WebSocket pings. */
+/** A quiet link is probed after this time: a page sees no WebSocket pings. */
 export const PROBE_AFTER_MS = 30_000;
 
 /**
- * Why the stream has no connection. `cut`: it was closed or refused without a word. `timeout`: no answer.
- * `silent`: nothing came for too long. `unreadable`: not our protocol. `refused`: the gateway said why, in `detail`.
- * `address`: a WebSocket cannot go there.
+ * Why the stream has no connection. `cut`: it was closed or refused without a reason. `timeout`: no answer.
+ * `silent`: no message for too long. `unreadable`: not our protocol. `refused`: the gateway gave a reason, in `detail`.
+ * `address`: invalid for a WebSocket.
  */
 export interface StreamFailure {
   readonly code: 'cut' | 'timeout' | 'silent' | 'unreadable' | 'refused' | 'address';
-  /** What the other side said; may be empty. */
+  /** The gateway's message; may be empty. */
   readonly detail: string;
 }
 
@@ -39,7 +39,7 @@ export type StreamState =
 export type StreamSocket = Pick<WebSocket, 'onopen' | 'onmessage' | 'onclose' | 'send' | 'close'>;
 
 export interface EventStreamOptions {
-  /** Opens a socket at the address and token that hold now. */
+  /** Opens a socket with the present address and token. */
   readonly open: () => StreamSocket;
   /** Kernel id to the last telemetry that the page has. */
   readonly since: () => Record<string, number>;
@@ -48,7 +48,7 @@ export interface EventStreamOptions {
   readonly random?: () => number;
 }
 
-/** States: connecting → live → waiting → connecting …; `closed` is final. Starts at once. */
+/** States: connecting → live → waiting → connecting …; `closed` is final. Starts immediately. */
 export class EventStream implements IDisposable {
   constructor(options: EventStreamOptions) {
     this._options = options;
@@ -70,7 +70,7 @@ export class EventStream implements IDisposable {
     return this._state.kind === 'closed';
   }
 
-  /** The page cannot be seen: the gateway may take samples of its machine as seldom as without a page. */
+  /** The page is hidden: the gateway may sample its machine as rarely as without a page. */
   set isHidden(value: boolean) {
     if (value === this._isHidden) {
       return;
@@ -104,7 +104,7 @@ export class EventStream implements IDisposable {
     try {
       socket = this._options.open();
     } catch {
-      // The address is not one that a WebSocket takes; the error could carry the token, so its text is not shown.
+      // The address is invalid for a WebSocket; the error could contain the token, so its text is not shown.
       this._wait(attempt, { code: 'address', detail: '' });
       return;
     }
@@ -152,7 +152,7 @@ export class EventStream implements IDisposable {
     }
   }
 
-  /** A link that has carried something starts the count of attempts again. */
+  /** A link that has delivered a message restarts the count of attempts. */
   private _attempts(attempt: number): number {
     return this._state.kind === 'live' ? 1 : attempt;
   }
@@ -175,7 +175,7 @@ export class EventStream implements IDisposable {
     this._setState({ kind: 'waiting', attempt, retryAt: this._now() + waitMs, failure });
   }
 
-  /** Ends socket and timer without a word to anybody. */
+  /** Ends socket and timer silently. */
   private _drop(): void {
     clearTimeout(this._timer);
     const socket = this._socket;

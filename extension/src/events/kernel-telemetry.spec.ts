@@ -59,7 +59,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.lastSeq).toBe(5);
   });
 
-  it('replaying what it already has changes nothing', () => {
+  it('a replay of known events changes nothing', () => {
     const messages = [hello(), run(), steps(0, 3), compile(1)];
     receive(...messages);
     seq = 0;
@@ -69,14 +69,14 @@ describe('KernelTelemetry', () => {
     expect(kernel.lastSeq).toBe(4);
   });
 
-  it('counts telemetry that the bridge no longer held', () => {
+  it('counts telemetry that the bridge no longer stored', () => {
     receive(hello());
     seq = 10;
     receive(run());
     expect(kernel.missed).toBe(9);
   });
 
-  it('goes on when the numbering starts again', () => {
+  it('continues when the numbering starts again', () => {
     receive(hello(), run(), steps(0, 3));
     seq = 0;
     receive(hello({ pid: 101, time: T0 + 60_000 }), run({ name: 'second' }));
@@ -101,7 +101,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.runs.runs).toHaveLength(1);
   });
 
-  it('leaves nothing running in a dead kernel, even when its history comes after the news', () => {
+  it('leaves nothing running in a dead kernel, even when its history comes after its end', () => {
     kernel.applyState(kernelState('k', 'dead', { reason: 'killed by SIGKILL' }));
     receive(hello(), devices(), run(), compile(1, { phase: 'started' }));
     expect(kernel.isDead).toBe(true);
@@ -121,7 +121,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.runs.current?.key).toContain(`other-${MAX_RUNS + 2}`);
   });
 
-  it('keeps the run that is shown when others are forgotten', () => {
+  it('retains the shown run when others are dropped', () => {
     receive(hello(), run({ run: 'long', control }), steps(0, 1, {}, 'long'));
     for (let at = 0; at < MAX_RUNS + 3; at += 1) {
       receive(run({ run: `evaluation-${at}` }), run({ run: `evaluation-${at}`, state: 'finished' }));
@@ -148,7 +148,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.client('s')).toBeNull();
   });
 
-  it('clears its history but goes on with a running run', () => {
+  it('clears its history but continues with a running run', () => {
     receive(hello(), run({ run: 'old', state: 'finished' }), run(), steps(0, 5), compile(1));
     kernel.clearHistory();
     expect(kernel.runs.runs.map(({ name, state }) => [name, state])).toEqual([['train', 'running']]);
@@ -158,7 +158,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.compilations.count).toBe(0);
   });
 
-  it('tells of a burst at once and then once more, never more often than its interval', () => {
+  it('reports a burst immediately and then once more, never more often than its interval', () => {
     let reported = 0;
     kernel.changed.connect(() => {
       reported += 1;

@@ -1,4 +1,4 @@
-/** Everything that the page knows about one kernel on a bridge: devices, runs, compilations, state, clients. */
+/** The page's data about one kernel on a bridge: devices, runs, compilations, state, clients. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type {
@@ -18,9 +18,9 @@ import { CompilationLog } from './compilation-log.js';
 import { RunHistory } from './run-history.js';
 import { ThrottledSignal } from '../platform/throttled-signal.js';
 
-/** `changed` is emitted at most every so many milliseconds: the rate at which the agent sends. */
+/** Minimum interval between two emissions of `changed`, milliseconds: the rate at which the agent sends. */
 export const CHANGED_INTERVAL_MS = 100;
-/** Pieces of advice, and memory errors, that are held. */
+/** Maximum number of advice entries, and of memory errors. */
 const MAX_NOTES = 20;
 
 export class KernelTelemetry implements IDisposable {
@@ -31,7 +31,7 @@ export class KernelTelemetry implements IDisposable {
   readonly runs = new RunHistory();
   readonly compilations = new CompilationLog();
 
-  /** Somebody has added to what is known. */
+  /** An external caller has added data. */
   noteChange(): void {
     this._changed.fire();
   }
@@ -53,32 +53,32 @@ export class KernelTelemetry implements IDisposable {
     return this._devices;
   }
 
-  /** What the agent saw that costs time or will go wrong; oldest first. */
+  /** Costs and coming errors that the agent has detected; oldest first. */
   get advice(): readonly AdviceMessage[] {
     return [...this._advice.values()];
   }
 
-  /** When the device had no memory left; oldest first. */
+  /** When the device ran out of memory; oldest first. */
   get memoryErrors(): readonly MemoryErrorMessage[] {
     return [...this._memoryErrors.values()];
   }
 
-  /** Who held memory when somebody last asked; null before that. */
+  /** The holders of memory at the last request; null before that. */
   get memory(): MemoryMessage | null {
     return this._memory;
   }
 
-  /** The newest trace that somebody asked for; null before that. */
+  /** The newest requested trace; null before that. */
   get profile(): ProfileMessage | null {
     return this._profile;
   }
 
-  /** What was asked of the kernel itself, each with its newest word. */
+  /** Requests to the kernel itself, each with its latest status. */
   get asked(): readonly ControlMessage[] {
     return [...this._requested.values()];
   }
 
-  /** The kernel as the gateway last told it; null before that. */
+  /** The kernel as the gateway last reported it; null before that. */
   get state(): KernelEvent | null {
     return this._state;
   }
@@ -92,12 +92,12 @@ export class KernelTelemetry implements IDisposable {
     return this._lastSeq;
   }
 
-  /** Telemetry that the bridge no longer held when this page asked for it. */
+  /** Number of telemetry messages that the bridge no longer stored when this page requested them. */
   get missed(): number {
     return this._missed;
   }
 
-  /** How far the kernel's clock is known to be ahead of this page's; it may be behind without being known. */
+  /** How far the kernel's clock is known to be ahead of this page's; a lag cannot be detected. */
   get clockAheadMs(): number {
     return this._clockAheadMs;
   }
@@ -107,7 +107,7 @@ export class KernelTelemetry implements IDisposable {
     return this._clients.get(sessionId) ?? null;
   }
 
-  /** What was seen before (a replay that overlaps) is left out. @param now Unix milliseconds of this page */
+  /** Messages seen earlier (a replay that overlaps) are skipped. @param now Unix milliseconds of this page */
   applyTelemetry(event: TelemetryEvent, now: number): void {
     const { seq, data } = event;
     if (seq <= this._lastSeq) {
@@ -122,7 +122,7 @@ export class KernelTelemetry implements IDisposable {
     this._clockAheadMs = Math.max(this._clockAheadMs, data.time - now);
     this._apply(data);
     if (this.isDead) {
-      // The history of a dead kernel comes after the news of its death.
+      // The history of a dead kernel arrives after the message of its death.
       this._endProcess();
     }
     this._changed.fire();
@@ -145,7 +145,7 @@ export class KernelTelemetry implements IDisposable {
     this._changed.fire();
   }
 
-  /** The socket to the gateway is gone: what it said about attached clients holds no longer. */
+  /** The socket to the gateway is closed: its data about attached clients is no longer valid. */
   forgetClients(): void {
     if (this._clients.size > 0) {
       this._clients.clear();
@@ -153,7 +153,7 @@ export class KernelTelemetry implements IDisposable {
     }
   }
 
-  /** Forgets runs that ended, steps and compilations. They are not asked for again. */
+  /** Drops ended runs, steps and compilations. They are not requested again. */
   clearHistory(): void {
     this.runs.clear();
     this.compilations.clear();
@@ -170,7 +170,7 @@ export class KernelTelemetry implements IDisposable {
   private _apply(message: TelemetryMessage): void {
     switch (message.type) {
       case 'hello':
-        // The agent greets again when its connection was cut; only another pid is another kernel process.
+        // The agent greets again when its connection was cut; only another pid means another kernel process.
         if (this._agent?.pid !== message.pid) {
           this._endProcess();
           this._process += 1;
@@ -246,12 +246,12 @@ export class KernelTelemetry implements IDisposable {
   private _lastSeq = 0;
   private _missed = 0;
   private _clockAheadMs = 0;
-  /** Counts kernel processes, so that ids of an earlier one are not taken for those of the next. */
+  /** Counts kernel processes, so that ids of an earlier process are not mistaken for ids of the next. */
   private _process = 0;
   private _lastHelloAt = 0;
 }
 
-/** By id, the newest `MAX_NOTES`: what is said again takes the place of what was said before. */
+/** By id, the newest `MAX_NOTES`: a repeated note replaces the earlier one. */
 function keepNewest<T extends { readonly id: string }>(notes: Map<string, T>, note: T): void {
   notes.delete(note.id);
   notes.set(note.id, note);

@@ -1,7 +1,7 @@
-/** One metric over the steps of a run, whole, in bounded room: when it is full, the extremes of each few points stay. */
+/** One whole metric over the steps of a run, in bounded memory: when it is full, only the extremes of each few points are retained. */
 import { extremes, thinned } from '@tpulab/protocol';
 
-/** Points held; more cannot be told apart in any chart. */
+/** Maximum number of points; more cannot be distinguished in any chart. */
 export const MAX_POINTS = 4_096;
 
 export class MetricSeries {
@@ -30,7 +30,7 @@ export class MetricSeries {
     return this._nonFiniteSince;
   }
 
-  /** Views of what is held: not to be kept beyond the next `push`. */
+  /** Views of the stored points: invalid after the next `push`. */
   get steps(): Float64Array {
     return this._steps.subarray(0, this._length);
   }
@@ -39,7 +39,7 @@ export class MetricSeries {
     return this._values.subarray(0, this._length);
   }
 
-  /** When each step began, Unix milliseconds; NaN where nobody told. */
+  /** Start of each step, Unix milliseconds; NaN where not reported. */
   get times(): Float64Array {
     return this._times.subarray(0, this._length);
   }
@@ -92,7 +92,7 @@ export class MetricSeries {
   private _times: Float64Array;
   private _length = 0;
   private _added = 0;
-  /** Points that are looked at together; of them the lowest and the highest are held. */
+  /** Points per group; of each group the lowest and the highest are retained. */
   private _group = 1;
   private readonly _waiting: Point[] = [];
   private _last = Number.NaN;

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { FrameError, parseFrame } from './parse-frame.js';
 import { compile, devices, hello, kernelState, run, steps, telemetry } from './samples.spec-data.js';
 
-/** The compiler sees TypeBox's types twice and takes them for different. */
+/** The compiler sees TypeBox's types twice and treats them as different. */
 const SCHEMA = EventsFrame as unknown as TSchema;
 
 const ALL = [
@@ -36,7 +36,7 @@ describe('parseFrame', () => {
     expect(parseFrame(JSON.stringify(error))).toEqual(error);
   });
 
-  it('leaves out events of a newer bridge and keeps the rest of the frame', () => {
+  it('skips events of a newer bridge and retains the rest of the frame', () => {
     const unknown = { topic: 'weather', kernelId: 'k', seq: 8, data: { type: 'rain' } };
     const newer = { topic: 'steps', kernelId: 'k', seq: 9, data: { type: 'profile' } };
     const frame = parseFrame(JSON.stringify({ op: 'events', events: [unknown, ALL[1], newer, null, 7] }));
@@ -76,7 +76,7 @@ describe('parseFrame', () => {
   });
 });
 
-/** Copies of a value, each with one field, at any depth, left out or replaced by something of the wrong type. */
+/** Copies of a value, each with one field, at any depth, omitted or replaced by a value of the wrong type. */
 function* damages(value: unknown): Generator {
   if (typeof value !== 'object' || value === null) {
     return;

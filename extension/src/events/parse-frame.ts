@@ -1,4 +1,4 @@
-/** Turns the text of a frame from the gateway into typed events, once, at the edge. */
+/** Turns the text of a frame from the gateway into typed events, once, on arrival. */
 import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import {
@@ -24,7 +24,7 @@ import {
   type TelemetryMessage
 } from '@tpulab/protocol';
 
-/** What this page does something with. */
+/** Events that this page handles. */
 export type PageEvent = BridgeEvent | MachineEvent | RemoteEvent;
 
 export type ParsedFrame =
@@ -36,12 +36,12 @@ export type ParsedFrame =
   | {
       readonly op: 'events';
       readonly events: readonly PageEvent[];
-      /** Events that this page does not understand (a newer bridge, or damage); the others are still of use. */
+      /** Events that this page does not understand (a newer bridge, or damage); the others remain usable. */
       readonly skipped: number;
     }
   | { readonly op: 'error'; readonly code: string; readonly message: string };
 
-/** A frame that is not one of the bridge's. The stream is of no use after it. */
+/** Not a frame of the bridge. The stream is unusable after it. */
 export class FrameError extends Error {
   readonly code = 'events.bad_frame';
 
@@ -128,7 +128,7 @@ function parseEvents(value: unknown): ParsedFrame {
   return { op: 'events', events, skipped: value.length - events.length };
 }
 
-/** Null for an event of an unknown or damaged kind. Looks at one schema only, because steps may come in hundreds. */
+/** Null for an event of an unknown or damaged kind. Checks one schema only, because steps may arrive in hundreds. */
 function parseEvent(value: unknown): PageEvent | null {
   if (!isFields(value)) {
     return null;
@@ -170,7 +170,7 @@ function isTelemetry(data: unknown): data is TelemetryMessage {
   return fits(TELEMETRY[data['type'] as keyof typeof TELEMETRY], data);
 }
 
-/** The compiler sees TypeBox's types twice (once through the protocol's declarations) and takes them for different. */
+/** The compiler sees TypeBox's types twice (once through the protocol's declarations) and treats them as different. */
 function fits<T>(schema: { readonly static: T }, value: unknown): value is T {
   return Value.Check(schema as unknown as TSchema, value);
 }

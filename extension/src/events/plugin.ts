@@ -12,7 +12,7 @@ export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
   provides: IBridgeEvents,
   activate: (_: JupyterFrontEnd, backends: IBridgeBackends): IBridgeEvents => {
     const events = new BridgeEvents(backends, event => backends.remotes.apply(event));
-    // A page that was offline knows of the network's return before any timer ends. The page owns the streams.
+    // An offline page notices the network's return before any timer ends. The page owns the streams.
     window.addEventListener('online', () => events.reconnectNow());
     const check = (): void => {
       events.isHidden = document.visibilityState === 'hidden';

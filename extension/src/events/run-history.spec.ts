@@ -19,7 +19,7 @@ describe('the run that is shown', () => {
     runs = new RunHistory();
   });
 
-  it('is one that begins, at once, although the steps and the end of the loop before it are told later', () => {
+  it('is a new run, immediately, although the steps and the end of the previous loop are reported later', () => {
     begins('evaluation', 0);
     begins('training', 1_000, true);
     makes('evaluation', 900);
@@ -76,7 +76,7 @@ describe('the run that is shown', () => {
     expect(runs.current?.id).toBe('outer');
   });
 
-  it('is one that goes on after it had ended', () => {
+  it('is a run that continues after its end', () => {
     begins('training', 0, true);
     ends('training');
     begins('other', 1_000);
@@ -85,7 +85,7 @@ describe('the run that is shown', () => {
     expect(runs.current?.id).toBe('training');
   });
 
-  it('is not changed by what is said again of a run that goes on', () => {
+  it('is not changed by repeated messages of a run that continues', () => {
     begins('first', 0, true);
     begins('second', 1_000, true);
     begins('first', 2_000, true);
@@ -99,7 +99,7 @@ describe('the run that is shown', () => {
     expect(runs.current?.id).toBe('known by its steps');
   });
 
-  it('is what somebody who knows better says', () => {
+  it('is the run chosen by an explicit call', () => {
     begins('first', 0, true);
     runs.applyRun(run({ run: 'short', state: 'finished' }), 1);
     expect(runs.current?.id).toBe('first');

@@ -1,4 +1,4 @@
-/** The training runs of a kernel, the newest with their steps and metrics. */
+/** The training runs of a kernel; the newest with their steps and metrics. */
 import type {
   BandMessage,
   ControlMessage,
@@ -11,13 +11,13 @@ import type {
 import { Run, MAX_STEPS } from './run.js';
 import { StepRing } from './step-ring.js';
 
-/** Runs held for a kernel, the newest. */
+/** Maximum number of runs per kernel, the newest. */
 export const MAX_RUNS = 8;
 
 export class RunHistory {
   /**
-   * The run that people want to see; null before the first. One that begins is shown at once. Another that is live takes its
-   * place by a step that began later, but a loop that is only watched never that of a live run that can be steered.
+   * The run to show; null before the first. A new run is shown immediately. Another live run replaces it
+   * with a step that began later, but a monitored loop never replaces a live run that can be steered.
    */
   get current(): Run | null {
     return this._current;
@@ -36,7 +36,7 @@ export class RunHistory {
       run.begunAt = message.time;
       this._show(run);
     } else if (isNew && !this._isLive) {
-      // Its beginning was not seen here.
+      // Its beginning was not received here.
       this._current = run;
     }
   }
@@ -44,7 +44,7 @@ export class RunHistory {
   applySteps(message: StepsMessage, process: number): void {
     const { run } = this._of(message.run, process);
     run.applySteps(message);
-    // The last steps of a loop are told when the device is done with them: by then the next run may have begun.
+    // The last steps of a loop are reported when the device has completed them: by then the next run may have begun.
     const startedAt = message.steps.at(-1)?.startTime ?? 0;
     if (!this._isLive || startedAt >= (this._current?.begunAt ?? 0)) {
       this._show(run);
@@ -68,12 +68,12 @@ export class RunHistory {
     run.hosts = message;
   }
 
-  /** Shows this run whatever was told when: for who gets only the newest run, chosen by the kernel. */
+  /** Shows this run regardless of times: for pages that receive only the newest run, chosen by the kernel. */
   show(id: string): void {
     this._current = this.runs.findLast(run => run.id === id) ?? this._current;
   }
 
-  /** Answers are sent at once, so those of a short run arrive before its announcement. A refusal may name a run that never was. */
+  /** Answers are sent immediately, so a short run's answers arrive before its announcement. A refusal may name a run that never existed. */
   applyCommand(message: ControlMessage, process: number): void {
     const { run, phase } = message;
     const held = run === null ? undefined : this._runs.get(`${process}:${run}`);
@@ -89,7 +89,7 @@ export class RunHistory {
     }
   }
 
-  /** Forgets the runs that ended and the steps of those that go on. */
+  /** Drops the ended runs, and the steps of the continuing ones. */
   clear(): void {
     for (const [key, run] of this._runs) {
       if (run.state === 'running') {
@@ -113,7 +113,7 @@ export class RunHistory {
     }
   }
 
-  /** The run of a message that says nothing of when: it takes no place of a live one. */
+  /** The run of a message without a time: it never replaces a live run. */
   private _apart(id: string, process: number): Run {
     const { run } = this._of(id, process);
     if (!this._isLive) {
@@ -136,7 +136,7 @@ export class RunHistory {
     return { run, isNew: true };
   }
 
-  /** The oldest that is over; the run that is shown and the newest stay. */
+  /** The oldest ended run; the shown run and the newest are retained. */
   private _forgetOne(): void {
     const others = this.runs.slice(0, -1).filter(run => run !== this._current);
     const oldest = others.find(({ state }) => state !== 'running') ?? others[0];

@@ -1,9 +1,9 @@
-/** What a run is doing, and which buttons make sense now. */
+/** The state of a run, and the buttons that are useful now. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ControlAction, ControlState } from '@tpulab/protocol';
 import type { Run } from './run.js';
 
-/** One word for the run: of the controller where there is one. */
+/** One word for the run: the controller's state where there is a controller. */
 export function stateText(run: Run, trans: TranslationBundle): string {
   if (run.state === 'interrupted') {
     return trans.__('kernel ended');
@@ -37,17 +37,17 @@ export function stateText(run: Run, trans: TranslationBundle): string {
 
 export interface ControlButton {
   readonly action: ControlAction;
-  /** Of one of the run's own actions. */
+  /** Name of one of the run's own actions. */
   readonly name?: string;
   readonly enabled: boolean;
-  /** The one that people most likely want. */
+  /** The most likely choice. */
   readonly primary: boolean;
 }
 
 /** No step follows, unless the loop is started again. */
 const OVER: ReadonlySet<ControlState> = new Set(['stopping', 'stopped', 'finished', 'failed']);
 
-/** In the order in which they are shown; none for a run that cannot be steered. */
+/** In display order; none for a run that cannot be steered. */
 export function buttonsOf(run: Run): ControlButton[] {
   const { control } = run;
   if (!control) {

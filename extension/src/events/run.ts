@@ -1,4 +1,4 @@
-/** One training run as the page knows it: its steps, metrics, controls, what was asked of it and what came of that. */
+/** The page's data about one training run: its steps, metrics, controls, requests and their results. */
 import type {
   BandMessage,
   CodeLocation,
@@ -13,12 +13,12 @@ import type {
 import { MetricSeries } from './metric-series.js';
 import { StepRing } from './step-ring.js';
 
-/** `interrupted`: the kernel ended before the run said that it had. */
+/** `interrupted`: the kernel ended before the run reported its end. */
 export type RunState = 'running' | 'finished' | 'failed' | 'interrupted';
 
-/** Steps held for a run: as far back as the timeline can be widened. */
+/** Maximum number of steps per run: the widest range of the timeline. */
 export const MAX_STEPS = 2_048;
-/** Metrics of a run that are followed; a loop that makes up names must not fill the page. */
+/** Maximum number of metrics per run; a loop that generates names must not fill the page. */
 export const MAX_METRICS = 32;
 const MAX_BANDS = 256;
 const MAX_COMMANDS = 256;
@@ -26,7 +26,7 @@ const MAX_COMMANDS = 256;
 export class Run {
   constructor(
     readonly key: string,
-    /** As the agent names it; unique within its kernel. */
+    /** The agent's id; unique within its kernel. */
     readonly id: string
   ) {
     this.name = id;
@@ -39,25 +39,25 @@ export class Run {
   /** Null for a loop that cannot be steered. */
   control: RunControl | null = null;
   throughput: ThroughputMessage | null = null;
-  /** Of a slice: its newest steps by host; null where there is one host. */
+  /** In a slice, its newest steps by host; null with a single host. */
   hosts: HostsMessage | null = null;
   /** Replaced, not emptied, when the history is cleared. */
   steps = new StepRing(MAX_STEPS);
-  /** Steps that the agent left out because its ring was full. */
+  /** Number of steps that the agent omitted because its ring was full. */
   dropped = 0;
-  /** By name, in the order in which they first came. */
+  /** By name, in the order of their first point. */
   readonly series = new Map<string, MetricSeries>();
-  /** Checkpoints, evaluations and other work beside the steps; oldest first. */
+  /** Checkpoints, evaluations and other work besides the steps; oldest first. */
   readonly bands: BandMessage[] = [];
-  /** What was asked, each with its newest word; oldest first. */
+  /** The requests, each with its latest status; oldest first. */
   readonly commands: ControlMessage[] = [];
-  /** When it began, or last went on after an end; 0 when that was not seen. Unix milliseconds, kernel's clock, as the next two. */
+  /** Its start, or last continuation after an end; 0 when unknown. Unix milliseconds, kernel's clock, like the next two. */
   begunAt = 0;
   firstMessageAt = 0;
   lastMessageAt = 0;
-  /** When this page last heard of it, by its own clock: how long it has been silent. */
+  /** When this page last received a message of it, by its own clock: measures how long it has been silent. */
   receivedAt = 0;
-  /** Grows with each change of metrics, bands or commands. */
+  /** Increases with each change of metrics, bands or commands. */
   version = 0;
 
   /** Newest value of each metric. */
@@ -89,7 +89,7 @@ export class Run {
     this._note(message.time);
   }
 
-  /** Points of a metric come in the order of their steps. */
+  /** Points of a metric arrive in the order of their steps. */
   addMetric(name: string, step: number, value: number, time?: number): void {
     this._seriesOf(name)?.push(step, value, time);
   }

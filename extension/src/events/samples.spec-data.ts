@@ -1,4 +1,4 @@
-/** Telemetry as an agent sends it, for specs. Spans that are not given are those of a quick ordinary step. */
+/** Telemetry as an agent sends it, for specs. Omitted spans have the values of a quick ordinary step. */
 import type {
   CompileMessage,
   DeviceFigures,
@@ -17,7 +17,7 @@ import type {
 
 export const T0 = 1_790_000_000_000;
 
-/** Of a run that can be steered. */
+/** Controls of a run that can be steered. */
 export const control: RunControl = {
   state: 'starting',
   actions: ['pause', 'resume', 'stop'],
@@ -126,7 +126,7 @@ export function kernelState(
   };
 }
 
-/** A sample of a machine; without `devices` one that has no chips. */
+/** A sample of a machine; without `devices` a machine without chips. */
 export function machineSample(machineSeq: number, fields: Partial<MachineSample> = {}): MachineEvent {
   const machine: MachineSample = {
     time: T0 + machineSeq * 500,
@@ -148,7 +148,7 @@ export function machineSample(machineSeq: number, fields: Partial<MachineSample>
   return { topic: 'devices', gatewayId: 'g', machineSeq, machine };
 }
 
-/** Figures of one device, as a v5e in use tells them. */
+/** Figures of one device, as a v5e in use reports them. */
 export function deviceFigures(ordinal: number, fields: Partial<DeviceFigures> = {}): DeviceFigures {
   return {
     ordinal,

@@ -15,7 +15,7 @@ describe('StepRing', () => {
     expect(ring.startTime(1)).toBe(1_700_000_000_123);
   });
 
-  it('overwrites the oldest steps and keeps the order, wherever it wraps', () => {
+  it('overwrites the oldest steps and preserves the order, wherever it wraps', () => {
     for (let total = 1; total <= 13; total += 1) {
       const ring = new StepRing(5);
       for (let index = 0; index < total; index += 1) {

@@ -5,7 +5,7 @@ import type { StepSample } from '@tpulab/protocol';
 export const SPANS = ['input', 'host', 'compile', 'device', 'gap'] as const;
 export type Span = (typeof SPANS)[number];
 
-/** Overwrites the oldest step when it is full. Positions count from the oldest step held: 0 to length - 1. */
+/** Overwrites the oldest step when it is full. Positions count from the oldest stored step: 0 to length - 1. */
 export class StepRing {
   constructor(capacity: number) {
     this.capacity = capacity;
@@ -22,7 +22,7 @@ export class StepRing {
     return Math.min(this._count, this.capacity);
   }
 
-  /** Steps ever added, those overwritten included. */
+  /** Steps ever added, including overwritten ones. */
   get added(): number {
     return this._count;
   }

@@ -1,4 +1,4 @@
-/** What a page knows of the kernels on its bridges. */
+/** The page's data about the kernels on its bridges. */
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 import type { MachineSource } from '../devices/machine-source.js';
@@ -6,19 +6,19 @@ import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import type { StreamState } from './event-stream.js';
 import type { KernelTelemetry } from './kernel-telemetry.js';
 
-/** The bridge's event streams: one socket a bridge, shared by all features. */
+/** The bridge's event streams: one socket per bridge, shared by all features. */
 export interface IBridgeEvents {
   /** The stream of a backend; null while its address is not known, and for backends without events. */
   streamOf(backendId: string): StreamState | null;
   /** Emitted with the id of a backend after its stream changed state. */
   readonly streamChanged: ISignal<this, string>;
-  /** Everything known of a kernel; the same object for the same id, empty for a kernel that has sent nothing. */
+  /** The data of a kernel; the same object for the same id, empty for a kernel that has sent nothing. */
   telemetryOf(kernelId: string): KernelTelemetry;
   /** The machine behind a backend, sampled by its bridge; null for backends without events. */
   machineOf(backendId: string): MachineTelemetry | null;
   /** Chips, owners and history of that machine, on demand. */
   machineSourceOf(backendId: string): MachineSource | null;
-  /** Ends the waits of all streams, and of backends that are down. */
+  /** Ends the waits of all streams, and of unreachable backends. */
   reconnectNow(): void;
 }
 

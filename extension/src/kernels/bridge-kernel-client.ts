@@ -11,7 +11,7 @@ import { labSpecName, splitSpecName } from '../backends/spec-names.js';
 /** How long a start waits for a gateway that is still starting. */
 export const START_WAIT_MS = 30_000;
 
-/** Waits until kernels can be started there; a remote that is not connected is asked to. Throws `BackendError`. */
+/** Waits until kernels can be started there; requests a connection to a disconnected remote. Throws `BackendError`. */
 export async function readyToStart(gateway: GatewayBackend): Promise<void> {
   if (gateway instanceof RemoteBackend && gateway.state !== 'ok') {
     gateway.connect();
@@ -32,7 +32,7 @@ export class BridgeKernelClient implements Kernel.IKernelAPIClient {
 
   async listRunning(): Promise<Kernel.IModel[]> {
     if (this.gateway.state !== 'ok') {
-      // It is being watched already; a request would only add a failure to the browser's console.
+      // It is being monitored already; a request would only add a failure to the browser's console.
       throw new BackendError(
         'bridge.notReady',
         `${this.gateway.label} is not ready, so its kernels cannot be listed.`
@@ -45,11 +45,11 @@ export class BridgeKernelClient implements Kernel.IKernelAPIClient {
   }
 
   /**
-   * The model of a kernel; undefined when the gateway says that there is none.
+   * The model of a kernel; undefined when the gateway reports that there is none.
    *
-   * A connection asks this when its socket fails, and takes any failure but a network error for the death of its
-   * kernel; after a network error it leaves a timer behind that later cuts a connection which was restored meanwhile.
-   * A gateway that is away tells nothing about the kernel, so the last known model is the answer until it is back.
+   * A connection requests this when its socket fails, and treats any failure but a network error as the death of its
+   * kernel; after a network error it leaves a timer that later cuts a connection which was restored in the meantime.
+   * An unreachable gateway gives no information about the kernel, so the last known model is the answer until it is back.
    */
   async getModel(id: string): Promise<Kernel.IModel | undefined> {
     try {

@@ -1,4 +1,4 @@
-/** Notices that another extension has taken the managers that ours provide, and says what to do. */
+/** Detects that another extension provides managers in place of ours, and reports the remedy. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';

@@ -1,4 +1,4 @@
-/** Which failures of the Jupyter server are a lost connection. The same three as in Lab's own managers. */
+/** Failures of the Jupyter server that mean a lost connection. The same three as in Lab's own managers. */
 import { ServerConnection } from '@jupyterlab/services';
 
 export function asConnectionFailure(error: unknown): Error | null {

@@ -6,7 +6,7 @@ import type { IPageBackends } from '../backends/tokens.js';
 
 /**
  * Resolves when each gateway has answered, or after `timeoutMs`: the hub lists the remotes. `bridgeMs` is the wait for the server on
- * this machine alone, where that is another one.
+ * this machine alone, where that is another server.
  */
 export async function firstAnswers(
   backends: IPageBackends,

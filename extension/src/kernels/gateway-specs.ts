@@ -1,4 +1,4 @@
-/** The kernelspecs of one gateway under the page's names: as remembered, as it told them, and with their logos. */
+/** The kernelspecs of one gateway under the page's names: cached, as reported, and with their logos. */
 import { type KernelSpec, KernelSpecAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
@@ -22,12 +22,12 @@ export class GatewaySpecs {
     gateway.changed.connect(this.onGateway, this);
   }
 
-  /** A list that was late has arrived, or what is shown of it is different. */
+  /** A late list has arrived, or its displayed form has changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** The gateway's own choice; null until it has told. */
+  /** The gateway's own choice; null until reported. */
   get preferred(): string | null {
     return this._preferred;
   }
@@ -45,7 +45,7 @@ export class GatewaySpecs {
     );
   }
 
-  /** Waits so long for the list, which else arrives later. Never rejects: what is wrong with the gateway is in its state. */
+  /** Waits up to this time for the list, which otherwise arrives later. Never rejects: the gateway's state has the error. */
   async refresh(waitMs: number): Promise<void> {
     if (this.gateway.state !== 'ok') {
       return;
@@ -80,7 +80,7 @@ export class GatewaySpecs {
     }
     this._preferred = labSpecName(id, models.default);
     this._bare = specs;
-    // Without the logos: remembered ones would outlive a change of the image.
+    // Without the logos: cached ones would outlive a change of the image.
     this.cache.write(id, specs);
     void this.logos
       .load(
@@ -95,7 +95,7 @@ export class GatewaySpecs {
     return true;
   }
 
-  /** Two entries called "Python 3 (ipykernel)" could not be told apart in the kernel dialog. */
+  /** Two entries called "Python 3 (ipykernel)" could not be distinguished in the kernel dialog. */
   private displayName({ name, display_name: own }: KernelSpec.ISpecModel): string {
     const { gateway } = this;
     if (gateway instanceof RemoteBackend) {
@@ -107,13 +107,13 @@ export class GatewaySpecs {
   private onGateway(): void {
     const { gateway } = this;
     if (gateway instanceof RemoteBackend) {
-      // What is known of a remote stays while it is away; its accelerator becomes known when it is connected.
+      // The known data of a remote is retained while it is disconnected; its accelerator becomes known when it is connected.
       if (gateway.displayName !== this._shownAs) {
         this._shownAs = gateway.displayName;
         this._changed.emit();
       }
     } else if (!this.isKnown && (gateway.state === 'down' || gateway.state === 'auth')) {
-      // Specs of an earlier page are shown only until the bridge has been heard of in this one.
+      // Specs of an earlier page are shown only until the bridge has answered in this page.
       const shown = Object.keys(this._bare).length > 0;
       this._bare = {};
       if (shown) {

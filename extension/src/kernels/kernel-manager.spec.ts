@@ -36,7 +36,7 @@ test('starts kernels at the backend of their name and connects to its sockets', 
   expect(page.backends.backendOf(best.id)?.id).toBe('bridge');
 });
 
-test('lists the kernels of both backends and tells when one of them changes', async () => {
+test('lists the kernels of both backends and notifies when one of them changes', async () => {
   await manager.ready;
   expect(manager.isReady).toBe(true);
   const seen: string[][] = [];
@@ -90,7 +90,7 @@ test.each<Fault>(['unavailable', 'html', 'wrongToken', 'hang'])(
   'a kernel of a bridge that is %s is not taken for dead, and is connected again when the bridge is back',
   async fault => {
     if (fault === 'hang') {
-      // A list that hangs is waited for to its end.
+      // A list that hangs is awaited to its end.
       await close();
       await open({ readTimeoutMs: 300 });
     }
@@ -111,7 +111,7 @@ test.each<Fault>(['unavailable', 'html', 'wrongToken', 'hang'])(
   }
 );
 
-test('a kernel that the bridge no longer has is let go', async () => {
+test('a kernel that the bridge no longer has is released', async () => {
   const kernel = await manager.startNew({ name: 'tpulab-jax' });
   await manager.refreshRunning();
   page.bridge.kernels.clear();
@@ -133,7 +133,7 @@ test('lost connections of the Jupyter server are reported, those of the bridge a
   await until(() => failures > 0);
 });
 
-test('is ready without the bridge, and shuts down what there is', async () => {
+test('is ready without the bridge, and shuts down the existing kernels', async () => {
   page.bridge.fault = 'hang';
   page.backends.bridge.suspect();
   const other = newManager();
@@ -163,7 +163,7 @@ test('a connection that has given up is restored as soon as the bridge serves ag
   const untouched: string[] = [];
   fine.connectionStatusChanged.connect((_, status) => untouched.push(status));
   own.connectionStatusChanged.connect((_, status) => untouched.push(status));
-  // After this code a stock connection never tries again by itself.
+  // After this close code a stock connection never tries again automatically.
   page.bridge.socketsOf(given.id).forEach(socket => socket.close(1001));
   await until(() => given.connectionStatus === 'disconnected');
   page.backends.bridge.reconnectNow();

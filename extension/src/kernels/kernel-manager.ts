@@ -1,7 +1,7 @@
 /**
  * Lab's kernel manager over all backends: one stock manager each, because a connection takes the URL of its socket
- * from the settings of the manager that made it. What Lab sees of readiness and of lost connections is the Jupyter
- * server's alone; the troubles of bridge and remotes are in their backend states. The kernels of one that is away stay listed.
+ * from the settings of the manager that created it. Lab sees readiness and lost connections of the Jupyter server
+ * alone; problems of bridge and remotes are in their backend states. Kernels of an unreachable backend stay listed.
  */
 import type { CommsOverSubshells } from '@jupyterlab/services';
 import { BaseManager, type Kernel, KernelManager, type ServerConnection } from '@jupyterlab/services';
@@ -19,7 +19,7 @@ export interface ICompositeKernelManagerOptions {
   /** Specs as the page knows them, for `kernel.spec`. */
   specClient: KernelManager.IOptions['kernelSpecAPIClient'];
   standby?: Poll.Standby | (() => boolean | Poll.Standby);
-  /** When the polls of gateways pause; the state of the Jupyter server says nothing about them. */
+  /** When the polls of gateways pause; the state of the Jupyter server is irrelevant for them. */
   bridgeStandby?: Poll.Standby;
 }
 
@@ -90,7 +90,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     const { id, name } = options.model;
     const place = this._backends.routes.kernelPlace(id) ?? this._backends.specPlace(name);
     this._backends.routes.learnKernel(place, options.model);
-    // The settings are those of the backend's manager, whatever a session passes on.
+    // The settings are the backend manager's, whatever a session passes on.
     return this.watched(place, this.manager(place).connectTo(options));
   }
 
@@ -109,7 +109,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   async shutdownAll(): Promise<void> {
-    // An absent gateway has nothing that could be shut down now, and must not keep the others alive.
+    // An unreachable gateway has no kernels to shut down now, and must not keep the others alive.
     const present = this._backends.gateways.filter(({ state }) => state === 'ok');
     const managers = [this._jupyter, ...present.map(({ id }) => this.manager(id))];
     const results = await Promise.allSettled(managers.map(manager => manager.shutdownAll()));
@@ -152,7 +152,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     });
     manager.kernelInfoTimeout = this._jupyter.kernelInfoTimeout;
     manager.commsOverSubshells = this._jupyter.commsOverSubshells;
-    // Its list may fail for long; the state of the backend says so, and Lab does not wait for it.
+    // Its list may fail for long; the state of the backend reports it, and Lab does not wait for it.
     manager.ready.catch(() => undefined);
     manager.runningChanged.connect(() => this.emitRunning());
     this._gateways.set(gateway.id, manager);
@@ -191,7 +191,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     return connection;
   }
 
-  /** Never rejects: what is wrong with it is in its backend state. */
+  /** Never rejects: its backend state has the error. */
   private async refreshGateway(gateway: GatewayBackend): Promise<void> {
     if (gateway.state === 'ok') {
       await this._gateways
@@ -207,7 +207,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     void this.refreshGateway(gateway);
   }
 
-  /** At once, instead of at the end of the pause (up to minutes) that a connection is in. */
+  /** Immediately, instead of at the end of the connection's present pause (up to minutes). */
   private reconnect(place: Place): void {
     for (const connection of this._connections.get(place) ?? []) {
       if (
@@ -215,7 +215,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
         connection.connectionStatus !== 'connected' &&
         connection.status !== 'dead'
       ) {
-        // A connection that fails again goes on trying by itself.
+        // A connection that fails again continues to try automatically.
         connection.reconnect().catch(() => undefined);
       }
     }

@@ -10,7 +10,7 @@ type Resources = Readonly<Record<string, string>>;
 const LARGEST_BYTES = 256 * 1024;
 
 export class LogoLoader {
-  /** Loads what has not been asked for yet; true when something new has been loaded. Never rejects. */
+  /** Loads logos that were not requested yet; true when a new one was loaded. Never rejects. */
   async load(all: readonly Resources[], settings: ServerConnection.ISettings): Promise<boolean> {
     const paths = new Set(all.flatMap(resources => logoPaths(resources).map(([, path]) => path)));
     const missing = [...paths].filter(path => !this._requested.has(path));
@@ -19,7 +19,7 @@ export class LogoLoader {
     return results.some(result => result.status === 'fulfilled');
   }
 
-  /** The resources with each logo as a data URL; a logo that is not loaded (yet) is left out. */
+  /** The resources with each logo as a data URL; a logo that is not loaded (yet) is omitted. */
   known(resources: Resources): Record<string, string> {
     return Object.fromEntries(
       logoPaths(resources).flatMap(([key, path]) => {
@@ -44,7 +44,7 @@ export class LogoLoader {
     this._loaded.set(path, `data:${blob.type};base64,${btoa(binaryText(bytes))}`);
   }
 
-  /** Also those that failed: a missing logo is not worth a request, and a line in the console, at every refresh. */
+  /** Also failed ones: a missing logo is not worth a request, and a line in the console, at every refresh. */
   private readonly _requested = new Set<string>();
   private readonly _loaded = new Map<string, string>();
 }

@@ -18,7 +18,7 @@ export class CompositeSessionManager extends SessionManager {
     options.sessionAPIClient.connectionFailure.connect(this.fail, this);
   }
 
-  /** The client keeps the sessions of the other backend when one fails, so the stock manager never sees the failure. */
+  /** The client retains the sessions of the other backend when one fails, so the stock manager never sees the failure. */
   override get connectionFailure(): ISignal<this, Error> {
     return this._failure;
   }
@@ -30,7 +30,7 @@ export class CompositeSessionManager extends SessionManager {
   private readonly _failure = new Signal<this, Error>(this);
 }
 
-/** How soon a page shows an environment that was made elsewhere. */
+/** How soon a page shows an environment that was created elsewhere. */
 const POLL_MS = 5_000;
 
 export class CompositeSpecManager extends KernelSpecManager {
@@ -52,8 +52,8 @@ export class CompositeSpecManager extends KernelSpecManager {
   }
 
   /**
-   * Resolves with a list that was asked for after the call. The stock manager joins one that is under way, which has passed over a gateway
-   * that began to serve meanwhile, and asks for none while the page is hidden; the next poll is a minute away.
+   * Resolves with a list that was requested after the call. The stock manager joins a list in flight, which has skipped a gateway that
+   * began to serve in the meantime, and requests none while the page is hidden; the next poll is a minute away.
    */
   override async refreshSpecs(): Promise<void> {
     const before = this._lists;
@@ -81,7 +81,7 @@ export class CompositeSpecManager extends KernelSpecManager {
     }
   }
 
-  // The stock constructor asks for the first list before these are set, which is as well: nobody has called yet.
+  // The stock constructor requests the first list before these are set, which is harmless: there was no call yet.
   private _lists = 0;
   private _latest = Promise.resolve();
   private readonly _failure = new Signal<this, Error>(this);

@@ -1,6 +1,6 @@
 /**
- * Gives Lab managers that show the bridge's kernels beside the server's own. The stock plugins stay enabled, and each
- * body here falls back to the stock manager: whatever is wrong with ours, Lab has kernels.
+ * Gives Lab managers that show the bridge's kernels besides the server's own. The stock plugins stay enabled, and each
+ * body here falls back to the stock manager: even if ours fail, Lab has kernels.
  */
 import {
   IConnectionStatus,
@@ -120,7 +120,7 @@ const sessionManager: ServiceManagerPlugin<Session.IManager> = {
 
 export const kernelPlugins = [kernelManager, kernelSpecManager, sessionManager];
 
-/** Builds ours; when that throws, switches the bridge off for this page, says why, and builds the stock manager. */
+/** Builds our manager; when that throws, switches the bridge off for this page, reports why, and builds the stock manager. */
 function withBackends<T>(
   backends: IBridgeBackends | null,
   ours: (known: IPageBackends) => T,
@@ -140,7 +140,7 @@ function hasJupyter(backends: IBridgeBackends): backends is IPageBackends {
   return backends.jupyter !== null;
 }
 
-/** Calls `action` whenever a gateway serves again, those that become known later included. */
+/** Calls `action` whenever a gateway serves again, including gateways that become known later. */
 function onRecovery(backends: IPageBackends, action: () => void): void {
   backends.gateways.forEach(gateway => gateway.recovered.connect(action));
   backends.gatewayAdded.connect((_, gateway) => gateway.recovered.connect(action));
@@ -158,7 +158,7 @@ function specClient(backends: IPageBackends): CompositeSpecClient {
   return client;
 }
 
-/** As Lab's own managers: no polls while the page is hidden or Lab knows that its server is away. */
+/** Like Lab's own managers: no polls while the page is hidden or Lab knows that its server is unreachable. */
 function standby(status: IConnectionStatus | null): Standby {
   return () => (status !== null && !status.isConnected) || 'when-hidden';
 }

@@ -126,7 +126,7 @@ test('a list in flight while a kernel moves does not bring the old kernel back',
   const poll = client.listRunning();
   await until(() => page.jupyter.count('GET /api/sessions') === 1);
   await client.update({ id, kernel: { name: 'tpulab-jax' } });
-  // What the server would have answered had it read its list before the change.
+  // The server's answer if it had read its list before the change.
   stale.forEach(session => page.jupyter.sessions.set(session.id, session));
   release();
   expect((await poll).map(model => [model.id, model.kernel?.name])).toEqual([[id, 'tpulab-jax']]);
@@ -150,7 +150,7 @@ test.each<Fault>(['hang', 'stall', 'html', 'unavailable', 'wrongToken'])(
   }
 );
 
-test('a Jupyter server that is away keeps its last list, hides no bridge session, and is reported', async () => {
+test('an unreachable Jupyter server retains its last list, hides no bridge session, and is reported', async () => {
   page.jupyter.addSession('j.ipynb', 'python3');
   await client.listRunning();
   page.jupyter.fault = 'unavailable';

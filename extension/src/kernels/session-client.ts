@@ -1,6 +1,6 @@
 /**
- * One sessions API over all backends. Routes by kernelspec name and by what `SessionRoutes` knows, and moves a
- * session to the other backend when Lab changes the kernel of a notebook to one that lives there.
+ * One sessions API over all backends. Routes by kernelspec name and by the entries of `SessionRoutes`, and moves a
+ * session to another backend when Lab changes the kernel of a notebook to a kernel of that backend.
  */
 import { type Kernel, KernelAPI, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
@@ -18,7 +18,7 @@ import type { IPageBackends } from '../backends/tokens.js';
 export interface ISessionWaits {
   /** How long the first list waits for gateways that have not answered yet. */
   firstListMs: number;
-  /** How long a list waits for the part of a gateway before it uses the last one. */
+  /** How long a list waits for a gateway's part before it uses the last known part. */
   bridgeListMs: number;
   /** How long a list waits for the Jupyter server. */
   jupyterListMs: number;
@@ -28,7 +28,7 @@ export interface ISessionWaits {
 
 /**
  * Without the wait of the first list, Lab would start a second kernel for a notebook whose kernel runs on the bridge;
- * with a longer one a bridge that hangs would delay Lab.
+ * with a longer one an unresponsive bridge would delay Lab.
  */
 export const SESSION_WAITS: ISessionWaits = {
   firstListMs: 1_200,
@@ -53,7 +53,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     backends.gatewayRemoved.connect((_, { id }) => this._gateways.delete(id));
   }
 
-  /** The Jupyter server cannot be reached. Failures of gateways are never Lab's own: they are in their states. */
+  /** The Jupyter server is unreachable. Failures of gateways are never Lab's own: they are in their states. */
   get connectionFailure(): ISignal<this, Error> {
     return this._connectionFailure;
   }
@@ -65,7 +65,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   async listRunning(): Promise<Session.IModel[]> {
     const jupyter = this.listJupyter();
-    // Waits for all, so that a rejection of the one cannot go unhandled while another is waited for.
+    // Waits for all, so that no rejection is unhandled while another request is awaited.
     const [own] = await Promise.allSettled([jupyter, this.listGateways()]);
     if (own.status === 'rejected') {
       throw own.reason;
@@ -116,7 +116,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     return this.backends.routes.asLabSees(target.place, model);
   }
 
-  /** Starts the session at the other backend and ends the old one; Lab goes on with the id that it knows. */
+  /** Starts the session at the other backend and ends the old one; Lab continues with the id that it knows. */
   private async move(change: SessionUpdate, from: ISessionTarget, place: Place): Promise<Session.IModel> {
     const { routes } = this.backends;
     const old =
@@ -133,7 +133,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
       path,
       type: change.type ?? old.type,
       name: change.name ?? old.name,
-      // An id is as good as a name here: Jupyter's API takes either.
+      // The id can replace the name here: Jupyter's API accepts either.
       kernel: kernel as Pick<Kernel.IModel, 'name'>
     });
     const requested = kernel as Partial<Kernel.IModel>;
@@ -149,7 +149,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     return routes.asLabSees(place, moved);
   }
 
-  /** Ends a session that was moved away. Never rejects: what cannot be ended now is tried again later. */
+  /** Ends a session that was moved away. Never rejects: a session that cannot be ended now is ended later. */
   private removeOld(old: ISessionTarget, path: string): Promise<void> {
     const { routes } = this.backends;
     const key = leftoverKey(old.place, path);
@@ -216,7 +216,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     await Promise.all(this.backends.gateways.map(gateway => this.listGateway(gateway)));
   }
 
-  /** Never rejects: a gateway that does not answer keeps its last list. */
+  /** Never rejects: an unresponsive gateway retains its last list. */
   private async listGateway(gateway: GatewayBackend): Promise<void> {
     if (gateway.state !== 'ok') {
       return;
@@ -253,7 +253,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     return client;
   }
 
-  /** A kernel of a synced folder starts in the folder there, so it is started before its session. */
+  /** A kernel of a synced folder starts in the remote folder, so it is started before its session. */
   private async inSyncedFolder<T extends { path: string; kernel?: unknown }>(
     place: Place,
     request: T
@@ -274,7 +274,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     return this.backends.routes.sessionTarget(labId) ?? { place: 'jupyter', id: labId };
   }
 
-  /** The backend of a kernel that is wanted; null when the request does not say. */
+  /** The backend of the requested kernel; null when the request does not name one. */
   private placeFor(kernel: { id?: string; name?: string } | null): Place | null {
     if (kernel?.id !== undefined) {
       return this.backends.routes.kernelPlace(kernel.id);
@@ -311,7 +311,7 @@ function leftoverKey(place: Place, path: string): string {
   return `${place} ${path}`;
 }
 
-/** The request with the backend's own kernelspec name; `id` of a kernel decides over its name, as in Jupyter's API. */
+/** The request with the backend's own kernelspec name; `id` of a kernel outranks its name, as in Jupyter's API. */
 function asBackendSees<T extends { kernel?: unknown }>(place: Place, request: T): T {
   const kernel = request.kernel as Partial<Kernel.IModel> | null | undefined;
   if (!kernel) {

@@ -96,7 +96,7 @@ test('stopIfNeeded ends the only session of a path, wherever it is, and no other
   await expect(sessions.stopIfNeeded('j.ipynb')).resolves.toBeUndefined();
 });
 
-test('ends one session or all of both backends, and tells of the change', async () => {
+test('ends one session or all of both backends, and notifies of the change', async () => {
   await sessions.ready;
   const one = page.bridge.addSession('b.ipynb', 'tpulab-jax');
   page.bridge.addSession('c.ipynb', 'tpulab-jax');

@@ -1,11 +1,11 @@
 /**
- * Remembers the kernelspecs of a gateway between pages, so that a notebook opened while it is still starting
- * keeps its kernel instead of being offered another one of the same language.
+ * Caches the kernelspecs of a gateway between pages, so that a notebook opened while it is still starting
+ * keeps its kernel instead of being offered another kernel of the same language.
  */
 import type { KernelSpec } from '@jupyterlab/services';
 import type { Place } from '../backends/spec-names.js';
 
-/** Where the kernelspecs of a place are kept. */
+/** Storage key for the kernelspecs of a place. */
 function keyOf(place: Place): string {
   return place === 'bridge' ? 'tpulab:bridge-kernelspecs' : `tpulab:kernelspecs:${place}`;
 }
@@ -24,14 +24,14 @@ export class SpecCache {
         Object.entries(value).filter((entry): entry is [string, KernelSpec.ISpecModel] => isSpec(entry[1]))
       );
     } catch {
-      return {}; // written by something else: it is only a memory
+      return {}; // written by another program: it is only a cache
     }
   }
 
   write(place: Place, specs: Readonly<Record<string, KernelSpec.ISpecModel>>): void {
     try {
       const remembered = Object.fromEntries(
-        // Only what choosing a kernel needs: argv and env are the bridge's business.
+        // Only the fields for choosing a kernel: argv and env are the bridge's business.
         Object.entries(specs).map(([name, { language, display_name, metadata }]) => [
           name,
           { name, language, display_name, argv: [], resources: {}, ...(metadata && { metadata }) }

@@ -49,7 +49,7 @@ test('offers the bridge alone when the environment of JupyterLab has no kernelsp
 });
 
 // X2: `tpulab env create` in a terminal, while the page is open.
-test('tells of a kernelspec that a gateway has got meanwhile', async () => {
+test('notifies of a kernelspec that a gateway has got meanwhile', async () => {
   const client = newClient();
   await client.get();
   await client.poll();
@@ -86,7 +86,7 @@ test.each<Fault>(['hang', 'html', 'unavailable', 'wrongToken'])(
   }
 );
 
-test('a Jupyter server that is away keeps its specs and is reported', async () => {
+test('an unreachable Jupyter server retains its specs and is reported', async () => {
   const client = newClient();
   await client.get();
   page.jupyter.fault = 'unavailable';
@@ -141,7 +141,7 @@ test('a `tpulab-*` kernelspec that only the Jupyter server has is its own', asyn
   await installed[Symbol.asyncDispose]();
 });
 
-// A notebook whose kernelspec is in no list makes Lab ask for a kernel, and the TPULab kernels are not among the answers.
+// For a notebook whose kernelspec is in no list, Lab asks the user for a kernel, and the TPULab kernels are not among the choices.
 test('the first list of a browser that remembers nothing waits for a server that starts with Lab', async () => {
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
   const early = new Page(page.jupyter, page.bridge);
@@ -156,7 +156,7 @@ test('the first list of a browser that remembers nothing waits for a server that
   early.backends.dispose();
 });
 
-test('the manager is ready without the bridge and tells of specs that come later', async () => {
+test('the manager is ready without the bridge and notifies of specs that arrive later', async () => {
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
   const late = new Page(page.jupyter, page.bridge);
   late.backends.bridge.start();
@@ -179,7 +179,7 @@ test('the manager is ready without the bridge and tells of specs that come later
   };
   late.backends.bridge.reconnectNow();
   await until(() => manager.specs?.kernelspecs['tpulab-jax'] !== undefined);
-  // Lists that the recovery and the logos ask for may come meanwhile: each that fails is told once.
+  // Lists requested by the recovery and the logos may arrive in the meantime: each failing list is reported once.
   await manager.refreshSpecs();
   let failures = 0;
   manager.connectionFailure.connect(() => failures++);

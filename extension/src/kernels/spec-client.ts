@@ -1,6 +1,6 @@
 /**
- * One kernelspecs API over all backends: the Jupyter server's own specs at once, those of bridge and remotes beside them under
- * names that cannot meet. Emits `gatewaySpecsChanged` when a list that was late has arrived.
+ * One kernelspecs API over all backends: the Jupyter server's own specs immediately, specs of bridge and remotes under
+ * names that cannot conflict. Emits `gatewaySpecsChanged` when a late list has arrived.
  */
 import { type KernelSpec, KernelSpecAPI, type ServerConnection } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
@@ -16,15 +16,15 @@ export interface ISpecWaits {
   /** How long the first list waits for gateways that have not answered yet. */
   firstListMs: number;
   /**
-   * The same for the server of this machine, in a browser that remembers none of its kernelspecs: Lab shows its kernel dialog for a
-   * notebook whose kernelspec is in no list, and a server that starts with Lab takes a moment. One that fails ends the wait sooner.
+   * The same for the server of this machine, in a browser without cached kernelspecs of it: Lab shows its kernel dialog for a
+   * notebook whose kernelspec is in no list, and a server that starts with Lab takes a moment. A failing server ends the wait sooner.
    */
   firstVisitMs: number;
-  /** How long a list waits for the part of a gateway before it uses the last one. */
+  /** How long a list waits for a gateway's part before it uses the last known part. */
   gatewayListMs: number;
 }
 
-/** As for sessions: long enough for a gateway that serves, too short to be noticed with one that hangs. */
+/** As for sessions: long enough for a gateway that serves, too short to be noticed if it hangs. */
 export const SPEC_WAITS: ISpecWaits = { firstListMs: 1_200, firstVisitMs: 10_000, gatewayListMs: 1_200 };
 
 export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
@@ -76,7 +76,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     return this.merged();
   }
 
-  /** Asks the gateways again: an environment may have been made in a terminal. Never rejects. */
+  /** Requests the gateways' lists again: an environment may have been created in a terminal. Never rejects. */
   async poll(): Promise<void> {
     const before = Object.keys(this.gatewaySpecs()).sort().join();
     await this.refreshGateways();
@@ -85,14 +85,14 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     }
   }
 
-  /** The specs of bridge and remotes as they are known now, under the page's names. */
+  /** The present specs of bridge and remotes, under the page's names. */
   gatewaySpecs(): Specs {
     return Object.assign({}, ...[...this._gateways.values()].map(each => each.specs())) as Specs;
   }
 
   private merged(): KernelSpec.ISpecModels {
     const own = this._own;
-    // Should a kernelspec `tpulab-*` be installed by hand as well, the bridge's wins, as in `IPageBackends.specPlace`.
+    // If a kernelspec `tpulab-*` is also installed by hand, the bridge's wins, as in `IPageBackends.specPlace`.
     const kernelspecs: Record<string, KernelSpec.ISpecModel | undefined> = {
       ...own?.kernelspecs,
       ...this.gatewaySpecs()

@@ -1,4 +1,4 @@
-/** Which launcher cards the bridge's kernelspecs get, and which stock cards would show the same action twice. */
+/** The launcher cards of the bridge's kernelspecs, and the stock cards that would show the same action twice. */
 import type { KernelSpec } from '@jupyterlab/services';
 
 export interface ICard {
@@ -6,7 +6,7 @@ export interface ICard {
   readonly rank: number;
 }
 
-/** A launcher item, as far as it says what it starts. */
+/** A launcher item, with the fields that identify its action. */
 export interface IItem {
   readonly command: string;
   readonly args?: Readonly<Record<string, unknown>>;
@@ -14,7 +14,7 @@ export interface IItem {
 
 export const STOCK_NOTEBOOK_COMMAND = 'notebook:create-new';
 
-/** One card a kernelspec of the bridge: our own environments first, then what else is installed on the machine. */
+/** One card per kernelspec of the bridge: our own environments first, then other specs of the machine. */
 export function bridgeCards(
   specs: KernelSpec.ISpecModels | null,
   isBridgeSpec: (name: string) => boolean

@@ -1,4 +1,4 @@
-/** Where newcomers begin: the tour, a new notebook, and the lessons, copied into a folder of the file browser where it does not show them yet. */
+/** First steps for newcomers: the tour, a new notebook, and the lessons, copied into a folder of the file browser if missing there. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { ILauncher } from '@jupyterlab/launcher';
@@ -11,7 +11,7 @@ import type { IBridgeBackends } from '../backends/tokens.js';
 import { bridgeCards } from './cards.js';
 import { notebookOf, TOUR } from './templates.js';
 
-/** Shows the folder with the lessons. Throws what people can read. */
+/** Shows the folder with the lessons. Throws readable errors. */
 export async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): Promise<void> {
   const { folder } = await remotes.api.request<LessonsCopied>('POST', 'bridge/v1/examples');
   await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
@@ -28,14 +28,14 @@ async function openTour(
   const names = bridgeCards(kernelspecs.specs, isBridgeSpec)
     .toSorted((a, b) => a.rank - b.rank)
     .map(({ kernelName }) => kernelName);
-  // Its cells are in JAX.
+  // Its cells use JAX.
   const name = names.find(each => each.includes('jax')) ?? names[0];
   if (name !== undefined) {
     const display_name = kernelspecs.specs?.kernelspecs[name]?.display_name ?? name;
     content.metadata = { kernelspec: { name, display_name } };
   }
   await contents.save(path, { type: 'notebook', format: 'json', content });
-  // Another tour may have this name already, and stays.
+  // An existing tour with this name stays.
   const wanted = PathExt.join(folder, TOUR.file);
   const to = await contents.rename(path, wanted).then(
     renamed => renamed.path,
@@ -44,7 +44,7 @@ async function openTour(
   await commands.execute('docmanager:open', { path: to });
 }
 
-/** The cards stand beside those of our kernels, without which neither runs. */
+/** The cards stand beside our kernels' cards, because both need our kernels. */
 export function offerLessons(
   app: JupyterFrontEnd,
   launcher: ILauncher,

@@ -64,8 +64,8 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    // Lab lists every kernelspec under "Notebook" and offers no way to say otherwise. Showing the same action in two
-    // places asks people to find out whether it differs, so those cards are left out where cards are listed.
+    // Lab lists every kernelspec under "Notebook" and offers no option for this. Showing the same action in two
+    // places makes users search for a difference, so those cards are omitted where cards are listed.
     hideItems(launcher, item => isDouble(item, isBridgeSpec));
 
     let cards = new DisposableSet();
@@ -91,7 +91,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** A card that makes an environment of ours, for as long as this machine has none. */
+/** A card that creates our environment, while this machine has none. */
 function offerSetup(
   app: JupyterFrontEnd,
   launcher: ILauncher,
@@ -145,7 +145,7 @@ function nameIn(args: ReadonlyPartialJSONObject): string {
   return typeof args.kernelName === 'string' ? args.kernelName : '';
 }
 
-/** Leaves items out of what the launcher lists. A launcher that does not list its items through `items` is left alone. */
+/** Omits items from the launcher's list. A launcher that does not list its items through `items` is left alone. */
 function hideItems(launcher: ILauncher, isHidden: (item: IItem) => boolean): void {
   if (!hasItems(launcher)) {
     return;

@@ -7,7 +7,7 @@ import { beforeEach, expect, it, vi } from 'vitest';
 import { SetupBody } from './setup-dialog.js';
 import { EnvironmentSetup } from './setup-model.js';
 
-// What jsdom lacks and Lab's parts ask for when they are loaded.
+// jsdom lacks these, and Lab's parts need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends MouseEvent {},

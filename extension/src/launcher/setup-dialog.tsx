@@ -1,4 +1,4 @@
-/** The dialog "Set up JAX on this machine": what it takes, how far it is, and then the lessons. Closing it stops nothing. */
+/** The dialog "Set up JAX on this machine": its requirements, its progress, and then the lessons. Closing it stops nothing. */
 import { type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -21,7 +21,7 @@ import type { EnvironmentSetup } from './setup-model.js';
 export interface ISetupOptions {
   readonly setup: EnvironmentSetup;
   readonly trans: TranslationBundle;
-  /** Copies the lessons and shows them. Throws what people can read. Null where a notebook waits for the kernel. */
+  /** Copies the lessons and shows them. Throws readable errors. Null where a notebook waits for the kernel. */
   readonly onLessons: (() => Promise<void>) | null;
 }
 

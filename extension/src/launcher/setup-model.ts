@@ -1,4 +1,4 @@
-/** An environment that is being made on this machine, followed until it is there. No DOM. */
+/** The creation of an environment on this machine, followed until it exists. No DOM. */
 import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
 import type { RemotesApi } from '../backends/remotes-api.js';
 import { Changing } from '../platform/changing.js';
@@ -6,7 +6,7 @@ import { Changing } from '../platform/changing.js';
 const POLL_MS = 1_000;
 
 export class EnvironmentSetup extends Changing {
-  /** @param api asks the gateway of this machine */
+  /** @param api requests to the gateway of this machine */
   constructor(
     private readonly api: Pick<RemotesApi, 'request'>,
     readonly environment: EnvironmentInfo
@@ -15,17 +15,17 @@ export class EnvironmentSetup extends Changing {
     void this.poll('GET');
   }
 
-  /** Null until the gateway has told. */
+  /** Null until the gateway has reported it. */
   get creation(): EnvironmentCreation | null {
     return this._creation;
   }
 
-  /** Why the gateway could not be asked; it is asked again while something runs. */
+  /** Why the gateway is unreachable; the request is repeated while a creation runs. */
   get problem(): string | null {
     return this._problem;
   }
 
-  /** Begins, or joins what runs already. */
+  /** Begins, or joins a running creation. */
   start(): Promise<void> {
     return this.poll('POST');
   }
@@ -34,7 +34,7 @@ export class EnvironmentSetup extends Changing {
     return this.poll('DELETE');
   }
 
-  /** Ends the looking, not what runs. */
+  /** Ends the polling, not the creation. */
   override dispose(): void {
     clearTimeout(this._timer);
     super.dispose();
@@ -64,7 +64,7 @@ export class EnvironmentSetup extends Changing {
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** The environment that a machine without one is offered: JAX, unless it is there already or cannot be made. */
+/** The environment offered on a machine without one: JAX, unless it exists already or cannot be created. */
 export function offeredEnvironment(environments: readonly EnvironmentInfo[]): EnvironmentInfo | null {
   const isThere = environments.some(({ state }) => state === 'ready' || state === 'outdated');
   return isThere ? null : (environments.find(({ name }) => name === 'jax') ?? null);

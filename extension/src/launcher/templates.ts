@@ -1,4 +1,4 @@
-/** What a new notebook begins with, in the session page and in JupyterLab. */
+/** The initial content of a new notebook, in the session page and in JupyterLab. */
 import { nullTranslator } from '@jupyterlab/translation';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
@@ -20,7 +20,7 @@ export const EMPTY: Template = {
   cells: [['code', '']]
 };
 
-/** One loop, one recompilation, one reload: what this program shows, in 90 seconds. */
+/** One loop, one recompilation, one reload: the features of this program, in 90 seconds. */
 export const TOUR: Template = {
   id: 'tour',
   label: trans.__('Tour'),

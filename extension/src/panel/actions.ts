@@ -1,4 +1,4 @@
-/** What the panel asks of the rest of the page: requests to runs, documents of kernels, files and pictures. */
+/** Actions of the panel in the rest of the page: requests to runs, documents of kernels, files and pictures. */
 import type { Kernel, Session } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
@@ -20,17 +20,17 @@ import { download } from '../platform/download.js';
 export interface PanelActions {
   /** Requests to the runs of a kernel; null where they cannot be sent. The same object for the same kernel. */
   controlOf(kernel: KernelTelemetry): ControlModel | null;
-  /** Runs that the bridge of the current kernel has kept; null where it cannot be asked. */
+  /** Runs stored by the bridge of the current kernel; null where no request can be sent. */
   storedRuns(): StoredRunList | null;
-  /** Path of the document that a kernel belongs to; null where that is not known. */
+  /** Path of a kernel's document; null where unknown. */
   documentOf(kernelId: string): string | null;
   showDocument(path: string): void;
-  /** Asks whether to shut a kernel down that holds chips, does so, and looks again who holds them. */
+  /** Shuts down a kernel that holds chips after a confirmation, and updates the holders. */
   release(kernelId: string, machine: MachineSource | null): void;
-  /** Has libtpu's lock file removed; says so where it stays. */
+  /** Has libtpu's lock file removed; reports a failure. */
   removeLock(machine: MachineSource): void;
   exportSteps(what: ExportKind, run: Run, summary: StepSummary, headline: string): void;
-  /** There is a notebook that a picture can go into. */
+  /** There is a notebook that a picture can be inserted into. */
   canInsert(): boolean;
 }
 
@@ -43,7 +43,7 @@ export interface PageActionsOptions {
   readonly notebooks: OpenNotebooks | null;
   /** Asks with a title, a text and the name of the action. */
   readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
-  /** Says that something could not be done, and why. */
+  /** Reports a failed action, and why. */
   readonly showFailure: (title: string, why: string) => void;
   readonly trans: TranslationBundle;
 }

@@ -1,9 +1,9 @@
-/** Says what changed to people who do not see the panel, politely and not more often than they can listen. */
+/** Announces changes to screen readers, politely and no more often than users can listen. */
 import { type JSX, useEffect, useRef, useState } from 'react';
 
 export const ANNOUNCE_INTERVAL_MS = 10_000;
 
-/** The newest text wins; what was superseded within the interval is not said. */
+/** The newest text wins; a text superseded within the interval is not announced. */
 export function Announcer({ text }: { readonly text: string }): JSX.Element {
   const [announced, setAnnounced] = useState('');
   const lastAt = useRef(Number.NEGATIVE_INFINITY);

@@ -1,11 +1,11 @@
-/** The kernel of the notebook or console that people look at, and where that kernel lives. */
+/** The kernel of the active notebook or console, and the place of that kernel. */
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel } from '@jupyterlab/services';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { CurrentKernel, IBackend, ICurrentKernel } from '../tokens.js';
 import { Changing } from '../platform/changing.js';
 
-/** What of a session context matters here. */
+/** The relevant part of a session context. */
 export type FollowedContext = Pick<
   ISessionContext,
   | 'session'
@@ -20,7 +20,7 @@ export type FollowedContext = Pick<
 
 const NONE: CurrentKernel = { kind: 'none' };
 
-/** Follows one session context at a time. Says `changed` when any field of `current` is different. */
+/** Follows one session context at a time. Emits `changed` when any field of `current` is different. */
 export class CurrentKernelModel extends Changing implements ICurrentKernel {
   constructor(private readonly _backends: Pick<IBridgeBackends, 'changed' | 'backendOf' | 'backendOfSpec'>) {
     super();
@@ -108,7 +108,7 @@ export class CurrentKernelModel extends Changing implements ICurrentKernel {
     };
   }
 
-  /** A kernel that was started just now is in no list yet: then its name tells. */
+  /** A newly started kernel is in no list yet: then its name decides. */
   private _backendOf(kernel: Kernel.IKernelConnection): IBackend | null {
     const backend = this._backends.backendOf(kernel.id) ?? this._backends.backendOfSpec(kernel.name);
     return backend && backend.id !== 'jupyter' ? backend : null;

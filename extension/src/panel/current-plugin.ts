@@ -1,4 +1,4 @@
-/** Follows the notebook or console that people look at, and what its kernel writes into it. */
+/** Follows the active notebook or console, and its kernel's changes to it. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILabShell } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
@@ -19,7 +19,7 @@ export const currentKernelPlugin: JupyterFrontEndPlugin<ICurrentKernel> = {
     const model = new CurrentKernelModel(backends);
     const follow = (widget: Widget | null): void => {
       const context = contextOf(widget);
-      // A text file or a terminal has no kernel: the one seen before stays in view until it is closed.
+      // A text file or a terminal has no kernel: the previous kernel stays in view until it is closed.
       if (context) {
         model.follow(context);
       }
@@ -49,7 +49,7 @@ export const kernelDetailsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Notebooks, consoles and whatever else runs code carry a session context under this name. */
+/** Notebooks, consoles and other documents that run code carry a session context under this name. */
 function contextOf(widget: Widget | null): FollowedContext | null {
   if (!widget || !('sessionContext' in widget)) {
     return null;

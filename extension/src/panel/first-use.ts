@@ -1,16 +1,16 @@
 /**
- * Opens the panel by itself once: the first time that a notebook of this browser runs on the bridge.
+ * Opens the panel automatically once: the first time that a notebook of this browser runs on the bridge.
  *
- * Somebody who has just started TPULab does not know that there is a panel. Afterwards it is theirs to open and to
- * close, and JupyterLab remembers which.
+ * A new user of TPULab does not know that there is a panel. Afterwards the user opens and closes it,
+ * and JupyterLab stores its state.
  */
 import type { IDisposable } from '@lumino/disposable';
 import type { ICurrentKernel } from '../tokens.js';
 
-/** Key under which the browser remembers that the panel has been shown. */
+/** Key under which the browser stores that the panel has been shown. */
 export const SHOWN_KEY = 'tpulab:panel-shown';
 
-/** What is needed of `Storage`; a browser that forbids storage throws at any of these. */
+/** The used part of `Storage`; a browser that forbids storage throws at any of these. */
 export interface Memory {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
@@ -18,9 +18,9 @@ export interface Memory {
 
 export interface FirstUseOptions {
   readonly currentKernel: ICurrentKernel;
-  /** Null where the browser has no storage: then the panel never opens by itself. */
+  /** Null where the browser has no storage: then the panel never opens automatically. */
   readonly memory: Memory | null;
-  /** Shows the panel without taking the focus from where the reader is. */
+  /** Shows the panel without moving the focus. */
   readonly show: () => void;
 }
 
@@ -61,7 +61,7 @@ export class FirstUse implements IDisposable {
     try {
       memory?.setItem(SHOWN_KEY, '1');
     } catch {
-      // It could not be remembered, so it would open at every start: better never.
+      // The state could not be stored, so the panel would open at every start: better never.
       return;
     }
     show();

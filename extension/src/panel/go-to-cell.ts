@@ -5,7 +5,7 @@ import type { CodeLocation } from '@tpulab/protocol';
 /** The notebooks of a page: JupyterLab's tracker, or a page's only one. */
 export type OpenNotebooks = Pick<INotebookTracker, 'currentWidget' | 'find'>;
 
-/** The open notebook that holds the cell; null when none does. A cell id is unique in all practice. */
+/** The open notebook that contains the cell; null when none does. A cell id is unique in practice. */
 export function findCell(
   tracker: OpenNotebooks,
   cellId: string | null
@@ -17,7 +17,7 @@ export function findCell(
   return panel ? { panel, index: indexOf(panel, cellId) } : null;
 }
 
-/** False when no open notebook holds the cell. */
+/** False when no open notebook contains the cell. */
 export async function goToCell(
   tracker: OpenNotebooks,
   activate: (id: string) => void,
@@ -37,7 +37,7 @@ export async function goToCell(
   const cell = notebook.widgets[index];
   await cell?.ready;
   if (line !== null && cell?.editor) {
-    // The cell may have been edited since: then the nearest line there is.
+    // The cell may have been edited since then: the nearest existing line is shown.
     const last = cell.editor.lineCount - 1;
     notebook.mode = 'edit';
     cell.editor.setCursorPosition({ line: Math.min(line - 1, last), column: 0 });

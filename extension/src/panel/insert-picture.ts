@@ -1,15 +1,15 @@
-/** Puts a picture into the notebook as the output of a new cell, so that it is seen wherever the notebook is read. */
+/** Inserts a picture into the notebook as the output of a new cell, so that every reader of the notebook sees it. */
 import type { OpenNotebooks } from './go-to-cell.js';
 
 export interface InsertedPicture {
-  /** An SVG that stands alone. */
+  /** A self-contained SVG. */
   readonly svg: string;
   readonly title: string;
-  /** What is said where no picture can be shown. */
+  /** Text shown where no picture can be shown. */
   readonly headline: string;
 }
 
-/** Below the current cell. False when there is no notebook to put it into. */
+/** Inserts below the current cell. False when there is no notebook. */
 export function insertPicture(notebooks: OpenNotebooks, { svg, title, headline }: InsertedPicture): boolean {
   const notebook = notebooks.currentWidget?.content;
   const model = notebook?.model;
@@ -29,7 +29,7 @@ export function insertPicture(notebooks: OpenNotebooks, { svg, title, headline }
       }
     ]
   });
-  // The page has made it, so it is as trusted as what a cell of the notebook shows.
+  // The page has created it, so it is as trusted as an output of the notebook's cells.
   model.cells.get(index).trusted = true;
   notebook.activeCellIndex = index;
   void notebook.scrollToItem(index, 'smart');

@@ -10,7 +10,7 @@ beforeEach(() => {
   ignoreKernelDetails(notebook);
 });
 
-/** As Lab does when a kernel has answered. */
+/** Lab's metadata after a kernel has answered. */
 const DETAILS = { name: 'python', version: '3.12.4', file_extension: '.py' };
 const settled = (): Promise<void> => Promise.resolve();
 
@@ -46,7 +46,7 @@ test('a notebook that has to be saved already still has to be', async () => {
 
 test('a notebook that says nothing of its kernel is unchanged by the one that a page chose by itself', async () => {
   const plain = YNotebook.create({ data: { metadata: {} } });
-  // As Lab's model has it then.
+  // Lab's model in that case.
   plain.setMetadata('language_info', { name: '' });
   plain.setMetadata('kernelspec', { name: '', display_name: '' });
   plain.dirty = false;

@@ -1,8 +1,8 @@
 /**
- * Opening a notebook changes nothing. When a kernel is there, Lab writes what it says of itself into the notebook: the version of its
- * Python, the name under which it is shown. That differs from machine to machine and is written again at each start, so by itself it is
- * nothing to save. Nor is another kernel that took the place of one that is missing here: the notebook still names the one that its owner
- * wanted. Only a kernel that a person has chosen is a change.
+ * Opening a notebook changes nothing. When a kernel is ready, Lab writes its details into the notebook: the Python version and the
+ * display name. They differ from machine to machine and are written again at each start, so alone they are nothing to save. Nor is
+ * a substitute kernel for one that is missing here: the notebook still names the kernel that its owner
+ * wanted. Only a kernel that the user has chosen is a change.
  */
 interface IMetadataChange {
   readonly key: string;
@@ -10,7 +10,7 @@ interface IMetadataChange {
   readonly newValue?: unknown;
 }
 
-/** The part of Lab's `INotebookModel` that is needed. */
+/** The used part of Lab's `INotebookModel`. */
 export interface INotebookDocument {
   dirty: boolean;
   setMetadata(key: string, value: unknown): void;
@@ -19,12 +19,12 @@ export interface INotebookDocument {
   };
 }
 
-/** The part of Lab's session context by which people, and what acts for them, change a kernel. A start by itself takes another way. */
+/** The part of Lab's session context that users, and code on their behalf, change a kernel with. An automatic start takes another path. */
 export interface IKernelChanges {
   changeKernel(options?: never): Promise<unknown>;
 }
 
-/** From then on tells whether a kernel was chosen. */
+/** Returns a check of whether a kernel was chosen since this call. */
 export function watchChoice(sessionContext: IKernelChanges): () => boolean {
   let isChosen = false;
   const change = sessionContext.changeKernel.bind(sessionContext);
@@ -36,7 +36,7 @@ export function watchChoice(sessionContext: IKernelChanges): () => boolean {
 }
 
 /**
- * @param isChosen whether a person has chosen the kernel
+ * @param isChosen whether the user has chosen the kernel
  * @param ofDefault the page itself chooses the kernel of a notebook that names none: it is written with the next change
  */
 export function ignoreKernelDetails(
@@ -53,7 +53,7 @@ export function ignoreKernelDetails(
     if (!isSame && !isSubstitute) {
       return;
     }
-    // What has to be saved already stays so. Lab marks the notebook right after this signal.
+    // Unsaved changes stay marked. Lab marks the notebook right after this signal.
     const wasDirty = notebook.dirty;
     queueMicrotask(() => {
       if (isSubstitute) {
@@ -75,7 +75,7 @@ function isOfSameKernel({ key, oldValue, newValue }: IMetadataChange): boolean {
   return key === 'kernelspec' && oldValue !== undefined && nameOf(oldValue) === nameOf(newValue);
 }
 
-/** Undefined for none: where a file says nothing, Lab's model says that the name is empty. */
+/** Undefined for none: where a file has no name, Lab's model has an empty one. */
 function nameOf(value: unknown): unknown {
   const name = typeof value === 'object' && value !== null && 'name' in value ? value.name : undefined;
   return name === '' ? undefined : name;

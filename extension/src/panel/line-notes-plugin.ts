@@ -1,4 +1,4 @@
-/** Shows at the lines of a notebook what they cost: a quiet note that goes when its line changes. */
+/** Shows costs at the lines of a notebook: a quiet note that disappears when its line changes. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
@@ -15,7 +15,7 @@ import { noteMarks, showNotes } from './note-marks.js';
 import { settingsFrom } from './settings.js';
 
 const SETTINGS = '@tpulab/labextension:panel';
-/** Notes are read, not watched. */
+/** Notes are read, not monitored. */
 const INTERVAL_MS = 1_000;
 
 export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {
@@ -62,7 +62,7 @@ export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {
         apply(loaded);
         loaded.changed.connect(apply);
       },
-      // Without settings, or with broken ones, the defaults hold.
+      // Without valid settings, the defaults apply.
       () => undefined
     );
   }
@@ -71,7 +71,7 @@ export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {
 class MarkedEditors {
   constructor(private readonly _notebooks: INotebookTracker) {}
 
-  /** Those of cells that are not open, or were changed since they ran, are left out. */
+  /** Notes of cells that are not open, or were changed since they ran, are omitted. */
   show(notes: readonly LineNote[]): void {
     const byCell = new Map<EditorView, LineNote[]>();
     for (const note of notes) {
@@ -99,7 +99,7 @@ class MarkedEditors {
   private _viewOf(cellId: string): EditorView | null {
     const found = findCell(this._notebooks, cellId);
     const cell = found?.panel.content.widgets[found.index];
-    // The line numbers are those of the code that ran.
+    // The line numbers refer to the executed code.
     if (!cell?.editor || (cell.model as Partial<ICodeCellModel>).isDirty === true) {
       return null;
     }
@@ -112,6 +112,6 @@ class MarkedEditors {
   }
 
   private readonly _views = new Set<EditorView>();
-  /** By cell and line, when the note was of that went with a change. */
+  /** By cell and line, the time of the note that was removed with a change. */
   private readonly _removed = new Map<string, number>();
 }

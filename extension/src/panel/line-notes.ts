@@ -1,4 +1,4 @@
-/** What stands beside a line of a cell: what it costs each step, or how often it was compiled. */
+/** Notes beside a line of a cell: its cost per step, or how often it was compiled. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, durationText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -9,17 +9,17 @@ export interface LineNote {
   /** From 1, in the code that the cell ran. */
   readonly line: number;
   readonly text: string;
-  /** When it was last seen, Unix milliseconds by the kernel's clock: a line that was changed since has lost its note. */
+  /** When it was last seen, Unix milliseconds by the kernel's clock: a line changed since then has lost its note. */
   readonly at: number;
 }
 
-/** Below this share idle time is no finding. */
+/** Below this share idle time is not reported. */
 const IDLE_FROM = 0.05;
 
 /**
  * The notes of a kernel, one for each line: the newest where there are several.
  *
- * @param window newest steps of a run that idle time is the mean of
+ * @param window number of newest steps over which idle time is averaged
  */
 export function lineNotes(kernel: KernelTelemetry, window: number, trans: TranslationBundle): LineNote[] {
   const notes = [...compiledNotes(kernel, trans), ...waitingNotes(kernel, window, trans)];

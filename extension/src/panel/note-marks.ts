@@ -1,4 +1,4 @@
-/** Notes at the end of lines of an editor. A note goes when its line changes; those below move with their lines. */
+/** Notes at the end of lines of an editor. A note disappears when its line changes; notes below move with their lines. */
 import { StateEffect, StateField, type Text, type Transaction } from '@codemirror/state';
 import { Decoration, type DecorationSet, EditorView, WidgetType } from '@codemirror/view';
 import type { LineNote } from './line-notes.js';
@@ -47,7 +47,7 @@ function decorations(notes: readonly LineNote[], text: Text): DecorationSet {
   return Decoration.set(marks);
 }
 
-/** What is left after the lines that a change touches have lost their notes. */
+/** The remaining notes after a change has removed the notes of the changed lines. */
 function without(notes: DecorationSet, { changes, newDoc }: Transaction): DecorationSet {
   let left = notes;
   changes.iterChangedRanges((_from, _to, from, to) => {
@@ -57,7 +57,7 @@ function without(notes: DecorationSet, { changes, newDoc }: Transaction): Decora
   return left;
 }
 
-/** @param onRemoved told of the notes whose lines were changed */
+/** @param onRemoved receives the notes whose lines were changed */
 export function noteMarks(onRemoved: (note: LineNote) => void): [typeof field, ReturnType<typeof listener>] {
   return [field, listener(onRemoved)];
 }

@@ -210,7 +210,7 @@ function pageMemory(): Memory | null {
   }
 }
 
-/** Opens the panel and leaves the keyboard where it was. */
+/** Opens the panel without moving the focus. */
 function showBeside(app: JupyterFrontEnd): void {
   void app.restored.then(() => {
     const inUse = app.shell.currentWidget;
@@ -234,7 +234,7 @@ function applyRemedy(app: JupyterFrontEnd, remedy: Remedy): void {
   }
 }
 
-/** Null where the cell is in no open notebook, so that nothing is offered that cannot be done. */
+/** Null where the cell is in no open notebook, so that no impossible action is offered. */
 function goToAction(
   app: JupyterFrontEnd,
   notebooks: INotebookTracker | null,
@@ -246,7 +246,7 @@ function goToAction(
   return () => void app.commands.execute(CommandIDs.goToCell, line === null ? { cellId } : { cellId, line });
 }
 
-/** The settings of all panels of the page, those that are opened later too. */
+/** The settings of all panels of the page, including panels that are opened later. */
 class ShownSettings {
   add(state: PanelState): void {
     this._states.add(state);
@@ -283,13 +283,13 @@ interface MainAreaPage {
   readonly label: string;
   readonly caption: string;
   readonly title: string;
-  /** For people who hear the page. */
+  /** Name for screen readers. */
   readonly name: string;
   readonly mode: 'split-right' | 'tab-after';
   readonly create: () => Widget;
 }
 
-/** A page in the main area that is there once: the panel with its sections side by side, and the runs. */
+/** A page in the main area with a single instance: the panel with its sections side by side, and the runs. */
 function addMainArea({ app, palette, restorer, trans }: MainAreaParts, page: MainAreaPage): void {
   const { id, command, label, caption, tracker } = page;
   app.commands.addCommand(command, {
@@ -305,7 +305,7 @@ function addMainArea({ app, palette, restorer, trans }: MainAreaParts, page: Mai
       }
       const content = page.create();
       const widget = new MainAreaWidget({ content });
-      // Lab names every content "main area content" when it takes it.
+      // Lab names every content "main area content" when it is added.
       content.node.setAttribute('role', 'region');
       content.node.setAttribute('aria-label', page.name);
       widget.id = id;
@@ -335,7 +335,7 @@ function showFailure(title: string, why: string): void {
   void showErrorMessage(title, why);
 }
 
-/** Without settings, or with broken ones, the defaults hold. */
+/** Without valid settings, the defaults apply. */
 async function followSettings(
   registry: ISettingRegistry,
   shown: ShownSettings,

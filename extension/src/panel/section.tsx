@@ -1,9 +1,9 @@
-/** A part of the panel that folds away: a heading with a button, and what it controls. */
+/** A part of the panel that folds: a heading with a button, and the content that it controls. */
 import { type JSX, type ReactNode, useId } from 'react';
 
 export interface SectionProps {
   readonly title: string;
-  /** A few words at the right of the heading, seen when folded too; of several, those that find room. */
+  /** A few words at the right of the heading, visible when folded too; of several, as many as fit. */
   readonly meta: string | readonly string[];
   readonly open: boolean;
   readonly onToggle: () => void;

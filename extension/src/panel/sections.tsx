@@ -1,6 +1,6 @@
 /**
- * The sections of the panel: the run and where its time goes first, then what can be changed in it, what compiled, and the machine.
- * Beside each other where there is room.
+ * The sections of the panel: the run and the split of its time first, then its controls, its compilations, and the machine.
+ * Side by side where there is room.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, countText, durationText } from '@tpulab/protocol';
@@ -31,7 +31,7 @@ import type { Remedy } from './situation.js';
 import type { PanelState, SectionId } from './state.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 
-/** For what is looked at, not watched. */
+/** For sections that are consulted, not monitored. */
 const CALM_INTERVAL_MS = 1_000;
 
 const DEVICES_EXAMPLE = 'import jax\njax.devices()';
@@ -84,7 +84,7 @@ export function Sections(props: SectionsProps): JSX.Element {
   );
 }
 
-/** Follows the machine's own pace, which is not that of the steps: it is not drawn again because they are. */
+/** Follows the machine's own pace, which differs from the steps' pace: steps do not redraw it. */
 const DevicesSection = memo(function DevicesSection({
   state,
   loop,
@@ -194,7 +194,7 @@ function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProp
   );
 }
 
-/** What the run does now, above all else. It is always there: nothing else says whether the run goes on. */
+/** The present state of the run, above all else. It is always visible: no other section shows whether the run continues. */
 function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX.Element {
   const control = actions.controlOf(kernel);
   useChanges(control, state.paused, 0);
@@ -220,7 +220,7 @@ function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX
   );
 }
 
-/** Curves of a whole run do not change as fast as its steps: half as often is as good, and half the drawing. */
+/** Curves of a whole run change more slowly than its steps: half the rate is sufficient, and halves the drawing. */
 const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.Element | null {
   const { state, loop, kernel, actions, trans } = props;
   useChanges(state, false, 0);
@@ -271,7 +271,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
   );
 });
 
-/** A page that came late asks the bridge once for what a run did before. */
+/** A page opened late requests the earlier part of a run from the bridge once. */
 function usePast(kernel: KernelTelemetry, run: Run | null, stored: StoredRunList | null): void {
   const key = stored?.runs.find(
     ({ summary }) => summary.kernelId === kernel.kernelId && summary.run === run?.id
@@ -290,7 +290,7 @@ function usePast(kernel: KernelTelemetry, run: Run | null, stored: StoredRunList
   }, [kernel, run, stored, key]);
 }
 
-/** What was asked of the run, how it was started, and other runs: looked up, not watched, so folded at first. */
+/** The requests to the run, how it was started, and other runs: consulted, not monitored, so folded at first. */
 const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.Element {
   const { state, loop, kernel, actions, trans } = props;
   useChanges(state, false, 0);
@@ -364,7 +364,7 @@ function NoDevices({ trans }: { readonly trans: TranslationBundle }): JSX.Elemen
   );
 }
 
-/** The state in one sentence, for people who hear it. */
+/** The state in one sentence, for screen readers. */
 function announcement(kernel: KernelTelemetry, state: PanelState, trans: TranslationBundle): string {
   const [compiling] = kernel.compilations.running;
   if (compiling) {

@@ -1,4 +1,4 @@
-/** The settings of the panel, from what the setting registry has: whatever is missing or broken is as by default. */
+/** The settings of the panel, from the setting registry: missing or invalid values are replaced by defaults. */
 import { DEFAULT_SETTINGS, type PanelSettings, SECTIONS } from './state.js';
 
 const DENSITIES = ['auto', 'tiles', 'compact', 'grid'] as const;

@@ -1,4 +1,4 @@
-/** What the panel can show now, and what people can do when that is nothing. */
+/** What the panel can show now, and the possible actions if that is nothing. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';
@@ -6,7 +6,7 @@ import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { failureText } from '../events/failure-text.js';
 
-/** What a button beside a message does. */
+/** The action of a button beside a message. */
 export type Remedy = 'change-kernel' | 'reconnect';
 
 export interface Message {
@@ -14,7 +14,7 @@ export interface Message {
   readonly remedy: Remedy | null;
 }
 
-/** Either a message alone, or telemetry with perhaps a message above it. */
+/** Either a message alone, or telemetry with an optional message above it. */
 export interface Situation {
   readonly message: Message | null;
   readonly showTelemetry: boolean;

@@ -1,4 +1,4 @@
-/** What the panel shows: the kernel it follows, what is known of it, the settings, and which parts are folded. */
+/** The state of the panel: its kernel, the data about it, the settings, and the folded parts. */
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -12,15 +12,15 @@ import type { ICurrentKernel } from '../tokens.js';
 import { Changing } from '../platform/changing.js';
 
 export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
-/** What a setting leaves out; the run has several parts. */
+/** Parts that a setting can hide; the run has several parts. */
 export type SectionId = (typeof SECTIONS)[number];
 
-/** What folds. */
+/** Parts that fold. */
 export type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'hyperparameters' | 'log' | 'others';
 const FOLDED_AT_FIRST: readonly PartId[] = ['log', 'others'];
 
 export interface PanelSettings {
-  /** Newest steps in the chart and in the figures. */
+  /** Number of newest steps in the chart and in the figures. */
   readonly stepsShown: number;
   readonly drawsPerSecond: number;
   /** Inline annotations in cells. */
@@ -55,7 +55,7 @@ export class PanelState extends Changing {
     _events.streamChanged.connect(this._emit, this);
   }
 
-  /** Emitted when something below has changed; not for telemetry, which has a signal of its own. */
+  /** Emitted when a property below has changed; not for telemetry, which has a signal of its own. */
   get current(): CurrentKernel {
     return this._currentKernel.current;
   }
@@ -65,12 +65,12 @@ export class PanelState extends Changing {
     return this.current.kind === 'bridge' ? this._events.telemetryOf(this.current.kernelId) : null;
   }
 
-  /** Null when the current kernel is not on a bridge, or the address of the bridge is not known. */
+  /** Null when the current kernel is not on a bridge, or the address of the bridge is unknown. */
   get stream(): StreamState | null {
     return this.current.kind === 'bridge' ? this._events.streamOf(this.current.backend.id) : null;
   }
 
-  /** The machine of the current kernel, or that of the local bridge; null where nobody samples. */
+  /** The machine of the current kernel, or of the local bridge; null where there are no samples. */
   get machine(): MachineTelemetry | null {
     return this._events.machineOf(this._backendId());
   }
@@ -79,13 +79,13 @@ export class PanelState extends Changing {
     return this._events.machineSourceOf(this._backendId());
   }
 
-  /** The run that is looked at: the chosen one, else the one that sent something last. */
+  /** The shown run: the chosen run, else the run with the last message. */
   get run(): Run | null {
     const runs = this.telemetry?.runs ?? null;
     return runs?.runs.find(({ key }) => key === this._chosenRun) ?? runs?.current ?? null;
   }
 
-  /** Stays with this run; the newest one is followed again when it is chosen. */
+  /** Stays with this run; choosing the newest run follows the newest again. */
   chooseRun(run: Run): void {
     this._chosenRun = run === this.telemetry?.runs.current ? null : run.key;
     this._emit();
@@ -100,7 +100,7 @@ export class PanelState extends Changing {
     this._emit();
   }
 
-  /** Nobody can see the panel: it draws nothing. */
+  /** The panel is hidden: it draws nothing. */
   get paused(): boolean {
     return this._paused;
   }
@@ -135,7 +135,7 @@ export class PanelState extends Changing {
     this._emit();
   }
 
-  /** Keys of the runs that are laid beside the one that is looked at. */
+  /** Keys of the runs that are compared with the shown run. */
   get compared(): readonly string[] {
     return this._compared;
   }

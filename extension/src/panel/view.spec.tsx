@@ -31,14 +31,14 @@ import { PanelState } from './state.js';
 import { PanelView } from './view.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
-// jsdom lays nothing out, so it has no scrolling.
+// jsdom has no layout, so it has no scrolling.
 Element.prototype.scrollIntoView = () => undefined;
 
 const LIVE: StreamState = { kind: 'live', gatewayId: 'g' };
 
 class Observer {
   observe(): void {
-    // jsdom lays nothing out, so there is nothing to observe; the chart stays out of view.
+    // jsdom has no layout, so there is nothing to observe; the chart stays out of view.
   }
   disconnect(): void {
     // As above.
@@ -138,7 +138,7 @@ describe('PanelView', () => {
     vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
     vi.stubGlobal('ResizeObserver', Observer);
     vi.stubGlobal('IntersectionObserver', Observer);
-    // Not setImmediate, which React's own scheduler uses.
+    // Without setImmediate, which React's own scheduler uses.
     vi.useFakeTimers({
       now: T0,
       toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date']
@@ -170,7 +170,7 @@ describe('PanelView', () => {
     scene.state.dispose();
     scene.kernel.dispose();
     scene.machine.dispose();
-    // Signals tidy up in the next frames; after them nothing of ours may be left.
+    // Signals clean up in the next frames; after them none of our listeners may remain.
     vi.advanceTimersByTime(100);
     expect(vi.getTimerCount()).toBe(0);
     vi.useRealTimers();
@@ -187,7 +187,7 @@ describe('PanelView', () => {
     expect(scene.remedies).toEqual(['change-kernel']);
   });
 
-  it('takes a kernel that has not used JAX for an ordinary state and shows how to begin', () => {
+  it('treats a kernel that has not used JAX as an ordinary state and shows how to begin', () => {
     change(() => scene.onBridge());
     expect(text()).toContain('This machine has no TPU');
     expect(text()).toContain('jax.devices()');
@@ -208,7 +208,7 @@ describe('PanelView', () => {
     failed.dispose();
   });
 
-  it('says of a loop that hangs for how long it has been silent, not how long it has left (N7)', () => {
+  it('shows for a hanging loop how long it has been silent, not its remaining time (N7)', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run({ totalSteps: 150 }), steps(0, 22)));
     expect(text()).toContain('left');
@@ -218,7 +218,7 @@ describe('PanelView', () => {
     expect(text()).not.toMatch(/\d left/);
   });
 
-  it('advises on the recompilations of the run that is shown, not on those of the kernel (F16)', () => {
+  it('advises on the recompilations of the shown run, not on those of the kernel (F16)', () => {
     const of = (id: number, runId: string, advice: string) =>
       compile(id, { run: runId, variant: 2, reason: { ...compile(0).reason, advice } });
     change(() => scene.onBridge());
@@ -255,7 +255,7 @@ describe('PanelView', () => {
     );
   });
 
-  it('says what is not known and why, where a hook is missing', () => {
+  it('names unknown figures and the reason, where a hook is missing', () => {
     change(() => scene.onBridge());
     const reason = 'jax 9.9 has no hook known to TPULab.';
     const capabilities = (['compilations', 'device-time'] as const).map(name => ({
@@ -269,7 +269,7 @@ describe('PanelView', () => {
     expect(text()).not.toContain('tpulab.watch');
   });
 
-  it('says how far a run is in one place only', () => {
+  it('shows the progress of a run in one place only', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run({ totalSteps: 100 }), steps(0, 20)));
     expect(text().match(/20 of 100 steps/g)).toHaveLength(1);
@@ -278,7 +278,7 @@ describe('PanelView', () => {
     expect(sectionText('Where the time goes')).toContain('20 of 100 steps');
   });
 
-  it('says since when a metric is not finite, what it was, and that it may be ignored', () => {
+  it('shows since when a metric is not finite, its previous value, and that it may be ignored', () => {
     change(() => scene.onBridge());
     const saved = { kind: 'checkpoint', inStep: true, failed: false, durationMs: 900 } as const;
     change(() =>
@@ -300,7 +300,7 @@ describe('PanelView', () => {
     expect(host.querySelector('[role=alert]')).toBeNull();
   });
 
-  it('asks for a trace and for memory by array, and shows what comes', () => {
+  it('requests a trace and memory by array, and shows the results', () => {
     const requested: string[] = [];
     const control = new ControlModel(scene.kernel, ({ action, value = '' }) => {
       requested.push(`${action} ${value}`.trim());
@@ -394,7 +394,7 @@ describe('PanelView', () => {
     expect(scene.visited).toEqual(['cell-7']);
   });
 
-  it('says what the persistent cache did with a compilation, and why, once for cards with the same reason', () => {
+  it("shows the persistent cache's result for a compilation, and the reason, once for cards with the same reason", () => {
     change(() => scene.onBridge());
     const off = { result: 'off', reason: 'No folder is set.' } as const;
     const quick = { result: 'miss', reason: 'It took 0.2 s: programs below 1 s are not kept.' } as const;
@@ -443,7 +443,7 @@ describe('PanelView', () => {
     expect(host.querySelector('.jp-TPULabFunction-line')?.textContent).toBe('train_step  compiled  1.00 s');
   });
 
-  it('keeps small programs outside jit in one line until asked', () => {
+  it('keeps small programs outside jit in one line until expanded', () => {
     change(() => scene.onBridge());
     const eager = { eager: true, function: 'broadcast_in_dim', traceMs: 0, lowerMs: 0, compileMs: 10 };
     change(() => scene.receive(hello(), compile(1, eager), compile(2, eager)));
@@ -453,7 +453,7 @@ describe('PanelView', () => {
     expect(text()).toContain('broadcast_in_dim2 × · 20.0 ms');
   });
 
-  it('folds a section and says so to assistive technology', () => {
+  it('folds a section and reports it to assistive technology', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices()));
     const button = [...host.querySelectorAll<HTMLButtonElement>('.jp-TPULabSection-button')].find(one =>
@@ -479,7 +479,7 @@ describe('PanelView', () => {
     expect(rows[0]).toEqual(['19', '50.0', '2.00', '3.00', '0.00', '40.0', '5.00']);
   });
 
-  it('says in the table and beside the chart which steps were not watched', () => {
+  it('marks in the table and beside the chart which steps were not watched', () => {
     change(() => scene.onBridge());
     const unwatched = { inputMs: 2, hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false };
     const compiled = { ...unwatched, compileMs: 950 };
@@ -547,7 +547,7 @@ describe('PanelView', () => {
     expect(notes).not.toContain('A batch of 31');
   });
 
-  it('says how long until the next try, keeps what was last seen, and can try now', () => {
+  it('shows the time until the next try, retains the last data, and can try now', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices()));
     change(() => {
@@ -561,7 +561,7 @@ describe('PanelView', () => {
     expect(scene.remedies).toEqual(['reconnect']);
   });
 
-  it('says why a kernel has ended', () => {
+  it('shows why a kernel has ended', () => {
     change(() => scene.onBridge());
     change(() => scene.kernel.applyState(kernelState('k', 'dead', { reason: 'killed by SIGKILL' })));
     expect(text()).toContain('The kernel has ended: killed by SIGKILL');

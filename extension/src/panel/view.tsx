@@ -1,4 +1,4 @@
-/** The side panel: what it can say of its connection, and the sections. */
+/** The side panel: the state of its connection, and the sections. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import type { StreamState } from '../events/event-stream.js';
@@ -44,7 +44,7 @@ export function PanelView(props: PanelViewProps): JSX.Element {
   );
 }
 
-/** Whether what is shown is of now. */
+/** Whether the shown data is current. */
 function Link({
   kind,
   trans

@@ -4,7 +4,7 @@ export const FIRST_WAIT_MS = 1_000;
 export const LONGEST_WAIT_MS = 30_000;
 
 /**
- * Doubles from 1 s to 30 s. A quarter of each wait is left to chance, so that the pages of one gateway do not
+ * Doubles from 1 s to 30 s. A quarter of each wait is random, so that the pages of one gateway do not
  * all return in the same instant; the result never leaves the two limits.
  *
  * @param attempt 1 for the first wait after a loss

@@ -1,4 +1,4 @@
-/** Waits that end: a promise, or null when it has not been fulfilled within the time. Its rejection passes through. */
+/** Bounded waits: a promise's value, or null when it has not been fulfilled within the time. Its rejection passes through. */
 export function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(null), timeoutMs);

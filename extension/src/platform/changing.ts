@@ -1,4 +1,4 @@
-/** What a page follows: it says when it has changed, until it is disposed. */
+/** A base for observable objects: it emits a signal after a change, until it is disposed. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
@@ -11,7 +11,7 @@ export abstract class Changing implements IDisposable {
     return this._isDisposed;
   }
 
-  /** Also ends what this hears of others. */
+  /** Also disconnects this object from others' signals. */
   dispose(): void {
     this._isDisposed = true;
     Signal.clearData(this);

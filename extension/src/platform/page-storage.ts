@@ -1,4 +1,4 @@
-/** What the browser remembers between pages of this address; null where its settings forbid that. */
+/** The browser's storage for pages of this address; null where its settings forbid it. */
 export function pageStorage(): Storage | null {
   try {
     return window.localStorage;

@@ -1,10 +1,10 @@
-/** A signal that says "something changed", at most once in an interval. */
+/** A signal for "something changed", at most once in an interval. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
 /**
- * The first change is told at once, those that follow within the interval together at its end. Nothing is
- * lost: after the last change there is always one more emission. An idle signal holds no timer.
+ * The first change is emitted immediately, later changes within the interval together at its end. Nothing is
+ * lost: after the last change there is always one more emission. An idle signal has no timer.
  */
 export class ThrottledSignal<T extends object> implements IDisposable {
   constructor(sender: T, intervalMs: number) {

@@ -1,6 +1,6 @@
 /**
- * Makes Lab's kernel connection take up a request of an earlier page: a future with the same message id, whose request stays
- * here because the kernel has it. From then on replies, outputs, questions, hooks and display updates go their usual ways.
+ * Makes Lab's kernel connection adopt a request of an earlier page: a future with the same message id, whose request is not
+ * sent because the kernel has it. From then on replies, outputs, questions, hooks and display updates take their usual paths.
  */
 import type { Kernel } from '@jupyterlab/services';
 import type { CellExecution } from '@tpulab/protocol';
@@ -16,6 +16,6 @@ export function adopt(
 ): ExecuteFuture {
   link.keepBack(execution.msgId);
   const message = requestMessage(execution, request.code, request.clientSession);
-  // Kept after its end, as Lab keeps those of its own cells: a display may be updated by another cell.
+  // Retained after its end, as Lab retains futures of its own cells: a display may be updated by another cell.
   return kernel.sendShellMessage(message, true, false) as ExecuteFuture;
 }

@@ -22,7 +22,7 @@ function captured(given: Partial<CapturedOutputs> = {}): CapturedOutputs {
   };
 }
 
-/** What is used of a connection: which comms it has, and how bytes become messages. */
+/** The used part of a connection: its comms, and the conversion of bytes to messages. */
 function connection(comms: ReadonlyMap<string, object>): Kernel.IKernelConnection {
   const settings = ServerConnection.makeSettings();
   return {
@@ -32,7 +32,7 @@ function connection(comms: ReadonlyMap<string, object>): Kernel.IKernelConnectio
   } as unknown as Kernel.IKernelConnection;
 }
 
-test('a widget that captures the cell shows what it has captured, and goes on', () => {
+test('a widget that captures the cell shows its captures, and continues', () => {
   const messages = captureMessages(captured(), 'kernel');
   expect(messages.map(({ header }) => [header.msg_type, header.session])).toEqual([
     ['comm_msg', 'kernel'],
@@ -55,7 +55,7 @@ test('widgets of cells that are over are left as the kernel has them', () => {
   expect(capturedOf([captured()], new Set(['another']))).toEqual([]);
 });
 
-test('a model is waited for until it hears its kernel', async () => {
+test('a model is awaited until it listens to its kernel', async () => {
   const comms = new Map<string, object>();
   const waits = modelsListen(connection(comms), ['out'], new AbortController().signal);
   comms.set('out', {});
@@ -90,8 +90,8 @@ test('of the states that the kernel sends again only those that the page lacks a
   expect(rewrite(other)).toBe(other);
 });
 
-// A06, A07: the kernel was never told what a widget captured while no page was open.
-test('what was captured without a page is shown once the model is there; a widget of another process is passed over', async () => {
+// A06, A07: the kernel never received a widget's capture while no page was open.
+test('outputs captured without a page are shown once the model exists; a widget of another process is skipped', async () => {
   const comms = new Map<string, object>([['out', { onMsg: () => undefined }]]);
   const kernel = connection(comms);
   const frames: ArrayBuffer[] = [];
@@ -118,7 +118,7 @@ test('what was captured without a page is shown once the model is there; a widge
   expect(frames).toEqual([]);
 });
 
-// A07: the answer for all widgets comes after the manager has given it up, because the connection was cut.
+// A07: the answer for all widgets arrives after the manager has given up, because the connection was cut.
 test('a question for one widget is answered with the states that came late, its buffers among them', async () => {
   const kernel = connection(new Map());
   const frames: ArrayBuffer[] = [];

@@ -1,7 +1,7 @@
 /**
- * Output widgets of cells that go on. What they capture is kept by the page, which tells the kernel, and a busy kernel does not
- * listen: after a reload the bridge alone knows it. A model that is made from the kernel's state does not capture, either, before
- * its `msg_id` has changed.
+ * Output widgets of cells that are still running. The page stores their captured outputs and reports them to the kernel, and a busy
+ * kernel does not read the report: after a reload only the bridge has them. Nor does a model created from the kernel's state capture
+ * before its `msg_id` has changed.
  */
 import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CapturedOutputs } from '@tpulab/protocol';
@@ -9,11 +9,11 @@ import type { ChannelLink } from '../backends/channel-link.js';
 import { wait } from '../platform/wait.js';
 import { frameOf } from './messages.js';
 
-/** The modules of widgets have been loaded by then. */
+/** The widget modules are loaded by then. */
 const MODELS_WAIT_MS = 5_000;
 const POLL_MS = 50;
 
-/** Those that have captured something of these executions. */
+/** The widgets that have captured outputs of these executions. */
 export function capturedOf(
   widgets: readonly CapturedOutputs[],
   msgIds: ReadonlySet<string>
@@ -22,8 +22,8 @@ export function capturedOf(
 }
 
 /**
- * Shows what Output widgets of this process captured, once they have models: the kernel knows only what a page told it in time. The
- * bridge's record has it all, what the kernel set itself included.
+ * Shows the outputs that Output widgets of this process captured, once they have models: the kernel has only what a page reported in
+ * time. The bridge's record is complete, including the state set by the kernel itself.
  */
 export async function restoreCaptured(
   kernel: Kernel.IKernelConnection,
@@ -45,7 +45,7 @@ export async function restoreCaptured(
   }
 }
 
-/** Set a model to what the bridge knows, and have it capture what follows. */
+/** Sets a model to the bridge's state, and makes it capture later outputs. */
 export function captureMessages(
   { commId, msgIds, capturing, outputs }: CapturedOutputs,
   kernelSession: string
@@ -61,7 +61,7 @@ export function captureMessages(
   );
 }
 
-/** Resolves when these widgets have models that hear their kernel, or when there is no hope that they will. */
+/** Resolves when these widgets have models that listen to their kernel, or when that is no longer possible. */
 export async function modelsListen(
   kernel: Kernel.IKernelConnection,
   commIds: readonly string[],
@@ -73,7 +73,7 @@ export async function modelsListen(
   }
 }
 
-/** A comm without a handler drops what comes; JupyterLab has no public way to see whether there is one. */
+/** A comm without a handler drops its messages; JupyterLab has no public way to detect a handler. */
 function listens(kernel: Kernel.IKernelConnection, commId: string): boolean {
   const { _comms: comms } = kernel as { readonly _comms?: ReadonlyMap<string, Kernel.IComm> };
   return comms === undefined ? kernel.hasComm(commId) : comms.get(commId)?.onMsg !== undefined;

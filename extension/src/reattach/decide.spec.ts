@@ -70,7 +70,7 @@ describe('an execution that has not finished', () => {
   });
 });
 
-// X5: what is shown in part must be neither fetched whole nor replaced again and again.
+// X5: outputs shown in part must be neither fetched whole nor replaced again and again.
 describe('an execution whose outputs are cut', () => {
   const cut = execution({ cutBytes: 1_000_000, finishedAt: AFTER });
   const flood = (msgId: string): IOutput => ({
@@ -105,7 +105,7 @@ describe('an execution that has finished', () => {
     expect(decide({ ...lost, startedAt: BEFORE }, cell(), SAVED, 'k')).toBe('leave');
   });
 
-  it('does not bring back what somebody has cleared and saved', () => {
+  it('does not bring back outputs that the user has cleared and saved', () => {
     expect(decide(execution(), cell(), SAVED, 'k')).toBe('leave');
   });
 
@@ -134,7 +134,7 @@ describe('an execution that has finished', () => {
     expect(decide(withId, inFile, SAVED, 'k')).toBe('follow');
   });
 
-  it('is told of once, while the file is older than it', () => {
+  it('is reported once, while the file is older than it', () => {
     expect(decide(execution({ finishedAt: AFTER }), undefined, SAVED, 'k')).toBe('gone');
     expect(decide(execution({ finishedAt: BEFORE }), undefined, SAVED, 'k')).toBe('leave');
     expect(decide(execution({ finishedAt: AFTER }), cell({ source: 'other' }), SAVED, 'k')).toBe('changed');
@@ -142,23 +142,23 @@ describe('an execution that has finished', () => {
   });
 });
 
-// E2: a page that is behind saves after the kernel has ended.
+// E2: a page that lags behind saves after the kernel has ended.
 describe('with the record that the file shows', () => {
   const shown = { ...SAVED, kernel: 'k', seq: 10 };
 
-  it('fills what ended after it, whatever the clocks say', () => {
+  it('fills cells that ended after it, regardless of the clocks', () => {
     expect(decide(execution({ finishedSeq: 11 }), cell(), shown, 'k')).toBe('fill');
     expect(decide(execution({ finishedAt: null, state: 'lost', finishedSeq: 11 }), cell(), shown, 'k')).toBe(
       'fill'
     );
   });
 
-  it('does not bring back what was cleared, also if a display of it is updated later', () => {
+  it('does not bring back cleared outputs, also if a display of them is updated later', () => {
     const cleared = execution({ finishedAt: AFTER, finishedSeq: 10, changedSeq: 12 });
     expect(decide(cleared, cell(), shown, 'k')).toBe('leave');
   });
 
-  it('says nothing about other kernels', () => {
+  it('has no effect on other kernels', () => {
     expect(decide(execution({ finishedSeq: 11 }), cell(), shown, 'other')).toBe('leave');
     expect(decide(execution({ finishedAt: AFTER, finishedSeq: 1 }), cell(), shown, 'other')).toBe('fill');
   });

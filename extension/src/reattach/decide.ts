@@ -1,8 +1,8 @@
 /**
- * What becomes of an execution that the bridge remembers, in a notebook that was loaded from its file.
+ * The action for an execution recorded by the bridge, in a notebook that was loaded from its file.
  *
- * The file may be older than the execution (the page was away), as old (saved afterwards), or say something else on
- * purpose: outputs that somebody has cleared and saved must not come back. What is not sure to be missing is left alone.
+ * The file may be older than the execution (the page was away), as old (saved afterwards), or different on
+ * purpose: outputs that the user has cleared and saved must not come back. Outputs not certain to be missing are left alone.
  */
 import { type CellExecution, FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { sha256Hex } from '../platform/sha256.js';
@@ -10,8 +10,8 @@ import type { ICodeCell, ISaved, IShownCell } from './notebook.js';
 import { isSameContent } from './same-content.js';
 
 /**
- * `attach`: runs or waits; its outputs go on coming. `fill`: has finished, and the file lacks it. `follow`: has finished and is
- * shown, but a display in it may still be updated. `leave`: nothing to do. `changed`: the cell's code is not what was run.
+ * `attach`: runs or waits; its outputs still arrive. `fill`: has finished, and the file lacks it. `follow`: has finished and is
+ * shown, but a display in it may still be updated. `leave`: nothing to do. `changed`: the cell's code differs from the executed code.
  * `gone`: the cell is not in the notebook.
  */
 export type Decision = 'attach' | 'fill' | 'follow' | 'leave' | 'changed' | 'gone';
@@ -35,7 +35,7 @@ export function decide(
   }
   if (!isOver) return 'attach';
   const hasSameCount = shown.executionCount === execution.executionCount;
-  // What is very long is shown in part, by the page and by the bridge's answer, in different words.
+  // Very long outputs are shown in part, in different words by the page and by the bridge's answer.
   const hasCut = execution.cutBytes > 0 && shown.outputs.length > 0;
   if (hasSameCount && hasCut && (!isNews || showsFlood(shown, execution))) return 'leave';
   if (hasSameCount && showsSame(shown, execution)) {
@@ -54,7 +54,7 @@ function hasEndedSince(execution: CellExecution, saved: ISaved, kernelId: string
   if (saved.kernel === kernelId && saved.seq !== undefined) {
     return (execution.finishedSeq ?? execution.changedSeq) > saved.seq;
   }
-  // The end of a kernel that nobody has noted has no time.
+  // An unrecorded end of a kernel has no time.
   const { requestedAt, startedAt, finishedAt } = execution;
   return saved.at === null || Date.parse(finishedAt ?? startedAt ?? requestedAt) > saved.at;
 }

@@ -11,7 +11,7 @@ const AFTER = '2026-01-01T13:00:00.000Z';
 const LATER = '2026-01-01T14:00:00.000Z';
 const { signal } = new AbortController();
 
-/** An open notebook whose cells have their ids as their code, and nothing to show. */
+/** An open notebook whose cells have their ids as their code, and no outputs. */
 class Notebook implements INotebook {
   readonly saved = { at: SAVED };
   readonly keepsCellIds = true;
@@ -96,7 +96,7 @@ function kernel(kernelId: string, given: Partial<MirroredKernel> = {}): Mirrored
   return { kernelId, ...fields, wasShutDown: false, documents: ['far.ipynb'], ...given };
 }
 
-/** What is kept: kernels with their executions; each newest record is of `recordedAt`. */
+/** The stored data: kernels with their executions; each newest record is from `recordedAt`. */
 function stored(
   kernels: readonly [MirroredKernel, CellExecution[]][],
   recordedAt: string | null = null,
@@ -121,8 +121,8 @@ function fill(notebook: INotebook, source: IKept): Promise<IFilled> {
   return fillFromStored({ stored: source, notebook, path: 'far.ipynb', signal });
 }
 
-describe('a notebook whose kernel is gone', () => {
-  it('shows what is kept of it, says from when it is, and has something to save', async () => {
+describe('a notebook whose kernel is lost', () => {
+  it('shows its stored outputs with their time, and has something to save', async () => {
     const notebook = new Notebook('a', 'b');
     const filled = await fill(notebook, stored([[kernel('k'), [execution('a', 'one\n')]]]));
     expect(filled).toMatchObject({
@@ -135,7 +135,7 @@ describe('a notebook whose kernel is gone', () => {
     expect([notebook.text('b'), notebook.isDirty]).toEqual(['', true]);
   });
 
-  it('shows what a cell had printed that never came to its end, without a count', async () => {
+  it('shows the output of a cell that never completed, without a count', async () => {
     const notebook = new Notebook('a');
     const open = execution('a', 'so far\n', { state: 'lost', finishedAt: null });
     const filled = await fill(notebook, stored([[kernel('k'), [open]]], LATER));
@@ -144,7 +144,7 @@ describe('a notebook whose kernel is gone', () => {
     expect(notebook.isDirty).toBe(true);
   });
 
-  it('leaves alone what was cleared and saved after the last word, and what was run in this page', async () => {
+  it('leaves alone cells that were cleared and saved after the last record, and cells run in this page', async () => {
     const notebook = new Notebook('a', 'b');
     notebook.cells.get('b')!.isRunHere = true;
     const open = execution('a', 'so far\n', { state: 'lost', finishedAt: null });
@@ -153,7 +153,7 @@ describe('a notebook whose kernel is gone', () => {
     expect([notebook.text('a'), notebook.text('b'), notebook.isDirty]).toEqual(['', '', false]);
   });
 
-  it('keeps what an earlier run printed where the last one had only waited', async () => {
+  it('keeps the output of an earlier run where the last one had only waited', async () => {
     const notebook = new Notebook('a');
     Object.assign(notebook.cells.get('a')!, {
       outputs: [{ output_type: 'stream', text: 'earlier\n' }],
@@ -164,7 +164,7 @@ describe('a notebook whose kernel is gone', () => {
     expect(notebook.text('a')).toBe('earlier\n');
   });
 
-  it('takes the newest run of each cell when it had several kernels', async () => {
+  it('shows the newest run of each cell when it had several kernels', async () => {
     const notebook = new Notebook('a');
     const newer = execution('a', 'newer\n', { requestedAt: AFTER, finishedAt: LATER });
     const source = stored([
@@ -175,7 +175,7 @@ describe('a notebook whose kernel is gone', () => {
     expect(notebook.text('a')).toBe('newer\n');
   });
 
-  it('has nothing of other notebooks, of what was shut down, and of a kernel that can be asked itself', async () => {
+  it('has nothing of other notebooks, of a shut-down kernel, and of a reachable kernel', async () => {
     const notebook = new Notebook('a');
     const foreign = [execution('a', 'not for here\n')];
     const source = stored([
@@ -184,18 +184,18 @@ describe('a notebook whose kernel is gone', () => {
       [kernel('3', { state: 'following' }), foreign]
     ]);
     expect((await fill(notebook, source)).filled).toEqual([]);
-    // Where nobody knows the notebooks of a kernel, the cells decide.
+    // Where the notebooks of a kernel are unknown, the cells decide.
     await fill(notebook, stored([[kernel('4', { documents: [] }), foreign]]));
     expect(notebook.text('a')).toBe('not for here\n');
   });
 
-  it('shows all of what was cut short for the first answer', async () => {
+  it('shows outputs whole that were cut in the first answer', async () => {
     const notebook = new Notebook('a');
     await fill(notebook, stored([[kernel('k'), [execution('a', 'all …\n', { cutBytes: 7 })]]]));
     expect(notebook.text('a')).toBe('all of it\n');
   });
 
-  it('tells of outputs whose cell was changed or removed since', async () => {
+  it('reports outputs whose cell was changed or removed since', async () => {
     const notebook = new Notebook('a');
     const changed = execution('a', 'x\n', { codeHash: sha256Hex('other') });
     const filled = await fill(notebook, stored([[kernel('k'), [changed, execution('gone', 'y\n')]]]));
@@ -203,7 +203,7 @@ describe('a notebook whose kernel is gone', () => {
     expect(filled.last).toBeNull();
   });
 
-  it('is left as it was when it is closed while the bridge is asked', async () => {
+  it('is left unchanged when it is closed during the request to the bridge', async () => {
     const notebook = new Notebook('a');
     notebook.isDisposed = true;
     const filled = await fill(notebook, stored([[kernel('k'), [execution('a', 'one\n')]]]));
@@ -211,7 +211,7 @@ describe('a notebook whose kernel is gone', () => {
   });
 });
 
-describe('what nobody has requested from here', () => {
+describe('outputs not requested from here', () => {
   it('is shown without being trusted, and is named where that matters', async () => {
     const html = { output_type: 'display_data' as const, data: { 'text/html': '<b>' }, metadata: {} };
     const rich = (cellId: string): CellExecution => {

@@ -1,7 +1,7 @@
 /**
- * Fills the cells of a notebook whose kernel cannot be asked, because its machine is away or gone, from what the bridge on this
- * machine has kept of it. Should the kernel come back, reattaching goes on from there: a cell that had not finished is given no
- * count, as a file has it that was saved in the middle of a run.
+ * Fills the cells of a notebook whose kernel is unreachable, because its machine is disconnected or was deleted, from the outputs that
+ * the bridge on this machine has stored. If the kernel comes back, reattaching continues from there: an unfinished cell gets no
+ * execution count, like a file that was saved in the middle of a run.
  */
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { CellExecution, MirroredKernel } from '@tpulab/protocol';
@@ -13,7 +13,7 @@ import type { IUnplaced } from './reattachment.js';
 import { isSameContent } from './same-content.js';
 import { hasScriptable, type ITrust } from './trust.js';
 
-/** `KeptApi`, or what a spec has in its place. */
+/** `KeptApi`, or a spec's replacement. */
 export interface IKept {
   kernels(signal: AbortSignal): Promise<readonly MirroredKernel[]>;
   outputs(kernelId: string): Pick<OutputsApi, 'read' | 'whole' | 'record'>;
@@ -23,7 +23,7 @@ export interface IKept {
 export interface IFillOptions {
   readonly stored: IKept;
   readonly notebook: INotebook;
-  /** Of the notebook, as its session is called. */
+  /** Path of the notebook, as its session names it. */
   readonly path: string;
   readonly signal: AbortSignal;
 }
@@ -31,12 +31,12 @@ export interface IFillOptions {
 export interface IFilled {
   /** Ids of the cells. */
   readonly filled: readonly string[];
-  /** Those of them whose end is not known here. */
+  /** Ids of these cells whose end is not stored here. */
   readonly unfinished: readonly string[];
-  /** Those of them that show less than they might until the person trusts them. */
+  /** Ids of these cells with outputs that are hidden until the user trusts them. */
   readonly untrusted: readonly string[];
   readonly unplaced: readonly IUnplaced[];
-  /** The kernel that spoke last of those whose outputs are shown, and when; null when none are. */
+  /** The kernel with the newest record among the shown outputs, and its time; null when no outputs are shown. */
   readonly last: { readonly kernelId: string; readonly at: number } | null;
 }
 
@@ -44,11 +44,11 @@ interface IFound {
   readonly kernelId: string;
   readonly execution: CellExecution;
   readonly isTrusted: boolean;
-  /** Unix milliseconds of the newest record that is kept of it. */
+  /** Unix milliseconds of its newest stored record. */
   readonly at: number;
 }
 
-/** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
+/** Rejects when the bridge cannot answer, or when `signal` ends it; the notebook is then unchanged. */
 export async function fillFromStored({ stored, notebook, path, signal }: IFillOptions): Promise<IFilled> {
   const found: IFound[] = [];
   for (const { kernelId } of (await stored.kernels(signal)).filter(each => mayHaveRun(each, path))) {
@@ -71,17 +71,17 @@ export async function fillFromStored({ stored, notebook, path, signal }: IFillOp
 
 const NOTHING: IFilled = { filled: [], unfinished: [], untrusted: [], unplaced: [], last: null };
 
-/** What somebody has shut down is over for them, and what is followed now is told by the kernel itself. */
+/** Excludes a kernel that the user has shut down, and the kernel followed now, which reports itself. */
 function mayHaveRun({ state, wasShutDown, documents }: MirroredKernel, path: string): boolean {
   return state !== 'following' && !wasShutDown && (documents.length === 0 || documents.includes(path));
 }
 
-/** What has only waited has put nothing out, and the cell may show an earlier run. */
+/** A waiting execution has no outputs yet, and the cell may show an earlier run. */
 function hasBegun({ state, executionCount, outputs }: CellExecution): boolean {
   return state !== 'lost' || executionCount !== null || outputs.length > 0;
 }
 
-/** With all of its outputs. One whose end is not kept counts as finished with its last word: that is news, or is not. */
+/** With all of its outputs. An execution without a stored end counts as finished with its last record: newer than the file, or not. */
 async function completed(
   execution: CellExecution,
   api: Pick<OutputsApi, 'whole' | 'record'>,
@@ -109,7 +109,7 @@ function newestOfEachCell(found: readonly IFound[]): IFound[] {
   return [...newest.values()];
 }
 
-/** In one go, so that nothing comes in between. */
+/** Without interruption, so that nothing changes in between. */
 function place(found: readonly IFound[], notebook: INotebook): IFilled {
   const before = notebook.content();
   const wasDirty = notebook.isDirty;
@@ -126,7 +126,7 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
     }
   }
   if (!wasDirty) {
-    // Outputs alone are no edit for Lab, and here nobody has them but this page.
+    // For Lab outputs alone are no edit, and here no other page has them.
     notebook.isDirty = !isSameContent(notebook.content(), before);
   }
   const [last = null] = filled.toSorted((a, b) => b.at - a.at);

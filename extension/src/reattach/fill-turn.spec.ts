@@ -4,7 +4,7 @@ import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates } fr
 import { applyUpdate, encodeStateAsUpdate } from 'yjs';
 import { FillTurn, waitForTurn } from './fill-turn.js';
 
-/** Two pages with one document between them. What is said passes when the spec lets it. */
+/** Two pages with one shared document. The spec decides when messages pass. */
 class Room {
   readonly pages = [new YNotebook(), new YNotebook()] as const;
   private readonly waiting: (() => void)[] = [];
@@ -50,7 +50,7 @@ class Room {
     return new FillTurn(this.pages[at].awareness, kernel);
   }
 
-  /** The page is closed; the server tells the other one. */
+  /** The page is closed; the server notifies the other one. */
   close(at: 0 | 1): void {
     const { awareness } = this.pages[at];
     removeAwarenessStates(this.pages[at === 0 ? 1 : 0].awareness, [awareness.clientID], 'room');
@@ -106,7 +106,7 @@ describe('pages that share a notebook', () => {
     expect(d.isMine).toBe(true);
   });
 
-  it('that asked in the same moment agree as soon as they hear of each other', () => {
+  it('with simultaneous claims agree as soon as they see each other', () => {
     room.isHeld = true;
     const [a, b] = [room.fillTurn(0), room.fillTurn(1)];
     expect([a.isMine, b.isMine]).toEqual([true, true]);
@@ -120,7 +120,7 @@ describe('pages that share a notebook', () => {
     expect([room.fillTurn(0, 'k1').isMine, room.fillTurn(1, 'k2').isMine]).toEqual([true, true]);
   });
 
-  it('is taken by one of two pages that hear of each other only after both have claimed it', async () => {
+  it('is claimed by one of two pages that see each other only after both have claimed it', async () => {
     room.isHeld = true;
     const closing = new AbortController();
     const order: number[] = [];

@@ -1,18 +1,18 @@
 /**
- * Who of several people in one shared notebook fills its cells: what is written into one page's cells stands in all of them, so two
- * pages that fill would show everything twice. The pages see each other in the awareness of the document. The first that asks has
- * the task; when it has left, the one with the lowest client id of those that are there.
+ * Decides which user's page fills the cells of a shared notebook: an output written into one page's cells appears in all of them, so two
+ * filling pages would show everything twice. The pages see each other in the awareness of the document. The first claimant has
+ * the task; after it has left, the remaining page with the lowest client id has it.
  */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { wait } from '../platform/wait.js';
 import { whenever } from './kernel-waits.js';
 
-/** How long a shared document may take to say who else has it open, and two pages to see each other's claim. */
+/** How long a shared document may take to report who else has it open, and two pages to see each other's claim. */
 const OTHERS_WAIT_MS = 1_000;
 const CLAIM_WAIT_MS = 500;
 
-/** The part of y-protocols' `Awareness` that is used. */
+/** The used part of y-protocols' `Awareness`. */
 export interface IAwareness {
   readonly clientID: number;
   getStates(): ReadonlyMap<number, unknown>;
@@ -24,7 +24,7 @@ export interface IAwareness {
 type Part = 'filling' | 'waiting';
 
 export class FillTurn implements IDisposable {
-  /** @param what whose outputs are filled in: a kernel */
+  /** @param what the object whose outputs are filled in: a kernel */
   constructor(
     private readonly awareness: IAwareness,
     what: string
@@ -35,7 +35,7 @@ export class FillTurn implements IDisposable {
     this.check();
   }
 
-  /** Whether this page is the one that fills. */
+  /** Whether this page fills the cells. */
   get isMine(): boolean {
     return this._isMine;
   }
@@ -59,7 +59,7 @@ export class FillTurn implements IDisposable {
 
   private readonly check = (): void => {
     const fills = this.others('filling');
-    // Two that began in the same moment see it here: one of them steps back.
+    // Two simultaneous claimants see each other here: one of them steps back.
     const candidates = this._isMine || fills.length > 0 ? fills : this.others('waiting');
     const isFirst = candidates.every(id => id > this.awareness.clientID);
     const isMine = this._isMine ? isFirst : fills.length === 0 && isFirst;
@@ -87,8 +87,8 @@ export class FillTurn implements IDisposable {
 }
 
 /**
- * Resolves once it is this page that fills, or at the end. Its place is kept until then. Who else is there is heard a moment after the
- * document: a page that has the task must not be overlooked, nor one that claims it in the same moment.
+ * Resolves once it is this page's turn to fill, or at the end. Its claim lasts until then. Other pages are reported a moment after the
+ * document: a page that has the task must not be overlooked, nor a simultaneous claim.
  */
 export async function waitForTurn(awareness: IAwareness, what: string, signal: AbortSignal): Promise<void> {
   const isOver = (): boolean => signal.aborted;

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { expect, it, vi } from 'vitest';
 
-// What JupyterLab's packages want when they are loaded, and jsdom has not.
+// jsdom lacks these, and JupyterLab's packages need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends Event {},
@@ -28,7 +28,7 @@ const drawn = async (factory: typeof textRendererFactory, texts: readonly string
   return outerHTML;
 };
 
-// X5: JupyterLab's own way took most of a page's time beside a cell that prints without end.
+// X5: JupyterLab's own method took most of a page's time for a cell that prints without end.
 it.each([
   ['nothing', ['']],
   ['lines', ['one', 'one\ntwo\n', 'one\ntwo\nthree <b>&amp;</b> \u{1f600}\n']],

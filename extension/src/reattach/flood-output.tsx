@@ -1,6 +1,6 @@
 /**
- * Output that is too long to be shown live: a bar that counts it, with the last lines below. The gateway makes it (`FLOOD_MIME`), so the
- * page gets no more than it can show; everything is in the kernel's journal, from where the buttons fetch it.
+ * Output too long to be shown live: a bar with its size, and the last lines below. The gateway creates it (`FLOOD_MIME`), so the
+ * page gets no more than it can show; the complete output is in the kernel's journal, from which the buttons fetch it.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { type IRenderMime, MimeModel, RenderedText } from '@jupyterlab/rendermime';
@@ -11,10 +11,10 @@ import { countText, FLOOD_MIME, type FloodNote, sizeText } from '@tpulab/protoco
 import { kernelRoute } from './outputs-api.js';
 
 const TEXT = 'application/vnd.jupyter.stdout';
-/** Colours, and what JupyterLab makes a link of: one of these is in each. */
+/** Colour codes, and the characters of links that JupyterLab detects: each contains one of these. */
 const MARKS = ['\x1b', '://', 'www.', 'data:'];
 
-/** JupyterLab looks for links in all that a cell has printed, at each line that it prints; where there are none, this makes the same of it. */
+/** JupyterLab searches a cell's whole output for links at each new line; for text without links, this gives the same result. */
 class PrintedText extends RenderedText {
   override async render(model: IRenderMime.IMimeModel): Promise<void> {
     const text = model.data[this.mimeType];
@@ -28,19 +28,19 @@ class PrintedText extends RenderedText {
 export const printedTextFactory: IRenderMime.IRendererFactory = {
   safe: true,
   mimeTypes: [TEXT, 'application/vnd.jupyter.stderr'],
-  // Of JupyterLab's own for text.
+  // Preferred to JupyterLab's own renderer for text.
   defaultRank: 120,
   createRenderer: options => new PrintedText(options)
 };
 
-/** @param settingsOf how the bridge of a kernel is reached; null while that is not known */
+/** @param settingsOf how the bridge of a kernel is reached; null while unknown */
 export function floodFactory(
   settingsOf: (kernelId: string) => ServerConnection.ISettings | null
 ): IRenderMime.IRendererFactory {
   return {
     safe: true,
     mimeTypes: [FLOOD_MIME],
-    // Before the text that stands beside it.
+    // Preferred to the plain text of the output.
     defaultRank: 10,
     createRenderer: options => new FloodOutput(options, settingsOf)
   };
@@ -124,7 +124,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
     await this.request(kernelId, `api/kernels/${encodeURIComponent(kernelId)}/interrupt`, { method: 'POST' });
   }
 
-  /** The address of everything that the execution has printed up to now; the browser holds it, not this page. */
+  /** The address of the execution's complete output so far; the browser stores it, not this page. */
   private async whole({ kernelId, msgId, from }: FloodNote): Promise<string> {
     const query = new URLSearchParams({ msgId, from: String(from) });
     const answer = await this.request(kernelId, `${kernelRoute(kernelId)}/outputs/text?${query}`);

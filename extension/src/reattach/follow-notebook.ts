@@ -1,6 +1,6 @@
 /**
- * Reattaches notebooks to what their kernels on a bridge have done while no page was there. Of kernels on remotes that are away,
- * notebooks show what this machine has kept.
+ * Reattaches notebooks to the executions of their kernels on a bridge while no page was open. For kernels on unreachable remotes,
+ * notebooks show the outputs stored on this machine.
  */
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
@@ -26,40 +26,40 @@ import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
 import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
 
-/** A page that is opened while the bridge is away tries again this often, each time when the connection is back. */
+/** Maximum number of attempts of a page opened while the bridge is unreachable, one each time the connection is back. */
 const MAX_ATTEMPTS = 5;
-/** How long the bridge may take to tell its remotes, and the pause after a question that it could not answer. */
+/** Time for the bridge to report its remotes, and the pause after a request that it could not answer. */
 const BRIDGE_WAIT_MS = 30_000;
 const RETRY_MS = 5_000;
-/** Longer than any journal takes to be read. */
+/** Longer than the reading of any journal. */
 const ATTEMPT_TIMEOUT_MS = 120_000;
 
 export interface IShownUnplaced {
   readonly unplaced: readonly IUnplaced[];
-  /** Prints the same on the command line. */
+  /** The command that prints the same output. */
   readonly command: string;
 }
 
-/** What the page around the notebooks gives. */
+/** Dependencies provided by the page around the notebooks. */
 export interface IFollowParts {
   readonly backends: IBridgeBackends;
   readonly events: IBridgeEvents | null;
   readonly trans: TranslationBundle;
   readonly actions: IKernelEndParts['actions'];
-  /** Asks the person whether to trust the whole notebook. */
+  /** Asks the user whether to trust the whole notebook. */
   readonly trust: (panel: NotebookPanel) => Promise<unknown>;
-  /** Loads what shows widgets, where that is not there from the start. */
+  /** Loads the widget code, where it is not loaded from the start. */
   readonly loadWidgets?: () => Promise<unknown>;
-  /** Says what could not be placed, and offers to show it. */
+  /** Reports outputs without a place, and offers to show them. */
   readonly showUnplaced: (panel: NotebookPanel, message: string, shown: IShownUnplaced) => void;
   /**
-   * For a page that may only look on: it shows what others run, as they run it. Emitted when the cells may have become those that
-   * were run.
+   * For a read-only page: it shows the runs of others as they happen. Emitted when the cells may have been updated to the executed
+   * code.
    */
   readonly cellsReloaded?: ISignal<unknown, void>;
 }
 
-/** Until the notebook is closed, through all its kernels. */
+/** Until the notebook is closed, for all its kernels. */
 export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void {
   const { sessionContext } = panel;
   const closed = new AbortController();
@@ -68,7 +68,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
   const showEnd = followKernelEnd(panel, parts);
   let abort = new AbortController();
-  /** What the kernel itself tells is more than what is kept here. */
+  /** The kernel's own data is more complete than the stored copy. */
   const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
     const { signal } = abort;
     let result: IReattached | null;
@@ -104,7 +104,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   });
 }
 
-/** Waits until it is this page that fills the cells, where several share them. Never rejects. */
+/** Waits until it is this page's turn to fill the cells, where several share them. Never rejects. */
 async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Promise<void> {
   await panel.context.ready;
   const { collaborative, sharedModel } = panel.context.model;
@@ -112,7 +112,7 @@ async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Pr
   await waitForTurn(sharedModel.awareness, what, signal);
 }
 
-/** Waits until one of these pages has left, whose cells are then filled here. False when there is none, or at the end. */
+/** Waits until one of these pages has left; its cells are then filled here. False when there is none, or at the end. */
 async function hasLeft(
   sessions: readonly string[],
   kernelId: string,
@@ -134,7 +134,7 @@ interface IFillPlaces {
   readonly trustNotice: NoticePlace;
 }
 
-/** Fills cells from what is kept here of a kernel on a remote. Never rejects. */
+/** Fills cells from the stored outputs of a kernel on a remote. Never rejects. */
 async function fill(
   panel: NotebookPanel,
   { mark, notice, trustNotice }: IFillPlaces,
@@ -188,7 +188,7 @@ function showFilled(
   }
 }
 
-/** Until the person trusts it, output that somebody else may have made is shown without scripts. */
+/** Until the user trusts it, output of uncertain origin is shown without scripts. */
 function showUntrusted(
   panel: NotebookPanel,
   notice: NoticePlace,
@@ -242,7 +242,7 @@ interface IAttachPlaces {
   readonly mark: SavedMark;
 }
 
-/** What was placed, once the page has what the kernel has; null when it could not be asked. Never rejects. */
+/** The result, once the page has the kernel's outputs; null when the request failed. Never rejects. */
 async function attach(
   { panel, kernel, mark }: IAttachPlaces,
   parts: IFollowParts,
@@ -253,7 +253,7 @@ async function attach(
   for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
     const sockets = backends.socketsOf(kernel.id, kernel.name);
     if (sockets === null) {
-      return null; // a kernel of the page's own server, which keeps nothing
+      return null; // a kernel of the page's own server, which stores nothing
     }
     const link = sockets.link(kernel.id, kernel.clientId);
     followWidgetStates(kernel, link);
@@ -277,14 +277,14 @@ async function attach(
       report(panel, { unplaced: result.unplaced, command: `tpulab outputs ${kernel.id}` }, parts);
       return result;
     } catch {
-      // The bridge or the connection is away, which the status bar shows; once it is back the question makes sense again.
+      // The bridge or the connection is lost, which the status bar shows; once it is back the request can succeed.
       await connectedAgain(kernel, signal);
     }
   }
   return null;
 }
 
-/** A remote is not asked what it may do here. */
+/** A remote does not decide about its own permissions here. */
 function trustOf(kernel: Kernel.IKernelConnection, backends: IBridgeBackends): ITrust {
   const place = backends.routes.kernelPlace(kernel.id) ?? backends.specPlace(kernel.name);
   const remote = remoteOfPlace(place);

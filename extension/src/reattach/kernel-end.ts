@@ -1,4 +1,4 @@
-/** Says above a notebook how its kernel has ended where the bridge has restarted it, unasked, and how far its training was. */
+/** Reports above a notebook how its kernel has ended if the bridge restarted it automatically, and how far its training was. */
 import type { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -9,7 +9,7 @@ import type { Run } from '../events/run.js';
 import type { IBridgeEvents } from '../events/tokens.js';
 import { type INoticeAction, NoticePlace } from '../ui/notebook-notice.js';
 
-/** How far back the RAM of a kernel that was killed is looked up. */
+/** Period before the end of a killed kernel in which its RAM is looked up. */
 const RAM_MS = 60_000;
 const ANSWER_MS = 10_000;
 
@@ -22,22 +22,22 @@ export interface IKernelEndParts {
   readonly backends: Pick<IBridgeBackends, 'backendOf'>;
   readonly events: Pick<IBridgeEvents, 'telemetryOf'> | null;
   readonly trans: TranslationBundle;
-  /** Null for a page that may only look on. */
+  /** Null for a read-only page. */
   readonly actions: Pick<typeof NotebookActions, 'run' | 'runAllAbove'> | null;
 }
 
-/** @returns says it of a kernel that ended while no page was there, if that is known */
+/** @returns a function that reports a kernel's end while no page was open, if it is known */
 export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): () => Promise<void> {
   const { backends, events, trans } = parts;
   const notice = new NoticePlace(panel.contentHeader, trans);
   const settingsOf = (id: string | undefined): ServerConnection.ISettings | null =>
     id === undefined ? null : (backends.backendOf(id)?.serverSettings ?? null);
   const { sessionContext } = panel;
-  // JupyterLab's own dialog holds up the page, and only says that the kernel "appears to have died".
+  // JupyterLab's own dialog blocks the page, and only states that the kernel "appears to have died".
   Object.defineProperty(panel, '_autorestarting', {
     get: () => settingsOf(sessionContext.session?.kernel?.id) !== null,
     set: () => {
-      // Ours says more.
+      // Our notice has more detail.
     }
   });
   let shownRun: Run | null = null;
@@ -85,7 +85,7 @@ function reached(run: Run, trans: TranslationBundle): string {
       );
 }
 
-/** Runs the cells up to that of the training, which then loads its newest checkpoint itself. */
+/** Runs the cells up to and including the training, which then loads its newest checkpoint itself. */
 function again(panel: NotebookPanel, run: Run, { actions, trans }: IKernelEndParts): INoticeAction[] {
   const { content, sessionContext } = panel;
   const indexOf = (): number => content.widgets.findIndex(({ model }) => model.id === run.location?.cellId);
@@ -105,14 +105,14 @@ async function endOf(id: string, settings: ServerConnection.ISettings): Promise<
   return kernel?.reason ?? kernel?.last_end ?? null;
 }
 
-/** Of the machine, in bytes; null where nobody has sampled it. */
+/** RAM of the machine, in bytes; null where there are no samples. */
 async function ramOf(settings: ServerConnection.ISettings): Promise<number | null> {
   const route = `bridge/v1/devices/history?tier=1&from=${Date.now() - RAM_MS}`;
   const used = (await answerOf<DevicesHistory>(route, settings))?.series['host.memoryUsedBytes']?.max;
   return used === undefined ? null : Math.max(...used.map(Number)) || null;
 }
 
-/** Null where the bridge cannot say. */
+/** Null where the bridge cannot answer. */
 async function answerOf<T>(route: string, settings: ServerConnection.ISettings): Promise<T | null> {
   const answer = await requestBridge({ settings, route, timeoutMs: ANSWER_MS }).catch(() => null);
   return answer?.response.ok === true ? (answer.body as T) : null;

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { ChannelLink, type Deliver } from '../backends/channel-link.js';
 import { attached } from './kernel-waits.js';
 
-/** A v1 frame of a kernel that speaks under `session`. */
+/** A v1 frame of a kernel with the session id `session`. */
 function frame(session: string): ArrayBuffer {
   const parts = ['iopub', JSON.stringify({ msg_id: 'm', session }), '{}', '{}', '{}'];
   const table = new DataView(new ArrayBuffer(8 * (parts.length + 2)));
@@ -27,7 +27,7 @@ function connection(): Kernel.IKernelConnection {
   } as unknown as Kernel.IKernelConnection;
 }
 
-test('knows the session of a kernel that said its last word before anybody waited for it', async () => {
+test('knows the session of a kernel that sent its last message before the wait', async () => {
   const link = new ChannelLink();
   const deliver: Deliver = () => undefined;
   link.attached(0, deliver);

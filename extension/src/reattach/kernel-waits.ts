@@ -1,9 +1,9 @@
-/** Waits for what a kernel connection says; each ends with the signal that is given. */
+/** Waits for messages of a kernel connection; each ends with the given signal. */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import type { ChannelLink } from '../backends/channel-link.js';
 
-/** Resolves when `test` is true, looked at now and whenever one of `signals` is emitted. Rejects when `abort` does. */
+/** Resolves when `test` is true, evaluated now and whenever one of `signals` is emitted. Rejects when `abort` does. */
 export function whenever(
   signals: readonly ISignal<unknown, unknown>[],
   test: () => boolean,
@@ -29,13 +29,13 @@ export function whenever(
   });
 }
 
-/** Resolves with the kernel's own session id once a socket is open that numbers its messages, and one has come. */
+/** Resolves with the kernel's own session id once a socket is open that numbers its messages, and a message has arrived. */
 export async function attached(
   kernel: Kernel.IKernelConnection,
   link: ChannelLink,
   abort: AbortSignal
 ): Promise<string> {
-  // The link heard the kernel from the start. A kernel that has become idle by now may say nothing more.
+  // The link has received the kernel's messages from the start. A kernel that is idle by now may send no more.
   await whenever(
     [kernel.anyMessage, kernel.connectionStatusChanged],
     () => kernel.connectionStatus === 'connected' && link.isNumbered && link.kernelSession !== null,
@@ -44,7 +44,7 @@ export async function attached(
   return link.kernelSession ?? '';
 }
 
-/** Resolves once the connection has dealt with the message `id`. */
+/** Resolves once the connection has processed the message `id`. */
 export function handled(kernel: Kernel.IKernelConnection, id: string, abort: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const check = (_: unknown, message: KernelMessage.IIOPubMessage): void => {

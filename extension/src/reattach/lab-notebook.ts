@@ -9,7 +9,7 @@ import type { SavedMark } from './saved-mark.js';
 const FIRST_MINOR_WITH_IDS = 5;
 
 export class LabNotebook implements INotebook {
-  /** @param isWatchOnly the page runs nothing, and shows what others run */
+  /** @param isWatchOnly the page runs nothing, and shows the runs of others */
   constructor(
     private readonly panel: NotebookPanel,
     private readonly mark: SavedMark,
@@ -22,7 +22,7 @@ export class LabNotebook implements INotebook {
 
   get keepsCellIds(): boolean {
     const { model, localPath } = this.panel.context;
-    // A text has no place for them, and Lab drops those of an older format.
+    // A text file has no place for them, and Lab drops ids of an older format.
     return (
       localPath.endsWith('.ipynb') && (model.nbformat > 4 || model.nbformatMinor >= FIRST_MINOR_WITH_IDS)
     );
@@ -67,7 +67,7 @@ class LabCell implements ICodeCell {
     return this.isWatchOnly ? (this.future?.msg.header.msg_id ?? null) : undefined;
   }
 
-  /** A cell that was never run in this page has none, whatever the type says. */
+  /** A cell never run in this page has no future, whatever the type declares. */
   private get future(): ExecuteFuture | null {
     const future = this.widget.outputArea.future as unknown;
     return future == null ? null : (future as ExecuteFuture);

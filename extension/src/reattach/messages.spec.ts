@@ -57,7 +57,7 @@ test('displays keep the id by which they are updated, and a clearing that waits 
   ]);
 });
 
-test('the reply that was not heard says how it ended', () => {
+test('the missed reply shows how it ended', () => {
   const error = { output_type: 'error' as const, ename: 'E', evalue: 'v', traceback: ['t'] };
   const failed = execution([{ output: error }], { state: 'error' });
   expect(replyMessage(failed, SPEAKER).content).toMatchObject({

@@ -1,14 +1,14 @@
 /**
- * Turns what the bridge remembers of an execution into the messages that would show it: given to an output area one after
- * another they leave it as it was, ready for the message that comes next.
+ * Turns the bridge's record of an execution into the messages that would show it: passed to an output area one after
+ * another, they restore its state, ready for the next message.
  */
 import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CellExecution, OutputEntry } from '@tpulab/protocol';
 
-/** Whose messages are made: `session` of the kernel, so that Lab does not take them for those of an earlier one. */
+/** Sender of the messages: `session` of the kernel, so that Lab does not attribute them to an earlier kernel. */
 export interface ISpeaker {
   readonly kernelSession: string;
-  /** Client that sent the request; '' when it is not known. */
+  /** Client that sent the request; '' when unknown. */
   readonly clientSession: string;
 }
 
@@ -21,7 +21,7 @@ export function outputMessages(execution: CellExecution, speaker: ISpeaker): IOP
   return messages;
 }
 
-/** The reply that this page has not heard. */
+/** The reply that this page has not received. */
 export function replyMessage(
   execution: CellExecution,
   { kernelSession, clientSession }: ISpeaker
@@ -42,7 +42,7 @@ export function replyMessage(
   });
 }
 
-/** The request as it was sent, for a future that stands for it. */
+/** The original request, for a future that represents it. */
 export function requestMessage(
   execution: CellExecution,
   code: string,
@@ -58,7 +58,7 @@ export function requestMessage(
   });
 }
 
-/** Gives a kernel connection a message as bytes. */
+/** Passes a message to a kernel connection as bytes. */
 export function frameOf(kernel: Kernel.IKernelConnection, message: KernelMessage.IMessage): ArrayBuffer {
   const { serializer } = kernel.serverSettings;
   return serializer.serialize(message, 'v1.kernel.websocket.jupyter.org') as ArrayBuffer;
@@ -102,7 +102,7 @@ function entryMessages({ output, displayId, cursor }: OutputEntry, make: Make): 
   }
 }
 
-/** Brings the place where the next character goes back into the last line: from its start up to the cursor once more. */
+/** Moves the next character's position back into the last line: repeats the line from its start up to the cursor. */
 function writtenAgain(text: string, cursor: number): string | null {
   return cursor >= text.length ? null : `\r${text.slice(text.lastIndexOf('\n') + 1, cursor)}`;
 }

@@ -1,4 +1,4 @@
-/** What reattaching needs of an open notebook. The plugin gives it Lab's own; specs give it a small one. */
+/** The interface of an open notebook for reattaching. The plugin passes Lab's own; specs pass a small one. */
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
@@ -7,7 +7,7 @@ export type ExecuteFuture = Kernel.IShellFuture<
   KernelMessage.IExecuteReplyMsg
 >;
 
-/** What a cell shows, as the file would have it. */
+/** The outputs of a cell, as in the file. */
 export interface IShownCell {
   readonly id: string;
   readonly source: string;
@@ -17,44 +17,44 @@ export interface IShownCell {
 
 export interface ICodeCell {
   read(): IShownCell;
-  /** Whether it has been run in this page: then its outputs are what they should be. */
+  /** Whether it has been run in this page: then its outputs are correct. */
   readonly isRunHere: boolean;
   /**
-   * For a page that runs nothing and looks on: the message id of the run whose outputs the cell takes, null for none. Any other run
-   * is news to it. Undefined in pages that run cells themselves.
+   * For a read-only page that runs nothing: the message id of the run whose outputs the cell shows, null for none. Any other run
+   * is new to it. Undefined in pages that run cells themselves.
    */
   readonly shownRun?: string | null;
-  /** As at the start of a run: no outputs, `[*]`. What is not trusted is shown without its scripts until the person acts. */
+  /** As at the start of a run: no outputs, `[*]`. Untrusted output is shown without its scripts until the user acts. */
   begin(isTrusted: boolean): void;
-  /** Puts these in place of its outputs; nothing follows. */
+  /** Replaces its outputs; no more follow. */
   show(outputs: readonly IOutput[]): void;
-  /** Outputs of this future are the cell's from now on. */
+  /** Outputs of this future go to the cell from now on. */
   attach(future: ExecuteFuture): void;
-  /** Whether its outputs are still this future's. */
+  /** Whether its outputs still come from this future. */
   shows(future: ExecuteFuture): boolean;
   /** As at the end of a run. */
   end(executionCount: number | null): void;
 }
 
-/** Up to where a file has what a kernel has put out. */
+/** The position up to which a file contains a kernel's outputs. */
 export interface ISaved {
-  /** When it was written, Unix milliseconds; null when that is not known. */
+  /** Time of the save, Unix milliseconds; null when unknown. */
   readonly at: number | null;
-  /** The kernel whose records it shows, and the newest of them; of other kernels the time decides. */
+  /** The kernel whose records it contains, and the newest of them; for other kernels the time decides. */
   readonly kernel?: string;
   readonly seq?: number;
 }
 
 export interface INotebook {
-  /** Of the file as it was loaded. */
+  /** State of the file as it was loaded. */
   readonly saved: ISaved;
   /** Whether a cell has the same id each time the file is opened. */
   readonly keepsCellIds: boolean;
-  /** Whether other people's pages have the same cells: what one of them fills stands in all. */
+  /** Whether other users' pages share the same cells: outputs filled by one page appear in all. */
   readonly isShared: boolean;
   readonly isDisposed: boolean;
   isDirty: boolean;
-  /** Everything that would be written to the file, to see whether anything has changed. */
+  /** The whole file content, for detecting changes. */
   content(): unknown;
   codeCells(): ReadonlyMap<string, ICodeCell>;
 }

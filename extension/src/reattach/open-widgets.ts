@@ -1,10 +1,10 @@
 /**
- * JupyterLab's widget manager asks the kernel for the state of all widgets whenever its connection is back. What this page already
- * shows is newer than the answer: all that the kernel has said was delivered, and what the page has said itself (a slider that was
- * moved, what an Output widget captured) waits in a busy kernel. Only the widgets that the page lacks are left in the answer.
+ * JupyterLab's widget manager requests the state of all widgets from the kernel whenever its connection is back. The page's present
+ * state is newer than the answer: all messages of the kernel were delivered, and the page's own messages (a moved slider,
+ * the captures of an Output widget) wait in a busy kernel. Only the widgets that the page lacks are left in the answer.
  *
- * The manager waits four seconds for the answer, also while the page has no connection. Then it asks each widget by itself, which a busy
- * kernel answers when its cell has ended; so those questions are answered here, with the states that have come meanwhile.
+ * The manager waits four seconds for the answer, also while the page has no connection. Then it requests each widget individually, which
+ * a busy kernel answers when its cell has ended; so those requests are answered here, with the states received so far.
  */
 import type { Kernel } from '@jupyterlab/services';
 import { KernelMessage } from '@jupyterlab/services';
@@ -14,7 +14,7 @@ import { frameOf } from './messages.js';
 
 const METHOD = 'update_states';
 const ONE = 'request_state';
-/** States that came are of no use later: the widgets go on. */
+/** Received states are useless later: the widgets continue to change. */
 const FRESH_MS = 30_000;
 const V1 = 'v1.kernel.websocket.jupyter.org';
 
@@ -41,7 +41,7 @@ class LateStates {
     this._openedAt = Date.now();
   }
 
-  /** Whether a message of the page was a question for one widget, which has been answered. */
+  /** Whether a message of the page was a request for one widget, which has been answered. */
   answers(data: ArrayBuffer): boolean {
     const start = messageStart(data);
     if (
@@ -70,7 +70,7 @@ class LateStates {
       },
       buffers: own.flatMap(({ at }) => buffers[at] ?? [])
     });
-    // After the manager has noted which answer it waits for.
+    // After the manager has stored which answer it waits for.
     queueMicrotask(() => this.link.insert(frameOf(this.kernel, answer)));
     return true;
   }

@@ -1,10 +1,10 @@
-/** Runs that others start on a kernel, for a page that only looks on: after each, there is something to reattach to. */
+/** Runs that others start on a kernel, for a read-only page: after each, the page reattaches. */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { whenever } from './kernel-waits.js';
 
 export class OtherRuns {
-  /** @param changed emitted when the cells of the page may have become those that were run */
+  /** @param changed emitted when the cells of the page may have been updated to the executed code */
   constructor(
     kernel: Kernel.IKernelConnection,
     changed: ISignal<unknown, void>,
@@ -22,12 +22,12 @@ export class OtherRuns {
     });
   }
 
-  /** What has begun up to now is about to be read. */
+  /** The runs begun up to now are about to be read. */
   seen(): void {
     this._isNews = false;
   }
 
-  /** True once there is one that was not seen; false at the end. */
+  /** True once there is an unseen run; false at the end. */
   next(): Promise<boolean> {
     return whenever([this._noted], () => this._isNews, this.signal).then(
       () => true,

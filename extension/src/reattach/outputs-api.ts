@@ -1,4 +1,4 @@
-/** Asks a bridge what a kernel has put out, and for single records of its journal: of a kernel of its own, or of the copy that it keeps. */
+/** Requests a kernel's outputs and single records of its journal from a bridge: for its own kernels, or from its stored copy. */
 import { ServerConnection } from '@jupyterlab/services';
 import type { CellExecution, JournalEntry, JournalPage, OutputsPage } from '@tpulab/protocol';
 import { MAX_OUTPUT_BYTES } from '@tpulab/protocol';
@@ -11,24 +11,24 @@ export interface IOutputs {
   readonly until: number;
 }
 
-/** Reading a long journal takes longer than other questions; what takes longer than this is stuck. */
+/** Reading a long journal takes longer than other requests; a longer wait means that it is stuck. */
 const READ_TIMEOUT_MS = 60_000;
-/** Records read back in search of a question that the kernel waits for. */
+/** Maximum number of records read back in search of a question that the kernel waits for. */
 const TAIL_RECORDS = 2_000;
 
-/** Where a bridge tells of its own kernels, below its address. */
+/** The route of a bridge's own kernels, below its address. */
 export function kernelRoute(kernelId: string): string {
   return `bridge/v1/kernels/${encodeURIComponent(kernelId)}`;
 }
 
 export class OutputsApi {
-  /** `settings` of the backend; the timeouts of its requests are for short answers, so `fetch` is its own. */
+  /** `settings` of the backend; its request timeouts are for short answers, so `fetch` is separate. */
   constructor(
     private readonly settings: () => ServerConnection.ISettings | null,
     private readonly route: string
   ) {}
 
-  /** All pages. With `since` only what has changed after that record. Rejects when the bridge cannot say. */
+  /** All pages. With `since` only changes after that record. Rejects when the bridge cannot answer. */
   async read(since: number | null, signal: AbortSignal): Promise<IOutputs> {
     const first = await this.pages(since, signal);
     let result = first.outputs;
@@ -41,7 +41,7 @@ export class OutputsApi {
     return result;
   }
 
-  /** One execution, with as much of its outputs as the bridge gives. */
+  /** One execution, with as many of its outputs as the bridge returns. */
   async whole(execution: CellExecution, signal: AbortSignal): Promise<CellExecution> {
     if (execution.cellId === null) return execution;
     const query = new URLSearchParams({ cell: execution.cellId, maxBytes: String(MAX_OUTPUT_BYTES) });
@@ -49,13 +49,13 @@ export class OutputsApi {
     return page.executions.find(({ msgId }) => msgId === execution.msgId) ?? execution;
   }
 
-  /** One record of the journal; null when it is no longer kept. */
+  /** One record of the journal; null when it is no longer stored. */
   async record(seq: number, signal: AbortSignal): Promise<JournalEntry | null> {
     const page = await this.request<JournalPage>(`journal?from=${seq}&limit=1`, signal);
     return page.entries.find(entry => entry.seq === seq) ?? null;
   }
 
-  /** The question of `execution` that nobody has answered; null when there is none among the newest records. */
+  /** The unanswered question of `execution`; null when there is none among the newest records. */
   async question(execution: CellExecution, signal: AbortSignal): Promise<JournalEntry | null> {
     const { lastSeq } = await this.request<JournalPage>(
       `journal?from=${execution.requestSeq}&limit=1`,
@@ -89,7 +89,7 @@ export class OutputsApi {
       if (after !== null) query.set('after', String(after));
       const page: OutputsPage = await this.request<OutputsPage>(`outputs?${query}`, signal);
       count += 1;
-      // What the first page did not take into account is asked for again, so its `until` counts.
+      // Changes not included in the first page are requested again, so its `until` counts.
       outputs = outputs === null ? page : { ...merged(outputs, page), until: outputs.until };
       after = page.nextAfter;
       if (after === null) return { outputs, count };
@@ -107,7 +107,7 @@ export class OutputsApi {
   }
 }
 
-/** The body of an answer; throws what a refusal says. */
+/** The body of an answer; throws the reason of a refusal. */
 export function readable(answer: BridgeAnswer): unknown {
   if (!answer.response.ok) {
     throw new ServerConnection.ResponseError(answer.response, messageOf(answer) ?? undefined);
@@ -118,7 +118,7 @@ export function readable(answer: BridgeAnswer): unknown {
   return answer.body;
 }
 
-/** `newer` replaces what it tells of. */
+/** `newer` replaces the entries that it contains. */
 export function merged(older: IOutputs, newer: IOutputs): IOutputs {
   const newIds = new Set(newer.executions.map(({ msgId }) => msgId));
   const cells = new Set(newer.executions.flatMap(({ cellId }) => cellId ?? []));

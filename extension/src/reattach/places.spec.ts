@@ -46,7 +46,7 @@ const placed = (executions: ReturnType<typeof run>[], of: INotebook) =>
     isAmbiguous ? 'ambiguous' : (cell?.read().id ?? null)
   ]);
 
-describe('a notebook whose file keeps ids', () => {
+describe('a notebook whose file stores ids', () => {
   it('goes by the id alone: a copy of a cell that was deleted does not get its outputs', () => {
     const one = run('a', 'x');
     const other = run('gone', 'y');
@@ -58,12 +58,12 @@ describe('a notebook whose file keeps ids', () => {
 });
 
 describe('a notebook whose cells have new ids in each page', () => {
-  it('finds a cell by its code when that stands in the notebook once', () => {
+  it('finds a cell by its code when the code occurs once in the notebook', () => {
     const one = run('of an earlier page', 'x');
     expect(placed([one], notebook({ a: 'x', b: 'y' }))).toEqual([[one.execution.msgId, 'a']]);
   });
 
-  it('says when several cells have the code, and when none has it', () => {
+  it('reports when several cells have the code, and when none has it', () => {
     const twice = run('e1', 'x');
     const never = run('e2', 'z');
     expect(placed([twice, never], notebook({ a: 'x', b: 'x', c: 'y' }))).toEqual([
@@ -72,7 +72,7 @@ describe('a notebook whose cells have new ids in each page', () => {
     ]);
   });
 
-  it('takes the newest run of a cell, which had another id in each page', () => {
+  it('uses the newest run of a cell, which had another id in each page', () => {
     const [first, second, here] = [run('e1', 'x'), run('e2', 'x'), run('a', 'x')];
     expect(placed([first, second], notebook({ a: 'x' }))).toEqual([[second.execution.msgId, 'a']]);
     expect(placed([first, second, here], notebook({ a: 'x' }))).toEqual([[here.execution.msgId, 'a']]);
@@ -84,7 +84,7 @@ describe('a notebook whose cells have new ids in each page', () => {
     expect(placed([newer, older], notebook({ a: 'x' }))).toEqual([[newer.execution.msgId, 'a']]);
   });
 
-  it('leaves alone what was run without a cell, as in a console', () => {
+  it('leaves alone executions without a cell, as in a console', () => {
     const typed = run(null, 'x');
     expect(placed([typed], notebook({ a: 'x' }))).toEqual([[typed.execution.msgId, null]]);
   });

@@ -1,6 +1,6 @@
 /**
- * Which cell of a notebook each execution belongs to: the one with its id. A notebook before nbformat 4.5 and a notebook that is a
- * text (Jupytext) keep no ids, so each page gives its cells new ones; there the code decides, if it stands in the notebook once.
+ * The cell of each execution in a notebook: the cell with its id. A notebook before nbformat 4.5 and a text notebook
+ * (Jupytext) store no ids, so each page gives its cells new ones; there the code decides, if it occurs in the notebook once.
  */
 import type { CellExecution } from '@tpulab/protocol';
 import { sha256Hex } from '../platform/sha256.js';
@@ -10,11 +10,11 @@ export interface IPlace<T> {
   readonly of: T;
   /** Undefined: the notebook has no such cell, or has more than one. */
   readonly cell: ICodeCell | undefined;
-  /** More than one cell has this code, and nothing tells them apart. */
+  /** Several cells have this code, and nothing distinguishes them. */
   readonly isAmbiguous: boolean;
 }
 
-/** One place for each that is not replaced by a later run of the same cell; in the order that they came in. */
+/** One place for each execution that is not replaced by a later run of the same cell; in the given order. */
 export function placesOf<T extends { readonly execution: CellExecution }>(
   executions: readonly T[],
   notebook: INotebook

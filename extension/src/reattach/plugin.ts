@@ -1,4 +1,4 @@
-/** Reattaches the notebooks of JupyterLab to what their kernels on a bridge have done while no page was there. */
+/** Reattaches JupyterLab's notebooks to the executions of their kernels on a bridge while no page was open. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { MainAreaWidget, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';

@@ -1,9 +1,9 @@
 /**
- * Brings the cells of a notebook that was loaded from its file to where its kernel is: outputs made meanwhile are placed, and
- * cells that still run go on as if the page had never been away. No DOM, no Lab application: `INotebook` stands for both.
+ * Updates the cells of a notebook loaded from its file to its kernel's state: outputs produced in the meantime are placed, and
+ * running cells continue as if the page had never been away. No DOM, no Lab application: `INotebook` replaces both.
  *
- * The kernel connection is held back for the time of one short question, so that what the bridge remembers (up to a record)
- * and what the socket brings (after it) meet without a hole and without anything twice.
+ * The kernel connection is paused for one short request, so that the bridge's record (up to a position)
+ * and the socket's messages (after it) join without gaps or duplicates.
  */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CellExecution, JournalEntry } from '@tpulab/protocol';
@@ -26,16 +26,16 @@ export interface IReattachmentOptions {
   readonly api: OutputsApi;
   readonly notebook: INotebook;
   readonly trust: ITrust;
-  /** Loads what shows widgets, where that is not there from the start. */
+  /** Loads the widget code, where it is not loaded from the start. */
   loadWidgets?(): Promise<unknown>;
-  /** The page may only look on: questions and replies stay those of the page that runs the cell. */
+  /** The page is read-only: questions and replies still go to the page that runs the cell. */
   readonly isWatchOnly?: boolean;
-  /** Whether another page that is attached now has this session: then its questions are that page's. */
+  /** Whether another page that is attached now has this session: then that page answers its questions. */
   isAttachedElsewhere(session: string): boolean;
   readonly signal: AbortSignal;
 }
 
-/** An execution whose outputs have no place, and why. `ambiguous`: several cells have its code, and none an id that is kept. */
+/** An execution whose outputs have no place, and why. `ambiguous`: several cells have its code, and none has a stable id. */
 export interface IUnplaced {
   readonly execution: CellExecution;
   readonly why: 'changed' | 'gone' | 'ambiguous';
@@ -43,21 +43,21 @@ export interface IUnplaced {
 }
 
 export interface IReattached {
-  /** The cells have what the kernel had put out up to this record, as far as it belongs into them. */
+  /** The cells have the kernel's outputs up to this record, as far as they belong to them. */
   readonly until: number;
-  /** Ids of the cells that go on, and of those that were filled. */
+  /** Ids of the cells that are still running, and of the filled cells. */
   readonly running: readonly string[];
   readonly filled: readonly string[];
-  /** Whether a cell was filled whose kernel had ended before it. */
+  /** Whether a filled cell's kernel ended before the cell did. */
   readonly isCutOff: boolean;
-  /** Ids of the cells that show less than they might until the person trusts them. */
+  /** Ids of the cells with outputs that are hidden until the user trusts them. */
   readonly untrusted: readonly string[];
   readonly unplaced: readonly IUnplaced[];
-  /** Sessions of other people's pages that fill cells of this shared notebook; theirs were left alone. */
+  /** Sessions of other users' pages that fill cells of this shared notebook; their cells were left alone. */
   readonly elsewhere: readonly string[];
 }
 
-/** How long to wait for the reply that belongs to an idle, before the bridge is asked how the cell ended. */
+/** How long to wait for the reply that belongs to an idle, before the cell's end is requested from the bridge. */
 const REPLY_GRACE_MS = 1_000;
 
 interface IPlan {
@@ -75,7 +75,7 @@ const NOTHING: Omit<IReattached, 'until'> = {
   elsewhere: []
 };
 
-/** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
+/** Rejects when the bridge cannot answer, or when `signal` ends it; the notebook is then unchanged. */
 export function reattach(options: IReattachmentOptions): Promise<IReattached> {
   return new Reattachment(options).run();
 }
@@ -118,7 +118,7 @@ class Reattachment {
     );
   }
 
-  /** What Output widgets capture of cells that go on must find their models, or it would go to the cells. */
+  /** Output widgets of running cells need their models to capture outputs, which would otherwise go to the cells. */
   private async widgetsListen({ executions, widgets }: IOutputs): Promise<void> {
     const { kernel, loadWidgets, signal } = this.options;
     const captured = capturedOf(widgets, this.running(this.plans(executions)));
@@ -132,7 +132,7 @@ class Reattachment {
     }
   }
 
-  /** Output widgets of cells that are over: what they captured while no page was there, the kernel was never told. */
+  /** Output widgets of ended cells: the kernel never received their captures while no page was open. */
   private async restoreWidgets({ executions, widgets }: IOutputs): Promise<void> {
     const { kernel, link, loadWidgets, isWatchOnly, signal } = this.options;
     const open = new Set(executions.flatMap(each => (isFinished(each) ? [] : each.msgId)));
@@ -149,7 +149,7 @@ class Reattachment {
     );
   }
 
-  /** Which cells are touched. */
+  /** Selects the cells to update. */
   private plans(executions: readonly CellExecution[]): IPlan[] {
     return this.places(executions).flatMap(({ of: { execution }, cell }) => {
       const decision = decide(execution, cell, this.options.notebook.saved, this.options.kernel.id);
@@ -171,7 +171,7 @@ class Reattachment {
     });
   }
 
-  /** Replies and questions for cells that run were meant for an earlier page: this one gets them from now on. */
+  /** Replies and questions of running cells were meant for an earlier page: this page receives them from now on. */
   private async takeOver(executions: readonly CellExecution[]): Promise<void> {
     const { api, kernel, link, notebook, signal } = this.options;
     let isNew = false;
@@ -239,7 +239,7 @@ class Reattachment {
       running: idsOf(({ decision }) => decision === 'attach'),
       filled: idsOf(({ decision }) => decision === 'fill'),
       isCutOff: plans.some(({ decision, execution }) => decision === 'fill' && execution.state === 'lost'),
-      // One that goes on may still put out anything.
+      // A running cell may still produce any output.
       untrusted: idsOf(
         ({ decision, execution }) =>
           !trust.has(execution) && (decision === 'attach' || hasScriptable(execution))
@@ -249,7 +249,7 @@ class Reattachment {
     };
   }
 
-  /** Shows a question that the kernel has asked before this page was there. */
+  /** Shows a question that the kernel asked before this page was open. */
   private async requestTrust(plans: readonly IPlan[], kernelSession: string): Promise<void> {
     const { api, kernel, link, signal } = this.options;
     for (const { execution, decision } of plans) {
@@ -268,7 +268,7 @@ class Reattachment {
     }
   }
 
-  /** Ends the cell with its execution, however this page hears of that. */
+  /** Ends the cell with its execution, on any of the signals for it. */
   private follow(future: ExecuteFuture, execution: CellExecution, cell: ICodeCell, session: string): void {
     const { notebook } = this.options;
     future.done.then(
@@ -278,7 +278,7 @@ class Reattachment {
           cell.end(typeof count === 'number' && count > 0 ? count : null);
         }
       },
-      // The kernel has ended or was restarted; or the cell was run again, which is another story.
+      // The kernel has ended or was restarted; or the cell was run again, which is handled separately.
       () => {
         if (!notebook.isDisposed && cell.shows(future)) cell.end(null);
       }
@@ -286,7 +286,7 @@ class Reattachment {
     void this.replyAfterIdle(future, execution, session).catch(() => undefined);
   }
 
-  /** The reply may have gone to the page that asked; the bridge knows how the cell has ended. */
+  /** The reply may have gone to the requesting page; the bridge knows how the cell has ended. */
   private async replyAfterIdle(
     future: ExecuteFuture,
     execution: CellExecution,

@@ -1,7 +1,7 @@
-/** Whether two pieces of a notebook say the same, however a file or a message writes it. */
+/** Whether two parts of a notebook have the same content, in any notation of a file or a message. */
 import { JSONExt, type ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
-/** Texts may be lists of lines, keys may come in another order, and `transient` is in no file. */
+/** Texts may be lists of lines, keys may have another order, and `transient` is in no file. */
 export function isSameContent(a: unknown, b: unknown): boolean {
   return JSONExt.deepEqual(plain(a) as ReadonlyPartialJSONValue, plain(b) as ReadonlyPartialJSONValue);
 }

@@ -87,7 +87,7 @@ describe('the record that a file shows', () => {
     expect(page.mark.base).toMatchObject({ kernel: 'k', seq: 5 });
   });
 
-  it('stays as it was loaded while the kernel cannot be asked, even when something is typed and saved', () => {
+  it('stays as loaded while the kernel is unreachable, even when something is typed and saved', () => {
     const store = storage();
     const page = new Page(store, T1);
     page.saveState.emit('started');
@@ -97,7 +97,7 @@ describe('the record that a file shows', () => {
     expect(new Page(store, T2).mark.base).toMatchObject({ at: Date.parse(T1) });
   });
 
-  it('does without a storage, and with what others have stored in it', () => {
+  it('works without a storage, and with foreign entries in it', () => {
     expect(new Page(null, T1).mark.base).toEqual({ at: Date.parse(T1) });
     expect(new Page({ getItem: () => '[1', setItem: () => undefined }, null).mark.base).toEqual({ at: null });
   });

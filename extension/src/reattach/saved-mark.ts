@@ -1,6 +1,6 @@
 /**
- * Up to which record of its kernel a notebook's file shows the outputs. A page may save while outputs of cells that have ended are
- * still on their way to it: by the time of the save they would count as shown. The browser keeps the number for the next page.
+ * The record of its kernel up to which a notebook's file contains the outputs. A page may save while outputs of ended cells are
+ * still on their way to it: by the time of the save they would count as shown. The browser stores the number for the next page.
  */
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Kernel } from '@jupyterlab/services';
@@ -9,7 +9,7 @@ import { pageStorage } from '../platform/page-storage.js';
 import type { ISaved } from './notebook.js';
 
 const KEY = 'tpulab:shown-in-files';
-/** Notebooks, the one that was saved last at the end. */
+/** Notebooks, the last saved at the end. */
 const MAX_FILES = 200;
 
 type Files = Record<string, ISaved & { readonly file: string }>;
@@ -23,7 +23,7 @@ export interface IFollowed {
 }
 
 export class SavedMark {
-  /** @param storage what pages of this browser share */
+  /** @param storage storage shared by the pages of this browser */
   constructor(
     private readonly context: Pick<
       DocumentRegistry.Context,
@@ -44,18 +44,18 @@ export class SavedMark {
     });
   }
 
-  /** What the cells of this page show without what its kernel brings. */
+  /** The page's cells without further messages of the kernel. */
   get base(): ISaved {
     return this._base;
   }
 
-  /** From now on the page shows what this kernel puts out. */
+  /** From now on the page shows the outputs of this kernel. */
   follow(kernel: Kernel.IKernelConnection, { link, until }: IFollowed, signal: AbortSignal): void {
     const newest = (): IShown => ({ kernel: kernel.id, seq: Math.max(until, link.position ?? 0) });
     this._shown = { kernel: kernel.id, seq: until };
     const onMessage = (): void => {
       const shown = newest();
-      // A message has been handed over by then, and waits for those before it.
+      // By then a message has been handed over, and waits for earlier ones.
       const { _msgChain: handled } = kernel as { readonly _msgChain?: Promise<void> };
       void Promise.resolve(handled).then(() => {
         if (!signal.aborted) this._shown = shown;
@@ -96,7 +96,7 @@ export class SavedMark {
     try {
       this.storage?.setItem(KEY, JSON.stringify(Object.fromEntries(files.slice(-MAX_FILES))));
     } catch {
-      // Full: then the time of the file decides.
+      // Storage is full: then the time of the file decides.
     }
   }
 

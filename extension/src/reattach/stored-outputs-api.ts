@@ -1,21 +1,21 @@
-/** What the bridge on this machine has kept of the kernels of a remote: readable when the remote is away, or gone for good. */
+/** The outputs of a remote's kernels stored by the bridge on this machine: readable when the remote is unreachable or deleted. */
 import type { ServerConnection } from '@jupyterlab/services';
 import type { MirroredKernel, MirroredKernels } from '@tpulab/protocol';
 import { requestBridge } from '../backends/bridge-request.js';
 import { OutputsApi, readable } from './outputs-api.js';
 import { type ITrust, RequestedHere } from './trust.js';
 
-/** It looks through the folders of all kernels of the remote. */
+/** The bridge searches the folders of all kernels of the remote. */
 const TIMEOUT_MS = 30_000;
 
 export class StoredOutputsApi {
-  /** `settings` of the bridge on this machine; null while its address is not known. */
+  /** `settings` of the bridge on this machine; null while its address is unknown. */
   constructor(
     private readonly settings: () => ServerConnection.ISettings | null,
     private readonly remote: string
   ) {}
 
-  /** Rejects when the bridge cannot say. Empty for a remote of which nothing is kept, and from a bridge that keeps nothing. */
+  /** Rejects when the bridge cannot answer. Empty for a remote without stored outputs, and from a bridge that stores none. */
   async kernels(signal: AbortSignal): Promise<readonly MirroredKernel[]> {
     const answer = await requestBridge({
       settings: this.settings(),

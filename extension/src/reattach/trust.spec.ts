@@ -15,7 +15,7 @@ function execution(msgId: string, data: Record<string, unknown> | null = null): 
   };
 }
 
-/** The bridge on this machine, through which these messages have passed. */
+/** The bridge on this machine, which has passed on these messages. */
 function bridge(passed: readonly string[], status = 200) {
   const questions: RequestedQuestion[] = [];
   const urls: string[] = [];
@@ -51,7 +51,7 @@ describe('the outputs of a remote', () => {
     });
   });
 
-  it('are asked for once, in questions that the bridge takes', async () => {
+  it('are requested once, in batches that the bridge accepts', async () => {
     const { settings, asked: questions } = bridge([]);
     const trust = new RequestedHere(() => settings, 'my-tpu', 'k1');
     const many = Array.from({ length: MAX_REQUESTED + 1 }, (_, index) => execution(`m${index}`));
@@ -60,7 +60,7 @@ describe('the outputs of a remote', () => {
     expect(questions.map(({ executions }) => executions.length)).toEqual([MAX_REQUESTED, 1]);
   });
 
-  it('are not trusted while the bridge cannot say, and it is asked again', async () => {
+  it('are not trusted while the bridge cannot answer, and are requested again', async () => {
     const mine = execution('mine');
     let { settings } = bridge(['mine'], 503);
     const trust = new RequestedHere(() => settings, 'my-tpu', 'k1');

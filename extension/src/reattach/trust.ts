@@ -1,6 +1,6 @@
 /**
- * Which outputs may run scripts in this page: those of executions that were requested through the bridge on this machine, as if
- * they had come live. What else a remote has, or has had, for a cell could be anything: its own word is all there is for it.
+ * Which outputs may run scripts in this page: outputs of executions that were requested through the bridge on this machine, as if
+ * they had arrived live. Other outputs that a remote has for a cell could be anything: only the remote itself vouches for them.
  */
 import type { ServerConnection } from '@jupyterlab/services';
 import { type CellExecution, MAX_REQUESTED, type RequestedAnswer } from '@tpulab/protocol';
@@ -11,19 +11,19 @@ import { readable } from './outputs-api.js';
 const TIMEOUT_MS = 10_000;
 const MAX_ID = 256;
 
-/** Whether the outputs of an execution are trusted. Anything that is not known is not. */
+/** Whether the outputs of an execution are trusted. Unknown outputs are not. */
 export interface ITrust {
-  /** Finds out about these. Never rejects. */
+  /** Looks up these executions. Never rejects. */
   learn(executions: readonly CellExecution[], signal: AbortSignal): Promise<void>;
   has(execution: CellExecution): boolean;
 }
 
-/** For kernels of the bridge on this machine: whoever may ask it for something is the person. */
+/** For kernels of the bridge on this machine: whoever may send it requests is the user. */
 export const ALL_TRUSTED: ITrust = { learn: () => Promise.resolve(), has: () => true };
 
-/** For a kernel of a remote: the bridge on this machine has written down what passed through it. */
+/** For a kernel of a remote: the bridge on this machine has recorded the requests that passed through it. */
 export class RequestedHere implements ITrust {
-  /** `settings` of the bridge on this machine, never those of the remote. */
+  /** `settings` of the bridge on this machine, never of the remote. */
   constructor(
     private readonly settings: () => ServerConnection.ISettings | null,
     private readonly remote: string,
@@ -54,7 +54,7 @@ export class RequestedHere implements ITrust {
         some.forEach(({ msgId }) => this._seen.add(msgId));
         requested.forEach(msgId => this._requested.add(msgId));
       } catch {
-        return; // asked again with the next ones
+        return; // requested again with the next ones
       }
     }
   }
@@ -63,12 +63,12 @@ export class RequestedHere implements ITrust {
   private readonly _requested = new Set<string>();
 }
 
-/** The bridge takes no others, and has none. */
+/** The bridge accepts no others, and has none. */
 function isNameable({ msgId, cellId }: CellExecution): boolean {
   return msgId !== '' && msgId.length <= MAX_ID && (cellId?.length ?? 0) <= MAX_ID;
 }
 
-/** Whether it matters that these outputs are not trusted: texts and pictures look the same. */
+/** Whether trust makes a visible difference for these outputs: texts and pictures are always shown. */
 export function hasScriptable({ outputs }: CellExecution): boolean {
   return outputs.some(({ output }) => 'data' in output && Object.keys(output.data).some(isScriptable));
 }

@@ -1,4 +1,4 @@
-/** Outputs that have no cell to stand in: a tab that shows them as a notebook would. */
+/** Outputs without a cell: a tab that shows them as a notebook would. */
 import type { IOutput } from '@jupyterlab/nbformat';
 import { OutputArea, OutputAreaModel } from '@jupyterlab/outputarea';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -10,7 +10,7 @@ import { hasScriptable } from './trust.js';
 export interface IUnplacedOptions {
   readonly unplaced: readonly IUnplaced[];
   readonly document: string;
-  /** That shows them at a terminal. */
+  /** The terminal command that shows them. */
   readonly command: string;
   readonly rendermime: IRenderMimeRegistry;
   readonly trans: TranslationBundle;
@@ -49,7 +49,7 @@ export class UnplacedOutputs extends Panel {
   }
 }
 
-/** Says that an output is shown without its scripts, until the button has been pressed. */
+/** Reports that an output is shown without its scripts, until the button is pressed. */
 function untrustedNote(model: OutputAreaModel, trans: TranslationBundle): Widget {
   const note = text('p', trans.__('Not requested from this computer, so shown without scripts.'));
   const button = document.createElement('button');

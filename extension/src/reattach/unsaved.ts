@@ -1,6 +1,6 @@
 /**
- * Above a notebook that JupyterLab could not save: why, and how its content is saved all the same. JupyterLab's own Download is the file
- * on the disk, and its own dialog lets nothing else be done.
+ * A notice above a notebook that JupyterLab could not save: the reason, and a way to save its content. JupyterLab's own Download has
+ * the file on disk, and its own dialog offers no other action.
  */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';

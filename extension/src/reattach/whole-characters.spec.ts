@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from 'vitest';
 
-// What JupyterLab's packages want when they are loaded, and jsdom has not.
+// jsdom lacks these, and JupyterLab's packages need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends Event {},
@@ -55,7 +55,7 @@ describe('a line with an emoji', () => {
 });
 
 // A01
-it('what is saved has no half of a character, wherever it comes from', () => {
+it('saved text has no half of a character, wherever it comes from', () => {
   const half = '\ud83d';
   const model = {
     toJSON: (): unknown => ({ cells: [{ source: `a${half}`, outputs: [{ [half]: [1, null, 'ü😀'] }] }] })

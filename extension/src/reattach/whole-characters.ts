@@ -1,7 +1,7 @@
 /**
- * JupyterLab applies backspaces and carriage returns to halves of characters, and replaces the end of a line from the first half that
- * differs: of an emoji in a progress line half remains, and a notebook with half a character can be saved by no server. Here the lines
- * with such characters are changed by whole ones, and what is saved is well formed, wherever the halves come from.
+ * JupyterLab applies backspaces and carriage returns to halves of characters, and replaces the end of a line from the first different
+ * half: half of an emoji in a progress line remains, and no server can save a notebook with half a character. Here lines
+ * with such characters are changed by whole characters, and saved text is well formed, wherever the halves come from.
  */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { isStream, type IOutput } from '@jupyterlab/nbformat';
@@ -12,7 +12,7 @@ import { StreamText, wellFormedIn } from '@tpulab/protocol';
 const HALF = /[\ud800-\udfff]/;
 const CONTROL = /[\b\r\n]/;
 
-/** What the model of an output area has for itself. */
+/** Private members of an output area's model. */
 interface IOutputArea {
   readonly list: { readonly length: number; get(index: number): IOutputModel };
   readonly length: number;
@@ -21,7 +21,7 @@ interface IOutputArea {
   _add(value: IOutput): number;
 }
 
-/** For all outputs of this page. */
+/** Applies to all outputs of this page. */
 export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void {
   const area = prototype as unknown as IOutputArea;
   const add = area._add;
@@ -52,13 +52,13 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
   };
 }
 
-/** Also what was loaded, typed or received with half a character. */
+/** Including text that was loaded, typed or received with half a character. */
 export function saveWellFormed({ context: { model } }: Pick<NotebookPanel, 'context'>): void {
   const toJSON = model.toJSON.bind(model);
   model.toJSON = () => wellFormedIn(toJSON()) as ReturnType<typeof toJSON>;
 }
 
-/** How many units two texts begin with alike, up to the end of a character. */
+/** Length in units of the common start of two texts, up to the end of a character. */
 function sameStart(one: string, other: string): number {
   let at = 0;
   while (at < one.length && one[at] === other[at]) {

@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => page[Symbol.asyncDispose]());
 
-test('a known machine gets the environment that is asked for, keeps its own where none is, and ssh reaches its hosts in its own way', async () => {
+test('a known machine gets the requested environment, keeps its own without a request, and ssh reaches its hosts in its own way', async () => {
   const source = { kind: 'ssh', destination: 'ada@vm' } as const;
   expect(await actions.connectTo(source, { environment: 'torch-xla', reach: null, install: null })).toBe(
     'my-tpu'
@@ -28,7 +28,7 @@ test('a known machine gets the environment that is asked for, keeps its own wher
   expect(page.bridge.wishes).toEqual([{ environment: 'torch-xla' }, {}]);
 });
 
-test('a runtime that is being ended is named until it is gone, or why it is not is said', async () => {
+test('a runtime that is being ended is named until it has ended, or the failure is reported', async () => {
   const seen: (string | null)[] = [];
   actions.changed.connect(({ ending }) => seen.push(ending));
   const ended = actions.disconnect('my-tpu', true);
@@ -41,7 +41,7 @@ test('a runtime that is being ended is named until it is gone, or why it is not 
   expect(seen).not.toContain('my-tpu');
 });
 
-test('somebody who insists takes a machine over from another build', async () => {
+test('a user who insists claims a machine from another build', async () => {
   expect(await actions.connect('my-tpu', { takeOver: true })).toBe(true);
   expect(page.bridge.wishes).toEqual([{ takeOver: true }]);
 });

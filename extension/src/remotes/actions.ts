@@ -1,4 +1,4 @@
-/** What people do with remotes: each action says when it fails instead of throwing. No DOM. */
+/** User actions on remotes: each reports a failure instead of throwing. No DOM. */
 import { type ISignal, Signal } from '@lumino/signaling';
 import {
   type AddRemote,
@@ -12,24 +12,24 @@ import {
 import { RemotesError } from '../backends/remotes-api.js';
 import type { Remotes } from '../backends/remotes-model.js';
 
-/** What somebody wants of a machine; null: as it is there, and for a new one as is usual. */
+/** The requested settings of a machine; null: its present setting, or the default for a new machine. */
 export interface IConnectChoice {
   readonly environment: string | null;
   /** For a machine of Google Cloud. */
   readonly reach: CloudReach | null;
-  /** Whether what is missing there is installed. */
+  /** Whether missing components are installed there. */
   readonly install: boolean | null;
 }
 
 export class RemoteActions {
   constructor(readonly remotes: Remotes) {}
 
-  /** The last action that failed, in a sentence; null after one that did not. */
+  /** The last failed action, as a sentence; null after a success. */
   get problem(): string | null {
     return this._problem;
   }
 
-  /** The remote whose Colab runtime is being ended: it is disconnected at once, and costs until it is gone. */
+  /** The remote whose Colab runtime is being ended: it is disconnected immediately, and billed until it has ended. */
   get ending(): string | null {
     return this._ending;
   }
@@ -40,8 +40,8 @@ export class RemoteActions {
   }
 
   /**
-   * Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again, and gets what is
-   * wanted of it.
+   * Adds a remote and connects it; returns its name, or null when the hub refused. A known source is connected again, with the
+   * requested settings.
    */
   async connectTo(source: AddRemote['source'], choice: IConnectChoice): Promise<string | null> {
     const { environment, reach, install } = choice;
@@ -124,7 +124,7 @@ export class RemoteActions {
   private _ending: string | null = null;
 }
 
-/** What is to be different from how this remote is. */
+/** The requested changes of this remote. */
 export function wishesFor(
   { source, environment: before, install: installs }: Remote,
   { environment, reach, install }: IConnectChoice

@@ -1,4 +1,4 @@
-/** The launcher's cards for remotes: the ones of late, with how they are. No DOM. */
+/** The launcher's cards for remotes: the recent ones, with their state. No DOM. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
 import { stateText } from './state-text.js';
@@ -9,10 +9,10 @@ export interface IRemoteCard {
   readonly caption: string;
 }
 
-/** More than these are found in the dialog. */
+/** Further remotes are listed in the dialog. */
 const CARDS = 4;
 
-/** Those that are connected or on their way first, then those of late. */
+/** Connected or connecting remotes first, then recent ones. */
 export function remoteCards(
   remotes: readonly Remote[],
   now: number,
@@ -32,7 +32,7 @@ export function remoteCards(
     }));
 }
 
-/** A countdown on a card would change it every second. */
+/** Without a countdown, which would change the card every second. */
 function cardState(remote: Remote, now: number, trans: TranslationBundle): string {
   return remote.state === 'reconnecting' ? trans.__('reconnecting') : stateText(remote, now, trans).label;
 }

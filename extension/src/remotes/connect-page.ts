@@ -1,4 +1,4 @@
-/** What the dialog asks of Lab: which notebook is meant, that it runs on a remote, and that a folder is synced. */
+/** The dialog's interface to Lab: the chosen notebook, running it on a remote, and syncing a folder. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -9,16 +9,16 @@ import type { IConnectPage } from './dialog/remote-props.js';
 import { waitForSpec } from './open-notebook.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 
-/** A remote that the hub calls connected is a round trip or two away. */
+/** A remote that the hub reports as connected is one or two round trips away. */
 const SERVING_WAIT_MS = 30_000;
-/** The first lesson, in the folder that people look at. */
+/** The first lesson, in the current folder. */
 const LESSON = '00-getting-started.ipynb';
 
 export interface IConnectPageParts {
   readonly app: JupyterFrontEnd;
   readonly backends: IBridgeBackends;
   readonly notebooks: INotebookTracker | null;
-  /** Of the file browser. */
+  /** Folder of the file browser. */
   readonly folder: () => string;
   readonly trans: TranslationBundle;
 }

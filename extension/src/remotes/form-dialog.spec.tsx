@@ -3,7 +3,7 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FormDialog } from './form-dialog.js';
 
-// What jsdom lacks and Lab's parts ask for when they are loaded.
+// jsdom lacks these, and Lab's parts need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends MouseEvent {},
@@ -37,7 +37,7 @@ beforeEach(async () => {
   dialog = new FormDialog(body, 'title');
   dialog.launch().then(
     () => (isClosed = true),
-    // It was disposed of while it was open.
+    // It was disposed while it was open.
     () => undefined
   );
   await vi.waitFor(() => expect(document.querySelector('input')).not.toBeNull(), { timeout: 20_000 });
@@ -48,7 +48,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-it('is named by its title and leaves Enter and arrows to what is in it', () => {
+it('is named by its title and leaves Enter and arrows to its content', () => {
   expect(dialog.node.getAttribute('aria-labelledby')).toBe('title');
   expect(dialog.node.hasAttribute('aria-label')).toBe(false);
   for (const key of ['Enter', 'ArrowLeft', 'ArrowRight']) press('input', key);

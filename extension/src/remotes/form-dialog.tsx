@@ -1,12 +1,12 @@
-/** A dialog of Lab's that React fills: Lab keeps it above the page and dialogs apart from each other, the rest is ours. */
+/** A Lab dialog filled by React: Lab keeps it above the page and separates dialogs, the rest is ours. */
 import { Dialog } from '@jupyterlab/apputils';
 import type { ReactWidget } from '@jupyterlab/ui-components';
 
-/** Keys that Lab's dialogs take on their way down, for buttons that this one does not have. */
+/** Keys that Lab's dialogs capture, for buttons that this dialog lacks. */
 const OURS = new Set(['Enter', 'ArrowLeft', 'ArrowRight']);
 
 export class FormDialog extends Dialog<unknown> {
-  /** @param titleId of the element in `form` that names it */
+  /** @param titleId id of the element in `form` that names it */
   constructor(
     private readonly _form: ReactWidget,
     titleId: string
@@ -30,11 +30,11 @@ export class FormDialog extends Dialog<unknown> {
 
   private _isOurs({ key, target }: KeyboardEvent): boolean {
     const isInForm = target instanceof Element && this._form.node.contains(target);
-    // A field with something in it is emptied first.
+    // A field with text in it is cleared first.
     return isInForm && (OURS.has(key) || (key === 'Escape' && target.hasAttribute('data-tpulab-escape')));
   }
 
-  /** Past the last button comes the first one: nothing below the dialog can be reached. */
+  /** The first button follows the last one: nothing below the dialog can be reached. */
   private _keepFocus(event: Event): void {
     const { target } = event;
     if (target instanceof Node && !this.node.contains(target)) {

@@ -1,4 +1,4 @@
-/** What happened to a remote, read when somebody asks for it. */
+/** The event log of a remote, loaded on request. */
 import { type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteLogPage } from '@tpulab/protocol';
@@ -26,7 +26,7 @@ export function LogView({ remote, actions, trans }: ILogProps): JSX.Element {
         page => {
           if (!isClosed) setLines(page);
         },
-        // The state says what is wrong with the bridge; the next look may succeed.
+        // The state shows the problem of the bridge; the next poll may succeed.
         () => undefined
       );
     };

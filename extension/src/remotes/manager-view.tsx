@@ -1,4 +1,4 @@
-/** All remotes with what can be done about each. */
+/** All remotes with their possible actions. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type Remote, sizeText } from '@tpulab/protocol';
@@ -17,7 +17,7 @@ export interface IManagerProps {
   /** Shows the dialog of this remote. */
   readonly onShow: (name: string) => void;
   readonly onSync: (name: string) => void;
-  /** The remote that is shown in full at first. */
+  /** The remote that is unfolded at first. */
   readonly initial: string | null;
 }
 

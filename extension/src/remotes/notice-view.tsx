@@ -1,4 +1,4 @@
-/** What the cloud has announced for a remote: how long there is, and what to do with that time. */
+/** The cloud's announcement for a remote: the remaining time, and the possible actions. */
 import { type JSX, useEffect, useRef } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText, type Remote, type RemoteNotice } from '@tpulab/protocol';
@@ -30,11 +30,11 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
   return (
     <p className="jp-TPULabRemote-notice">
       <strong>
-        {/* A timer's ticking is not read out; an alert would be with every second. */}
+        {/* Screen readers skip the ticks of a timer, but would read an alert every second. */}
         {what} <span role="timer">{when}</span>.
       </strong>{' '}
       {remedy}
-      {/* Of a preemption it says the same; of maintenance, whether the machine goes on elsewhere. */}
+      {/* A preemption's message repeats the text above; a maintenance message states whether the machine continues elsewhere. */}
       {notice.kind === 'maintenance' ? <span className="jp-TPULab-quiet"> {notice.message}</span> : null}
     </p>
   );
@@ -45,7 +45,7 @@ export interface IBannerProps {
   readonly trans: TranslationBundle;
   readonly onShow: (name: string) => void;
   readonly onCheckpoint: (name: string) => void;
-  /** Called with the height that the banner needs, in pixels, whenever that changes. */
+  /** Called with the height that the banner needs, in pixels, whenever it changes. */
   readonly onHeight: (heightPx: number) => void;
 }
 

@@ -1,12 +1,12 @@
-/** Which kernel a notebook gets when it is opened on a remote, and how long that is waited for. No DOM. */
+/** The kernel of a notebook that is opened on a remote, and how long to wait for it. No DOM. */
 import type { KernelSpec } from '@jupyterlab/services';
 import type { Remote } from '@tpulab/protocol';
 import { labSpecName, remotePlace } from '../backends/spec-names.js';
 
-/** What the kernelspec of an environment is called at its gateway. */
+/** The name of an environment's kernelspec at its gateway. */
 const environmentSpec = (environment: string): string => `tpulab-${environment}`;
 
-/** That of the remote's own environment, else the first that it has; null while none is listed. */
+/** The kernelspec of the remote's own environment, else its first one; null while none is listed. */
 export function specFor(
   { name, environment }: Pick<Remote, 'name' | 'environment'>,
   specs: KernelSpec.ISpecModels | null
@@ -17,7 +17,7 @@ export function specFor(
   return names.find(spec => spec === own) ?? names[0] ?? null;
 }
 
-/** Waits for the kernelspecs of a remote that has just been connected. @throws Error with `problem` when it lists none within `timeoutMs` */
+/** Waits for the kernelspecs of a newly connected remote. @throws Error with `problem` when it lists none within `timeoutMs` */
 export function waitForSpec(
   remote: Pick<Remote, 'name' | 'environment'>,
   kernelspecs: KernelSpec.IManager,

@@ -113,7 +113,7 @@ interface ICommandParts {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
   readonly restorer: ILayoutRestorer | null;
-  /** That people look at in the file browser. */
+  /** The current folder of the file browser. */
   readonly folder: () => string;
   readonly trans: TranslationBundle;
 }
@@ -182,7 +182,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     icon: machineIcon,
     describedBy: NAME_ARGUMENT(trans.__('Machine to show in full')),
     execute: args => {
-      // Opened anew, so that the remote that was asked for is the one that is unfolded.
+      // Reopened, so that the requested remote is unfolded.
       tracker.currentWidget?.dispose();
       const content = ReactWidget.create(
         createElement(ManagerView, {
@@ -208,7 +208,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
   void restorer?.restore(tracker, { command: CommandIDs.manage, name: () => 'remotes' });
 }
 
-/** Cards say how a remote is, so they are made again when that changes. */
+/** Cards show the state of a remote, so they are rebuilt when it changes. */
 function addCards(launcher: ILauncher, remotes: Remotes, category: string, trans: TranslationBundle): void {
   let cards = new DisposableSet();
   let shown = '';
@@ -235,7 +235,7 @@ function addCards(launcher: ILauncher, remotes: Remotes, category: string, trans
   remotes.changed.connect(update);
 }
 
-/** A cell on a remote that does not find a file gets the step that brings it there. */
+/** A cell on a remote that does not find a file gets the action that copies it there. */
 function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, trans: TranslationBundle): void {
   const places = new WeakMap<object, { readonly place: NoticePlace; readonly cell: string }>();
   NotebookActions.executed.connect((_, { notebook, cell }) => {
@@ -280,7 +280,7 @@ function addBanner(
     if (isWanted && banner === null) {
       const onCheckpoint = (remote: string): void =>
         void app.commands.execute(CommandIDs.checkpoint, { remote });
-      // The header gives its widgets what they need at least, and knows nothing of text.
+      // The header gives its widgets their minimum size, and ignores text.
       const onHeight = (heightPx: number): void => {
         if (banner !== null) {
           banner.node.style.minHeight = `${heightPx}px`;
@@ -326,7 +326,7 @@ function addStatus(
       apply(loaded);
       loaded.changed.connect(apply);
     },
-    // Without settings, or with broken ones, the item is shown.
+    // Without valid settings, the item is shown.
     () => undefined
   );
 }

@@ -1,4 +1,4 @@
-/** How a remote is, in the tab with all of them: its state, what to do about an error, its stages, and its log. */
+/** A remote in the tab with all of them: its state, remedies for an error, its stages, and its log. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';

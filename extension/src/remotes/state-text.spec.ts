@@ -20,7 +20,7 @@ describe('the state of a remote in words', () => {
     expect(isUnderWay(settingUp)).toBe(true);
   });
 
-  it('says what the cloud is waiting for, and how long it has so far', () => {
+  it("names the cloud's pending step, and its duration so far", () => {
     const queue = { state: 'WAITING_FOR_RESOURCES', since: 1_000 };
     const { detail } = stateText(remote({ name: 'my-tpu', state: 'queued', queue }), 7_201_000, trans);
     expect(detail).toBe(
@@ -28,7 +28,7 @@ describe('the state of a remote in words', () => {
     );
   });
 
-  it('says what went wrong', () => {
+  it('names the failure', () => {
     const error = {
       code: 'remote.host_key_changed',
       message: 'The host key has changed.',
@@ -55,7 +55,7 @@ describe('names', () => {
     expect(acceleratorName({ accelerator: null })).toBeNull();
   });
 
-  it('of remote kernels tell where they are', () => {
+  it('of remote kernels name their place', () => {
     expect(remoteKernelName('JAX (XLA) on this machine', 'my-tpu (v5e-8)')).toBe('JAX · my-tpu (v5e-8)');
     expect(remoteKernelName('Python 3 (ipykernel)', 'lab')).toBe('Python 3 (ipykernel) · lab');
   });

@@ -1,4 +1,4 @@
-/** What a remote's state is called, and the sentence that says what it means and what to do. */
+/** The name of a remote's state, and the sentence with its meaning and remedy. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText, type Remote, type RemoteState, secondsText } from '@tpulab/protocol';
 import { acceleratorName } from '../backends/remote-names.js';
@@ -8,7 +8,7 @@ export interface IStateText {
   readonly detail: string;
 }
 
-/** How a state is marked: `ask` wants an answer, `off` is at rest. */
+/** The marker of a state: `ask` wants an answer, `off` is at rest. */
 export type Tone = 'ok' | 'busy' | 'ask' | 'error' | 'off';
 
 export function toneOf(state: RemoteState): Tone {
@@ -101,7 +101,7 @@ export function figuresText(remote: Remote, trans: TranslationBundle): string {
   return parts.join(' · ');
 }
 
-/** Whether something is under way that can be cancelled. */
+/** Whether an operation is running that can be cancelled. */
 export function isUnderWay({ state }: Pick<Remote, 'state'>): boolean {
   return (
     state === 'connecting' ||

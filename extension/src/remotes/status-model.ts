@@ -1,4 +1,4 @@
-/** Which remote the status bar speaks of. */
+/** Selects the remote in the status bar. */
 import type { Remote } from '@tpulab/protocol';
 import { remoteOfPlace } from '../backends/spec-names.js';
 import type { ICurrentKernel } from '../tokens.js';
@@ -16,7 +16,7 @@ export class RemoteStatus extends Changing {
     this.update();
   }
 
-  /** That of the current kernel; else one that is being connected or lost; null when there is nothing to say. */
+  /** The remote of the current kernel; else one that is being connected or lost; null when there is nothing to report. */
   get shown(): Remote | null {
     return this._shown;
   }

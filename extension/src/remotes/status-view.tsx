@@ -1,4 +1,4 @@
-/** One item of the status bar: the remote of the current kernel, or else the one that wants attention. */
+/** One item of the status bar: the remote of the current kernel, or else a remote that needs attention. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';

@@ -5,7 +5,7 @@ import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it, vi } from 'vitest';
 import { PlanView } from './sync-dialog.js';
 
-// What jsdom lacks and Lab's parts ask for when they are loaded.
+// jsdom lacks these, and Lab's parts need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends MouseEvent {},
@@ -35,7 +35,7 @@ function shown(plan: SyncPlan): HTMLElement {
   return host;
 }
 
-it('names the files that are newer than what would overwrite them, before anything is done', () => {
+it('names newer files that would be overwritten, before anything is copied', () => {
   const plan = shown(PLAN);
   expect(plan.textContent).toContain('1 file that would be overwritten is newer than its copy.');
   const marked = [...plan.querySelectorAll('li')].filter(one =>
@@ -44,13 +44,13 @@ it('names the files that are newer than what would overwrite them, before anythi
   expect(marked.map(one => one.textContent)).toEqual([expect.stringContaining('train.py')]);
 });
 
-it('says nothing of newer files where there are none', () => {
+it('does not mention newer files where there are none', () => {
   const changes = PLAN.changes.map(({ newer: _newer, ...change }) => change);
   expect(shown({ ...PLAN, changes, newer: 0 }).textContent).not.toContain('newer');
 });
 
 // B16
-it('names what is not copied, and why', () => {
+it('names the files that are not copied, and why', () => {
   expect(shown(PLAN).textContent).not.toContain('not copied');
   const leftOut = [{ path: 'caf\\xe9.wav', reason: 'cannot be read', failed: true as const }];
   const plan = shown({ ...PLAN, leftOut, leftOutCount: 3 });

@@ -1,4 +1,4 @@
-/** The dialog "Copy Folder…": what to copy, what would happen, and how it goes. Closing it stops nothing. */
+/** The dialog "Copy Folder…": choice, preview, and progress. Closing it stops nothing. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -54,7 +54,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
   const [name, setName] = useState(initial);
   const memory = new SyncFolders(pageStorage());
   const known = memory.get(initial);
-  // A folder that is asked for is that one, wherever the last one went.
+  // A requested folder is used, wherever the last one was copied.
   const isKnown = known !== null && (initialFolder === '' || initialFolder === known.folder);
   const [folder, setFolder] = useState(isKnown ? known.folder : initialFolder);
   const [remoteFolder, setRemoteFolder] = useState(isKnown ? known.remoteFolder : '');
@@ -73,7 +73,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
       return;
     }
     const timer = setInterval(() => {
-      // A failure here is shown by the state of the bridge; the next look may succeed.
+      // A failure here is shown by the state of the bridge; the next poll may succeed.
       remotes.api.request<SyncStatus>('GET', route).then(setStatus, () => undefined);
     }, POLL_MS);
     return () => clearInterval(timer);
@@ -112,7 +112,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
     }
   };
   const edited = <T,>(set: (value: T) => void): ((value: T) => void) => {
-    // What was previewed is no longer what would happen.
+    // The preview is outdated now.
     return value => {
       setPlan(null);
       set(value);

@@ -1,10 +1,10 @@
-/** Reads what somebody typed: a destination of ssh, `colab:`, or a machine of Google Cloud as `tpulab connect` takes it. */
+/** Parses the typed target: a destination of ssh, `colab:`, or a machine of Google Cloud as `tpulab connect` accepts it. */
 import { type AddRemote, readPasted, type UnplacedGcloudSource } from '@tpulab/protocol';
 
 const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const CLOUD = /^gcloud:/i;
 
-/** How a machine of Google Cloud is written here. */
+/** The notation of a Google Cloud machine. */
 export const CLOUD_FORM = 'gcloud:NAME';
 export const CLOUD_FORM_IN_FULL = `gcloud:[PRODUCT/][ZONE/]NAME (${PRODUCTS.join(', ')})`;
 
@@ -26,13 +26,13 @@ export function sourceOf(text: string): AddRemote['source'] | null {
   return { kind: 'ssh', destination };
 }
 
-/** Why what was pasted cannot be a host; null where it can, or nothing was typed. */
+/** Why the pasted text cannot be a host; null where it can, or nothing was typed. */
 export function refusalOf(text: string): string | null {
   const pasted = readPasted(text);
   return text.trim() !== '' && 'refused' in pasted ? pasted.refused : null;
 }
 
-/** Whether somebody means a machine of Google Cloud, be it written right or not. */
+/** Whether the user means a machine of Google Cloud, spelled correctly or not. */
 export function isCloud(text: string): boolean {
   return CLOUD.test(text.trim());
 }

@@ -13,7 +13,7 @@ export interface BranchRequest {
 export interface BranchViewProps {
   readonly commands: readonly ControlMessage[];
   readonly hyperparameters: readonly Hyperparameter[];
-  /** What came of it, or why it could not be done, as a sentence. */
+  /** The result, or the reason of a failure, as a sentence. */
   readonly onBranch: (request: BranchRequest) => Promise<string>;
   readonly trans: TranslationBundle;
 }

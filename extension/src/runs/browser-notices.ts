@@ -1,9 +1,9 @@
-/** Shows notices of runs in the page, and as the browser's own notifications for a user who looks at another tab or program. */
+/** Shows notices of runs in the page, and as the browser's own notifications while the user is in another tab or program. */
 import type { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RunNotice } from './notices.js';
 
-/** Where the page shows them. */
+/** The page's own notifications. */
 type PageNotices = Pick<typeof Notification, 'emit'>;
 
 export function showNotices(notices: readonly RunNotice[], page: PageNotices): void {
@@ -13,14 +13,14 @@ export function showNotices(notices: readonly RunNotice[], page: PageNotices): v
   }
 }
 
-/** Only while the page is hidden: else the page says it itself. Off until the user allows them. */
+/** Only while the page is hidden: otherwise the page shows it itself. Off until the user allows them. */
 function showInBrowser(text: string): void {
   if (!document.hidden || !('Notification' in window) || window.Notification.permission !== 'granted') return;
   try {
     const shown = new window.Notification('TPULab', { body: text, tag: text });
     shown.onclick = () => window.focus();
   } catch {
-    // Android has them for service workers only.
+    // Android supports them for service workers only.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Why one run is slower than another: a sentence, a bar of spans for each, the programs and the settings that are not the same. */
+/** Why one run is slower than another: a sentence, a bar of spans for each, and the programs and settings that differ. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
@@ -74,11 +74,11 @@ export function CompareView({ runs, onGoTo, trans }: CompareViewProps): JSX.Elem
 interface Sentence {
   readonly text: string;
   readonly detail: string;
-  /** Where to look first. */
+  /** The place to check first. */
   readonly location: CodeLocation | null;
 }
 
-/** What is known and nothing beyond it. */
+/** The known facts, without speculation. */
 export function sentence(found: RunComparison, a: string, b: string, trans: TranslationBundle): Sentence {
   const { meansOfA, meansOfB, grew, changed, same, added } = found;
   const nowhere = { detail: '', location: null };
@@ -301,7 +301,7 @@ export function compiledText(
   return trans.__('%1 at step %2, %3%4', name, countText(step), durationText(ms), from);
 }
 
-/** For example `cell [3], line 6`; empty where it is not known. */
+/** For example `cell [3], line 6`; empty where unknown. */
 export function placeText(location: CodeLocation | null, trans: TranslationBundle): string {
   if (location === null) {
     return '';

@@ -1,4 +1,4 @@
-/** Sends commands to the agent in a kernel: by the bridge, never over the shell channel, so that they act in a busy cell. */
+/** Sends commands to the agent in a kernel: through the bridge, never over the shell channel, so that they act in a busy cell. */
 import type { ServerConnection } from '@jupyterlab/services';
 import { ControlAnswer, type ControlCommand, type ControlMessage } from '@tpulab/protocol';
 import { requestBridge, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
@@ -6,7 +6,7 @@ import { requestBridge, bodyAs, messageOf, NoAnswer } from '../backends/bridge-r
 /** The agent answers in milliseconds; a process that is stopped or swapped out may take longer. */
 const ANSWER_MS = 15_000;
 
-/** The command did not arrive, or it is not known whether it did. `code` is stable; the message says what to do. */
+/** The command did not arrive, or its arrival is uncertain. `code` is stable; the message contains the remedy. */
 export class ControlError extends Error {
   constructor(
     readonly code: 'control.unreachable' | 'control.refused' | 'control.unreadable',
@@ -20,13 +20,13 @@ export class ControlError extends Error {
 
 export interface ControlTarget {
   readonly kernelId: string;
-  /** How its bridge is reached; null while that is not known. */
+  /** How its bridge is reached; null while unknown. */
   readonly settings: ServerConnection.ISettings | null;
 }
 
 /**
- * The agent's first word: accepted, refused, or what became of the command already. Sent once more with the same id when no answer
- * came, which is safe: a command is applied once.
+ * The agent's first answer: accepted, refused, or the command's result already. Sent once more with the same id after a missing
+ * answer, which is safe: a command is applied once.
  *
  * @throws ControlError
  */

@@ -1,4 +1,4 @@
-/** The head of a run: what it does, how far it is, its main metric, and the buttons that steer it. */
+/** The head of a run: its state, its progress, its main metric, and the buttons that steer it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ControlAction, countText, secondsText } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
@@ -72,7 +72,7 @@ export function HeadView(props: HeadViewProps): JSX.Element {
   );
 }
 
-/** A name where there is one run; where there are several, one chooses. */
+/** A name for a single run; a choice for several. */
 function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
   if (runs.length < 2) {
     return <strong className="jp-TPULabHead-name">{run.name}</strong>;
@@ -101,7 +101,7 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
   );
 }
 
-/** By the clock of the page while it goes on: a run that hangs grows older too. */
+/** By the clock of the page while it runs: the time of a run that hangs also increases. */
 function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
   const { begunAt, firstMessageAt, lastMessageAt, receivedAt, state } = run;
   useSeconds(state === 'running');
@@ -111,7 +111,7 @@ function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
   return isKnown ? <>{secondsText(lastMessageAt - from + sinceMs)}</> : null;
 }
 
-/** What people want low, by its name; of everything else the highest is named. */
+/** Metrics to minimize, by name; for all others the best value is the highest. */
 const WANTED_LOW = /loss|err|perplex|ppl|nll|mae|mse|wer|cer|fid|entropy|time/i;
 
 function bestText(name: string, values: ArrayLike<number>, trans: TranslationBundle): string {
@@ -127,7 +127,7 @@ function bestText(name: string, values: ArrayLike<number>, trans: TranslationBun
   return isLow ? trans.__('lowest %1', metricText(best)) : trans.__('highest %1', metricText(best));
 }
 
-/** Said where they are asked for. */
+/** Shown where they are requested. */
 const OF_OTHERS: readonly ControlAction[] = ['set', 'branch', 'free', 'memory', 'profile'];
 
 interface PartProps {
@@ -179,7 +179,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
   );
 }
 
-/** A metric that is NaN or infinite: since when, what it was before, and whether a checkpoint is from before that. */
+/** A metric that is NaN or infinite: since when, its previous value, and whether a checkpoint is older than that. */
 function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
   const [ignored, setIgnored] = useState<readonly string[]>([]);
   const bad = [...run.series].flatMap(([name, series]) =>

@@ -1,7 +1,7 @@
-/** Between the place of a slider and the value of a hyperparameter. */
+/** Converts between a slider's position and the value of a hyperparameter. */
 import type { Hyperparameter } from '@tpulab/protocol';
 
-/** Places of a slider: fine enough for a hundredth of a decade over ten decades. */
+/** Positions of a slider: fine enough for a hundredth of a decade over ten decades. */
 export const PLACES = 1_000;
 
 export interface Bounds {
@@ -9,7 +9,7 @@ export interface Bounds {
   readonly max: number;
 }
 
-/** Null for what has no slider: not a number, or without bounds. A logarithmic one needs bounds above 0. */
+/** Null for a value without a slider: not a number, or without bounds. A logarithmic slider needs bounds above 0. */
 export function sliderBounds({ kind, min, max, scale }: Hyperparameter): Bounds | null {
   if ((kind !== 'number' && kind !== 'integer') || min === null || max === null || !(max > min)) {
     return null;
@@ -26,7 +26,7 @@ export function placeOf(value: number, { min, max }: Bounds, scale: Hyperparamet
   return Math.round(Math.min(1, Math.max(0, share)) * PLACES);
 }
 
-/** Rounded to three figures, because nobody means the fourth; whole for an integer; the ends are exact. */
+/** Rounded to three figures, because users do not choose a fourth; whole for an integer; the ends are exact. */
 export function valueAt(place: number, { min, max }: Bounds, parameter: Hyperparameter): number {
   if (place <= 0) {
     return min;
@@ -40,7 +40,7 @@ export function valueAt(place: number, { min, max }: Bounds, parameter: Hyperpar
   return Math.min(max, Math.max(min, value));
 }
 
-/** What a typed text means; null for no number, a fraction where a whole number is wanted, or one outside the bounds. */
+/** The value of a typed text; null for no number, a fraction where a whole number is required, or a number outside the bounds. */
 export function parseNumber(text: string, { kind, min, max }: Hyperparameter): number | null {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   const isFine =

@@ -1,4 +1,4 @@
-/** The input that suits a hyperparameter: slider and number, switch, choice or text; with what is asked and what holds. */
+/** The input that suits a hyperparameter: slider and number, switch, choice or text; with the requested and the present value. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Hyperparameter, HyperValue } from '@tpulab/protocol';
 import { type JSX, useEffect, useState } from 'react';
@@ -9,9 +9,9 @@ import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-sca
 
 export interface HyperViewProps {
   readonly parameter: Hyperparameter;
-  /** Asked for and not applied yet; null when what is shown holds. */
+  /** Requested and not applied yet; null when the shown value is in effect. */
   readonly pending: HyperValue | null;
-  /** Why the last request came to nothing. */
+  /** Why the last request failed. */
   readonly failure: string | null;
   readonly disabled: boolean;
   readonly onSet: (value: HyperValue) => void;
@@ -106,7 +106,7 @@ function Input(props: InputProps): JSX.Element {
   }
 }
 
-/** A slider sends when it is let go, not while it moves: each value is a command that the run's log keeps. */
+/** A slider sends on release, not while it moves: each value is a command in the run's log. */
 function NumberInput({ parameter, pending, disabled, onSet, id, trans }: InputProps): JSX.Element {
   const value = Number(pending ?? parameter.value);
   const bounds = sliderBounds(parameter);
@@ -164,7 +164,7 @@ interface NumberFieldProps {
   readonly trans: TranslationBundle;
 }
 
-/** Sends at Enter or when it is left; what is no value of this parameter is marked and not sent. */
+/** Sends at Enter or when it loses the focus; an invalid value is marked and not sent. */
 function NumberField(props: NumberFieldProps): JSX.Element {
   const { id, label, parameter, value, disabled, onSet, trans } = props;
   const [text, setText] = useState<string | null>(null);

@@ -1,17 +1,17 @@
-/** What was asked of a run and what came of it, newest first. */
+/** The requests to a run and their results, newest first. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ControlMessage, countText, durationText } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run.js';
 import { bandName, commandText } from '../steps/step-marks.js';
 
-/** What a log is made of, of a run that goes on and of one that was kept alike. */
+/** The entries of a log, for a live run and a stored run alike. */
 export interface LoggedRun {
   readonly bands: Run['bands'];
   readonly commands: Run['commands'];
-  /** Where the run writes its log. */
+  /** The file to which the run writes its log. */
   readonly file: string | null;
-  /** No step follows: what still waits for one was never done. */
+  /** No step follows: commands that still wait for a step were never applied. */
   readonly over: boolean;
 }
 
@@ -62,7 +62,7 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
   );
 }
 
-/** Work that nobody asked for by hand is in the log too: it took time from the steps. */
+/** Work that was not requested by hand is in the log too: it took time from the steps. */
 export function linesOf(run: LoggedRun, trans: TranslationBundle): LogLine[] {
   const commands = run.commands.map((command): LogLine => ({
     key: command.id,

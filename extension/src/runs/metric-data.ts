@@ -1,9 +1,9 @@
-/** The metrics of one run or of several, as the columns of a chart. */
+/** The metrics of one or several runs, as the columns of a chart. */
 import { momentOf, wholeSeries } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import type { StoredRun } from './stored-runs.js';
 
-/** What a chart needs of a run: of one that goes on, or of one that was kept. */
+/** The data of a run for a chart: of a live or a stored run. */
 export interface MetricSource {
   readonly key: string;
   readonly label: string;
@@ -15,7 +15,7 @@ export interface MetricPoints {
   readonly steps: ArrayLike<number>;
   /** NaN and infinities are gaps in a chart. */
   readonly values: ArrayLike<number>;
-  /** Unix milliseconds of the steps, where they are known. */
+  /** Unix milliseconds of the steps, where known. */
   readonly times?: ArrayLike<number>;
   readonly tokensPerStep?: number;
   /** The newest value, also when it is not among the points. */
@@ -24,18 +24,18 @@ export interface MetricPoints {
   readonly nonFiniteSince?: number | null;
 }
 
-/** What a chart counts along: steps, seconds since the first point of each run, or tokens. */
+/** The x axis of a chart: steps, seconds since the first point of each run, or tokens. */
 export type MetricAxis = 'step' | 'time' | 'tokens';
 
 export interface ColumnOptions {
   readonly axis?: MetricAxis;
-  /** Weight of what came before in the moving mean, 0 (none) to below 1. */
+  /** Weight of earlier values in the moving mean, 0 (none) to below 1. */
   readonly smoothing?: number;
-  /** What is in view of the axis; null: everything. */
+  /** The visible range of the axis; null: everything. */
   readonly range?: readonly [number, number] | null;
 }
 
-/** True where every run knows when its steps were, or of how many tokens. */
+/** True where every run has the times, or the token counts, of its steps. */
 export function hasAxis(sources: readonly MetricSource[], name: string, axis: MetricAxis): boolean {
   return sources.every(source => {
     const points = source.series(name);
@@ -118,7 +118,7 @@ function plotted(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** Loss first, because it is what people look at; then as the run names them. */
+/** Loss first, because it is the most important; then in the run's order. */
 export function metricNames(names: Iterable<string>): string[] {
   return [...new Set(names)].sort((a, b) => rank(a) - rank(b));
 }
@@ -127,7 +127,7 @@ function rank(name: string): number {
   return name === 'loss' ? 0 : /loss/i.test(name) ? 1 : 2;
 }
 
-/** The run that is looked at, then those it is compared with. */
+/** The shown run, then the runs it is compared with. */
 export function sourcesOf(
   run: Run,
   runs: readonly Run[],

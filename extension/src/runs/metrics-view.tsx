@@ -1,4 +1,4 @@
-/** The metrics of a run: each with its shape, and on demand its chart, with other runs beside it when they are compared. */
+/** The metrics of a run: each with its shape, and on demand its chart, with other runs when they are compared. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useState } from 'react';
 import { countText, secondsText } from '@tpulab/protocol';
@@ -15,10 +15,10 @@ import {
 } from './metric-data.js';
 
 export interface MetricsViewProps {
-  /** The run that is looked at first, then those it is compared with. */
+  /** The shown run first, then the runs it is compared with. */
   readonly sources: readonly MetricSource[];
   readonly names: readonly string[];
-  /** Grows when a point was added. */
+  /** Increases when a point was added. */
   readonly version: number | string;
   /** Names of the metrics whose charts are open. */
   readonly opened: readonly string[];
@@ -31,11 +31,11 @@ export interface MetricsViewProps {
   readonly trans: TranslationBundle;
 }
 
-/** More are there when asked for. */
+/** Further ones are shown on demand. */
 const TILES_SHOWN = 6;
 const SMOOTHINGS = [0, 0.6, 0.9, 0.99] as const;
 
-/** Told apart by colour and by dash. */
+/** Distinguished by colour and by dash. */
 const LINES = [
   { colour: '--jp-tpulab-run-a' },
   { colour: '--jp-tpulab-run-b', dash: [6, 3] },
@@ -48,7 +48,7 @@ interface ChartOptions {
   readonly axis: MetricAxis;
   readonly smoothing: number;
   readonly logarithmic: boolean;
-  /** What was zoomed to, in all charts. */
+  /** The zoomed range, in all charts. */
   readonly range: readonly [number, number] | null;
 }
 
@@ -63,7 +63,7 @@ export function MetricsView(props: MetricsViewProps): JSX.Element | null {
   if (names.length === 0) {
     return null;
   }
-  // Runs that are compared are compared in a chart.
+  // Compared runs are always shown in a chart.
   const opened = props.opened.length === 0 && sources.length > 1 ? names.slice(0, 1) : props.opened;
   const others = names.filter(name => name !== main);
   const shown = all ? others : others.slice(0, TILES_SHOWN);
@@ -136,7 +136,7 @@ function lastText(points: MetricPoints | null): string {
   return last === undefined ? '–' : metricText(last);
 }
 
-/** The part of the axis that is in view when it is made shorter or longer; null: all of it. */
+/** The visible part of the axis after zooming in or out; null: all of it. */
 function zoomed(
   sources: readonly MetricSource[],
   name: string,
@@ -172,7 +172,7 @@ function MetricChart(props: MetricChartProps): JSX.Element {
     ...(LINES[at % LINES.length] ?? LINES[0]),
     joinsGaps: sources.length > 1
   }));
-  // The mean of one run is drawn over what it is the mean of.
+  // The mean of one run is drawn over its values.
   const [x = [], ...means] = columns;
   const raw =
     smoothing > 0 && sources.length === 1 ? metricColumns(sources, name, { axis, range }).slice(1) : [];

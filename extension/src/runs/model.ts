@@ -1,10 +1,10 @@
-/** What people have asked of the runs of one kernel, and how far each request has come. */
+/** The user's requests to the runs of one kernel, and the progress of each. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { ControlAction, ControlCommand, ControlMessage, HyperValue } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 
-/** A request that has no final word yet. */
+/** A request without a final answer. */
 export interface PendingCommand {
   readonly id: string;
   readonly action: ControlAction;
@@ -16,7 +16,7 @@ export interface PendingCommand {
   readonly phase: 'sent' | 'accepted';
 }
 
-/** Why a request came to nothing, for the person who made it; gone with the next request of its kind. */
+/** Why a request failed, for the user who made it; removed by the next request of its kind. */
 export interface FailedCommand {
   readonly action: ControlAction;
   readonly name: string | null;
@@ -31,7 +31,7 @@ export interface ControlRequest {
   readonly step?: number;
 }
 
-/** An accepted request whose last word does not come is asked after this often: the word may have been lost. */
+/** The status of an accepted request without a final answer is requested at this interval: the answer may have been lost. */
 export const RETRY_MS = 10_000;
 
 export type Send = (command: ControlCommand) => Promise<ControlMessage>;
@@ -62,12 +62,12 @@ export class ControlModel implements IDisposable {
     return this._isDisposed;
   }
 
-  /** The request of this kind that is under way; null when none is. */
+  /** The pending request of this kind; null when there is none. */
   pendingOf(action: ControlAction, name: string | null = null): PendingCommand | null {
     return this.pending.find(one => one.action === action && one.name === name) ?? null;
   }
 
-  /** Sends a request; resolves with the first answer. Never throws: what goes wrong is in `failed`. A newer value of a hyperparameter takes the place of an older one. */
+  /** Sends a request; returns the first answer. Never throws: errors are in `failed`. A newer hyperparameter value replaces an older. */
   async request({ action, run, name, value, step }: ControlRequest): Promise<ControlMessage | null> {
     const id = this._newId();
     const command: ControlCommand = {
@@ -109,7 +109,7 @@ export class ControlModel implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** The stream may be ahead of the answer, or bring the last word long after it. */
+  /** The stream may be ahead of the answer, or deliver the final answer long after it. */
   private _settle(): void {
     if (this._pending.size === 0) {
       return;
@@ -126,7 +126,7 @@ export class ControlModel implements IDisposable {
     this._emit();
   }
 
-  /** Sent once more with its id, a command is not applied twice: the answer is what became of it. */
+  /** Sent once more with its id, a command is not applied twice: the answer is its result. */
   private _requestLater(): void {
     if (this._timer !== undefined || this._isDisposed || !this.pending.some(isAccepted)) {
       return;
@@ -143,7 +143,7 @@ export class ControlModel implements IDisposable {
         ...(name === null ? {} : { name }),
         ...(value === null ? {} : { value })
       };
-      // Who cannot be reached is asked again later.
+      // An unreachable kernel gets the request again later.
       const answer = await this._send(command).catch(() => null);
       if (answer !== null) {
         this._receive(answer);
@@ -193,7 +193,7 @@ function isAccepted({ phase }: PendingCommand): boolean {
   return phase === 'accepted';
 }
 
-/** Not `randomUUID`: a page that came over plain http from another machine does not have it. */
+/** Not `randomUUID`: a page loaded over plain http from another machine lacks it. */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');

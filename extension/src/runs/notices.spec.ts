@@ -40,7 +40,7 @@ function nan(time: number, id = 'non-finite-metric r1 loss'): AdviceMessage {
 }
 
 describe('notices about runs', () => {
-  it('tells once that a metric became NaN, also of a run that is watched', () => {
+  it('reports once that a metric became NaN, also of a run in view', () => {
     const scene = new Scene();
     scene.isWatched = true;
     expect(scene.receive(nan(T0 + 2 * MINUTE))).toEqual(['warning: train: At step 12, loss became NaN.']);
@@ -55,7 +55,7 @@ describe('notices about runs', () => {
     expect(scene.receive(advice('alert'), advice('slower'), advice('ragged-batch'))).toHaveLength(2);
   });
 
-  it('is silent about what had happened before the page was opened', () => {
+  it('is silent about events before the page was opened', () => {
     const scene = new Scene();
     expect(scene.receive(nan(T0), run({ state: 'failed', time: T0 + 1 }))).toEqual([]);
   });
@@ -71,12 +71,12 @@ describe('notices about runs', () => {
     const watched = new Scene();
     watched.isWatched = true;
     expect(watched.receive(steps(0, 4), end)).toEqual([]);
-    // Not told later either: somebody has seen it.
+    // Not reported later either: the user has seen it.
     watched.isWatched = false;
     expect(watched.receive()).toEqual([]);
   });
 
-  it('tells of a run whose kernel ended, and of no short loop that finished', () => {
+  it('reports a run whose kernel ended, and no short loop that finished', () => {
     const scene = new Scene();
     const at = T0 + 2 * MINUTE;
     expect(

@@ -1,4 +1,4 @@
-/** What people are told of runs that they may not be looking at: alerts, such as a metric that became NaN, and how a run ended. */
+/** Notices about runs outside the user's view: alerts, such as a metric that became NaN, and how a run ended. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ALERTS } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -9,20 +9,20 @@ export interface RunNotice {
   readonly text: string;
 }
 
-/** The kernels and the page, as far as they matter here. */
+/** The relevant parts of the kernels and the page. */
 export interface NoticesOptions {
-  /** Unix milliseconds of this page's start: what was over by then is in the panel, and no news. */
+  /** Unix milliseconds of this page's start: earlier events are in the panel, and not new. */
   readonly since: number;
-  /** Whether this kernel's notebook is in front of somebody. */
+  /** Whether this kernel's notebook is in the user's view. */
   readonly isWatched: (kernelId: string) => boolean;
   readonly trans: TranslationBundle;
 }
 
-/** Each event once. A metric is told in any case, an end only of a run that nobody was watching. */
+/** Each event once. A metric is reported in any case, an end only for a run outside the user's view. */
 export class RunNotices {
   constructor(private readonly _options: NoticesOptions) {}
 
-  /** What is new since the last look at this kernel. */
+  /** New events since the last check of this kernel. */
   check(kernel: KernelTelemetry): RunNotice[] {
     return [...this._metrics(kernel), ...this._endings(kernel)];
   }
@@ -60,7 +60,7 @@ export class RunNotices {
   private readonly _states = new Map<string, RunState>();
 }
 
-/** A loop of seconds inside a cell is nothing to call somebody back for, unless it failed. */
+/** A loop of seconds inside a cell is no reason to call the user back, unless it failed. */
 const SHORT_MS = 30_000;
 
 function isReported(run: Run): boolean {

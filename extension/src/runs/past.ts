@@ -1,17 +1,17 @@
-/** What happened in a run before the page heard of it: the bridge has kept its curves, its bands and what was asked of it. */
+/** The part of a run before the page was opened: the bridge has stored its curves, its bands and its requests. */
 import { type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
 import { MetricSeries } from '../events/metric-series.js';
 import { MAX_METRICS, type Run } from '../events/run.js';
 
 const completed = new WeakSet<Run>();
 
-/** Whether the page came when the run was under way, and has no more of it than the newest part. */
+/** Whether the page was opened during the run, and has only the newest part of it. */
 export function lacksPast(run: Run): boolean {
   const first = [...run.series.values()].map(({ steps }) => steps[0] ?? 0);
   return !completed.has(run) && first.length > 0 && Math.min(...first) > 0;
 }
 
-/** Puts what was kept in front of what the page has. */
+/** Inserts the stored part before the page's own part. */
 export function addPast(run: Run, stored: StoredRun): void {
   completed.add(run);
   run.begunAt = Math.min(run.begunAt || Infinity, stored.startedAt);

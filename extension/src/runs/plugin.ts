@@ -1,4 +1,4 @@
-/** Notifications about runs, and the command that asks running trainings for a checkpoint: of one remote, or of all bridges. */
+/** Notifications about runs, and the command that requests a checkpoint from running trainings: of one remote, or of all bridges. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
@@ -13,7 +13,7 @@ import { allowInBrowser, showNotices } from './browser-notices.js';
 import { RunNotices } from './notices.js';
 import { type ICheckpointTarget, type ICheckpoints, saveCheckpoints } from './save-checkpoints.js';
 
-/** A large model takes minutes to be written down. */
+/** Writing a large model takes minutes. */
 const LONGEST_MS = 20 * 60_000;
 
 export const runsPlugin: JupyterFrontEndPlugin<void> = {
@@ -59,7 +59,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Follows every kernel on a bridge for as long as it runs, and a little longer: its last words come after it. */
+/** Follows every kernel on a bridge for as long as it runs, and a little longer: its last messages arrive after its end. */
 function notify(
   { serviceManager }: JupyterFrontEnd,
   backends: IBridgeBackends,
@@ -96,7 +96,7 @@ function notify(
   follow();
 }
 
-/** Also kernels of notebooks that are not open in this page. */
+/** Including kernels of notebooks that are not open in this page. */
 function targetsOf(
   { serviceManager }: JupyterFrontEnd,
   backends: IBridgeBackends,
@@ -131,7 +131,7 @@ async function saveAll(
     }
   );
   const done = await saveCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
-  // Not updated in its place: JupyterLab loses an update that comes before the page's first notification is drawn.
+  // Not updated in its place: JupyterLab loses an update that arrives before the page's first notification is drawn.
   Notification.dismiss(progress);
   const { message, type } = outcome(done, where, trans);
   Notification.emit(message, type, { autoClose: false });

@@ -1,4 +1,4 @@
-/** One run whole: its figures, its curves, where its time went, what happened in it, its settings. */
+/** One whole run: its figures, its curves, the split of its time, its events, its settings. */
 import type { CodeLocation, StoredRun as KeptRunBody } from '@tpulab/protocol';
 import {
   countText,
@@ -28,12 +28,12 @@ import { stateText } from './runs-table.js';
 
 export interface RunViewProps {
   readonly run: StoredRun;
-  /** What it was branched from, where that is stored. */
+  /** The run from which it was branched, where stored. */
   readonly parent: StoredRun | null;
-  /** Lays both curves over one another. */
+  /** Overlays both curves. */
   readonly onCompare: () => void;
   readonly onClose: () => void;
-  /** Null: nothing can be requested here. */
+  /** Null: no request is possible here. */
   readonly onBranch: ((request: BranchRequest) => Promise<string>) | null;
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;

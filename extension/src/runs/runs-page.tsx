@@ -1,4 +1,4 @@
-/** The page of runs: a table to search and order, chosen runs overlaid and compared, one run whole, and all of it as files. */
+/** The page of runs: a table with search and order, chosen runs overlaid and compared, one whole run, and all of it as files. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
@@ -29,7 +29,7 @@ import { settingColumns, type SortKey, stateText, type TableChoice, tableRows } 
 export interface RunsPageProps {
   readonly backends: Pick<IBridgeBackends, 'gateways' | 'changed'>;
   readonly loop: DrawLoop;
-  /** Nothing can be written at a run. */
+  /** No labels can be written to a run. */
   readonly isReadOnly: boolean;
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;

@@ -31,7 +31,7 @@ describe('the table of runs', () => {
     expect(isFound(run, 'voice replicated')).toBe(false);
   });
 
-  it('sorts by figures, with what is not known last in both orders, and names by their numbers', () => {
+  it('sorts by figures, with unknown values last in both orders, and names by their numbers', () => {
     const runs = [
       summary('lr-10', { metrics: { loss: 2 }, startedAt: T0 + 1 }),
       summary('lr-9', { metrics: { loss: 1 }, startedAt: T0 + 2 }),
@@ -43,7 +43,7 @@ describe('the table of runs', () => {
     expect(names(runs, { sort: 'name', descending: false })).toEqual(['lr-9', 'lr-10', 'none']);
   });
 
-  it('shows a group as one row, unless asked not to', () => {
+  it('shows a group as one row, unless expanded', () => {
     const runs = [
       summary('a', { labels: { group: 'sweep' } }),
       summary('b'),

@@ -1,4 +1,4 @@
-/** The table of runs: what is searched, the order and runs of one group under one row. */
+/** The table of runs: the search, the order, and the runs of a group under one row. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { differingNames, type StoredRunSummary } from '@tpulab/protocol';
 import { valueText } from '../text/value.js';
@@ -10,7 +10,7 @@ export interface TableChoice {
   readonly state: StoredRunSummary['state'] | null;
   readonly sort: SortKey;
   readonly descending: boolean;
-  /** The metric that is shown, and by which `metric` sorts. */
+  /** The displayed metric, which `metric` sorts by. */
   readonly metric: string | null;
   readonly grouped: boolean;
   /** Groups whose runs are shown. */
@@ -55,7 +55,7 @@ export function tableRows(runs: readonly StoredRunSummary[], choice: TableChoice
   }));
 }
 
-/** What is not known comes last in both orders. */
+/** Unknown values are last in both orders. */
 function compare(
   a: StoredRunSummary,
   b: StoredRunSummary,
@@ -73,7 +73,7 @@ function compare(
   return x === y ? b.startedAt - a.startedAt : x - y;
 }
 
-/** Settings whose columns are shown: those that differ between the runs in view, of which at most `most`. */
+/** Settings with a column: the settings that differ between the visible runs, at most `most` of them. */
 export function settingColumns(
   runs: readonly StoredRunSummary[],
   most: number

@@ -139,7 +139,7 @@ describe('a request to a run', () => {
     scene.control.dispose();
   });
 
-  it.each(['refused', 'expired', 'failed'] as const)('that is %s says why', async phase => {
+  it.each(['refused', 'expired', 'failed'] as const)('that is %s gives the reason', async phase => {
     const scene = new Scene();
     scene.answer = async ({ id }) => message(id, phase, { reason: 'the run is over' });
     await scene.control.request({ action: 'checkpoint', run: 'r1' });
@@ -151,7 +151,7 @@ describe('a request to a run', () => {
     scene.control.dispose();
   });
 
-  it('that does not arrive is told, and nothing stays under way', async () => {
+  it('that does not arrive is reported, and nothing stays pending', async () => {
     const scene = new Scene();
     scene.answer = () => Promise.reject(new Error('The kernel did not answer.'));
     await scene.control.request({ action: 'set', run: 'r1', name: 'rate', value: 0.1 });
@@ -162,10 +162,10 @@ describe('a request to a run', () => {
   });
 });
 
-describe('an accepted request whose last word was lost', () => {
+describe('an accepted request whose final answer was lost', () => {
   afterEach(() => void vi.useRealTimers());
 
-  it('is asked after with its id until the agent says what became of it', async () => {
+  it('is repeated with its id until the agent reports its result', async () => {
     vi.useFakeTimers();
     const scene = new Scene();
     await scene.control.request({ action: 'set', run: 'r1', name: 'rate', value: 0.1 });
@@ -207,7 +207,7 @@ describe('a checkpoint of everything that trains', () => {
     expect(await taking).toEqual({ saved: [one.run.name, other.run.name], failed: [] });
   });
 
-  it('says why a run has taken none, and asks nothing of one that does not know how', async () => {
+  it('reports why a run has taken none, and sends no request to one without support', async () => {
     const [unwilling, unable] = [new Scene(), new Scene({ ...CONTROL, actions: ['pause'] })];
     unwilling.answer = async ({ id }) => message(id, 'failed', { reason: 'the disk is full' });
     expect(await saveCheckpoints([target(unwilling), target(unable)], signal)).toEqual({
@@ -224,7 +224,7 @@ describe('a checkpoint of everything that trains', () => {
     expect(await taking).toMatchObject({ saved: [], failed: [{ text: 'The kernel has ended.' }] });
   });
 
-  it('is not waited for longer than somebody wants to', async () => {
+  it('is awaited no longer than the given limit', async () => {
     const scene = new Scene();
     const enough = new AbortController();
     const taking = saveCheckpoints([target(scene)], enough.signal);
@@ -234,7 +234,7 @@ describe('a checkpoint of everything that trains', () => {
 });
 
 describe('the buttons of a run', () => {
-  it('are those that it understands, and pause or resume by what it does', () => {
+  it('are those that it supports, and pause or resume by its state', () => {
     const names = (control: RunControl) => buttonsOf(new Scene(control).run).map(({ action }) => action);
     expect(names(CONTROL)).toEqual(['pause', 'stop', 'checkpoint']);
     expect(names({ ...CONTROL, state: 'paused' })).toEqual(['resume', 'stop', 'checkpoint']);
@@ -250,9 +250,9 @@ describe('the buttons of a run', () => {
     expect(stateText(scene.run, trans)).toBe('stopped');
   });
 
-  it('do nothing for a run that came to its end by itself, which is called finished and not stopped', () => {
+  it('do nothing for a run that ended without a stop request, which is called finished and not stopped', () => {
     const scene = new Scene(CONTROL);
-    // The state of the controller is told a moment before that of the run.
+    // The state of the controller is reported a moment before the run's state.
     scene.receive(run({ state: 'running', control: { ...CONTROL, state: 'finished' } }));
     expect(stateText(scene.run, trans)).toBe('finished');
     expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
@@ -262,7 +262,7 @@ describe('the buttons of a run', () => {
     expect(stateText(scene.run, trans)).toBe('failed');
   });
 
-  it('are also those of its own, each with its name', async () => {
+  it('are also its own, each with its name', async () => {
     const scene = new Scene({
       ...CONTROL,
       actions: [...CONTROL.actions, 'call'],
@@ -355,7 +355,7 @@ describe('a run that the page found under way (F11)', () => {
     parts: { size: 4_500, list: [part(0, T0 - 9_000_000), part(4_500, T0 - 4_500_000)] }
   };
 
-  it('has its whole curve, its bands, what was asked of it and its beginning from the server', () => {
+  it('has its whole curve, its bands, its requests and its beginning from the server', () => {
     const scene = new Scene();
     const late = scene.run;
     late.series.clear();
@@ -409,7 +409,7 @@ describe('metrics', () => {
     expect([...series.values]).toEqual([...series.steps].map(step => step * 2));
     expect(series.last).toBe(19_998);
     const gaps = [...series.steps.slice(1)].map((step, at) => step - (series.steps[at] ?? 0));
-    // Two of each group of the same size, wherever they lie in it.
+    // Two of each group of the same size, at any position in it.
     expect(Math.max(...gaps)).toBeLessThan(2 * (10_000 / (series.length / 2)));
   });
 

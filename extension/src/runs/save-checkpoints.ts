@@ -1,4 +1,4 @@
-/** Asks every training of some kernels for a checkpoint, as before a machine is taken back, and waits for what comes of it. */
+/** Requests a checkpoint from every training of some kernels, as before a machine is preempted, and waits for the results. */
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { ControlModel, type Send } from './model.js';
@@ -10,12 +10,12 @@ export interface ICheckpointTarget {
 }
 
 export interface ICheckpoints {
-  /** Names of the runs that have taken one. */
+  /** Names of the runs that have taken a checkpoint. */
   readonly saved: readonly string[];
   readonly failed: readonly { readonly run: string; readonly text: string }[];
 }
 
-/** The runs that take checkpoints when they are asked. */
+/** The runs that take checkpoints on request. */
 export function checkpointable({ runs }: KernelTelemetry): Run[] {
   return runs.runs.filter(run =>
     buttonsOf(run).some(({ action, enabled }) => action === 'checkpoint' && enabled)
@@ -23,8 +23,8 @@ export function checkpointable({ runs }: KernelTelemetry): Run[] {
 }
 
 /**
- * Never rejects. Resolves when each run has taken its checkpoint, or has said why not. A kernel that ends says nothing more, and
- * one whose machine is gone not even that: `signal` ends the wait.
+ * Never rejects. Resolves when each run has taken its checkpoint, or has reported why not. An ended kernel sends no more messages, and
+ * an unreachable one does not even report its end: `signal` ends the wait.
  */
 export async function saveCheckpoints(
   targets: readonly ICheckpointTarget[],

@@ -14,7 +14,7 @@ const trans = nullTranslator.load('jupyterlab_tpulab');
 
 class Observer {
   observe(): void {
-    // jsdom lays nothing out, so there is nothing to observe; the charts stay out of view.
+    // jsdom has no layout, so there is nothing to observe; the charts stay out of view.
   }
   disconnect(): void {
     // As above.
@@ -52,7 +52,7 @@ function stored(commands: ControlMessage[], state: KeptRunBody['state']): Stored
   return { key: body.key, summary: body, body };
 }
 
-describe('a run that was kept', () => {
+describe('a stored run', () => {
   const place = reactPlace();
   let loop: DrawLoop;
   let kernel: KernelTelemetry;
@@ -86,7 +86,7 @@ describe('a run that was kept', () => {
     kernel.dispose();
   });
 
-  it('opens with its log: what was asked of it and what came of it, newest first, and its other work', () => {
+  it('opens with its log: the requests and their results, newest first, and its other work', () => {
     const set = { action: 'set', name: 'learning_rate', value: 0.02, before: 0.001 } as const;
     expect(
       opened(
@@ -111,7 +111,7 @@ describe('a run that was kept', () => {
     ]);
   });
 
-  it('says of what waited for a step that none followed, unless the run still goes on', () => {
+  it('describes commands that waited for a step after the last one, unless the run continues', () => {
     const waiting = [command('a', { phase: 'accepted', step: null, time: T0 + 90 })];
     expect(opened(stored(waiting, 'interrupted'))[0]).toContain('not applied: no further step');
     place.show(null);

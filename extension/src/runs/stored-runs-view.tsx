@@ -1,4 +1,4 @@
-/** Other runs, of this kernel and of kernels that ended: to open again, and to lay beside the one that is looked at. */
+/** Other runs, of this kernel and of ended kernels: to open again, and to compare with the shown run. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText, type StoredRunSummary } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
@@ -17,7 +17,7 @@ export interface StoredRunsViewProps {
   readonly run: Run | null;
   readonly stored: readonly StoredRun[];
   readonly onOpenStored: (run: StoredRun) => void;
-  /** Keys of the runs that are laid beside the current one. */
+  /** Keys of the runs that are compared with the current one. */
   readonly compared: readonly string[];
   readonly onCompare: (keys: readonly string[]) => void;
   readonly loop: DrawLoop;
@@ -146,7 +146,7 @@ function Opened({ one, loop, trans }: StoredRunsViewProps & { readonly one: Stor
   );
 }
 
-/** Runs of this kernel that the page holds, then those that the bridge has kept of it and of others. */
+/** Runs of this kernel in the page, then the bridge's stored runs of it and of others. */
 export function otherRuns({
   kernel,
   run,

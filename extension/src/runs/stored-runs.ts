@@ -1,4 +1,4 @@
-/** The runs that a bridge has kept: a list that is asked for while somebody looks, and one run whole when it is opened. */
+/** The runs stored by a bridge: a list that is requested while a view is open, and one whole run when it is opened. */
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
@@ -17,20 +17,20 @@ import { randomId } from './model.js';
 export const LIST_INTERVAL_MS = 30_000;
 const ANSWER_MS = 10_000;
 
-/** A run as it is listed, and whole once it was opened. */
+/** A run as listed, and whole once it was opened. */
 export interface StoredRun {
   readonly key: string;
   readonly summary: StoredRunSummary;
   readonly body: KeptRunBody | null;
 }
 
-/** False for one that was never opened, and for one that has gone on since. */
+/** False for a run that was never opened, and for a run that has continued since. */
 export function isWhole({ summary, body }: StoredRun): boolean {
   return body?.lastAt === summary.lastAt;
 }
 
 export class StoredRunList implements IDisposable {
-  /** @param _settings how the bridge is reached now; null while that is not known */
+  /** @param _settings how the bridge is reached now; null while unknown */
   constructor(private readonly _settings: () => ServerConnection.ISettings | null) {}
 
   get changed(): ISignal<this, void> {
@@ -51,7 +51,7 @@ export class StoredRunList implements IDisposable {
     return this._stopped.signal.aborted;
   }
 
-  /** Keeps the list fresh until disposed. */
+  /** Keeps the list current until disposed. */
   poll(intervalMs = LIST_INTERVAL_MS): IDisposable {
     this._lookers += 1;
     void this.refresh();
@@ -65,7 +65,7 @@ export class StoredRunList implements IDisposable {
     });
   }
 
-  /** Never throws: a bridge that is away leaves the list as it was. */
+  /** Never throws: if the bridge is unreachable, the list stays unchanged. */
   async refresh(): Promise<void> {
     const listed = await this._get('bridge/v1/runs', StoredRuns);
     if (!listed || this.isDisposed) {
@@ -81,7 +81,7 @@ export class StoredRunList implements IDisposable {
     this._changed.emit();
   }
 
-  /** Loads the points of a run. Never throws; false when the bridge does not have it any more. */
+  /** Loads the points of a run. Never throws; false when the bridge no longer has it. */
   async open(key: string): Promise<boolean> {
     const body = await this._get(`bridge/v1/runs/${encodeURIComponent(key)}`, KeptRunBody);
     if (!body || this.isDisposed) {
@@ -92,7 +92,7 @@ export class StoredRunList implements IDisposable {
     return true;
   }
 
-  /** Asks the run's kernel for a branch; resolves with what came of it. */
+  /** Requests a branch from the run's kernel; resolves with the result. */
   async branch({ kernelId, run }: StoredRunSummary, request: BranchRequest): Promise<string> {
     const command = { id: randomId(), action: 'branch' as const, run, ...request };
     const target = { kernelId, settings: this._settings() };
@@ -100,7 +100,7 @@ export class StoredRunList implements IDisposable {
     return answer instanceof Error ? answer.message : ((answer as ControlMessage).reason ?? '');
   }
 
-  /** Writes tags, a note or a group at a run. @returns why it could not be done; null when it was */
+  /** Writes tags, a note or a group to a run. @returns why it failed; null after a success */
   async label(key: string, labels: RunLabels): Promise<string | null> {
     try {
       const answer = await requestBridge({

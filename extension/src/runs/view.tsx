@@ -1,4 +1,4 @@
-/** What stands below the head of a run: what can be changed in it, other runs, what was asked of it, and how it was started. */
+/** The content below the head of a run: its controls, other runs, its requests, and how it was started. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import type { Run } from '../events/run.js';

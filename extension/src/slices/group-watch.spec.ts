@@ -7,7 +7,7 @@ import { GroupWatch } from './group-watch.js';
 
 const LOST = { output_type: 'error', ename: 'HostLostError', evalue: 'Host 1 is lost: it died. Restart.' };
 
-/** A notebook on a slice, and what is said above it. */
+/** A notebook on a slice, and the notices above it. */
 class Scene {
   shown: INoticeText | null = null;
   readonly notebook: RunNotebook;
@@ -44,7 +44,7 @@ test('a cell that ran before the page was opened is offered too, and once', () =
   notebook.show('b', LOST);
   notebook.statusChanged.emit('idle');
   expect(scene.shown).not.toBeNull();
-  // Somebody has closed it.
+  // The user has closed it.
   scene.shown = null;
   notebook.cell('b').executionState = 'idle';
   notebook.cell('b').executionCount = 2;
@@ -53,7 +53,7 @@ test('a cell that ran before the page was opened is offered too, and once', () =
   watch.dispose();
 });
 
-test('what stands there from before a restart is not offered again, and a new loss is', () => {
+test('an error from before a restart is not offered again, and a new loss is', () => {
   const scene = new Scene();
   const { notebook, watch } = scene;
   notebook.run('b', 2, LOST);
@@ -62,13 +62,13 @@ test('what stands there from before a restart is not offered again, and a new lo
   expect(scene.shown).toBeNull();
   notebook.run('b', 2, LOST);
   expect(scene.shown).not.toBeNull();
-  // Only what ran since the restart.
+  // Only cells that ran since the restart.
   void watch.runAgain();
   expect(notebook.restarts).toBe(2);
   watch.dispose();
 });
 
-test('where a host is still away, what was to run again still is', async () => {
+test('while a host is still unreachable, the cells due are still due', async () => {
   const { notebook, watch } = new Scene();
   notebook.run('a', 1);
   notebook.run('c', 2, LOST);
@@ -82,7 +82,7 @@ test('where a host is still away, what was to run again still is', async () => {
   watch.dispose();
 });
 
-test('says nothing of other kernels', () => {
+test('does nothing for other kernels', () => {
   const scene = new Scene('python3');
   scene.notebook.run('a', 1, LOST);
   expect(scene.shown).toBeNull();

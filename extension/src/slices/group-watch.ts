@@ -1,4 +1,4 @@
-/** Follows one notebook on a slice. When a host is lost, it offers to restart all hosts and to run again what is needed. */
+/** Follows one notebook on a slice. When a host is lost, it offers to restart all hosts and to run the required cells again. */
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { CodeCell } from '@jupyterlab/cells';
 import type { IError } from '@jupyterlab/nbformat';
@@ -17,7 +17,7 @@ export interface IGroupWatchOptions extends IRunAgainOptions {
 
 export class GroupWatch implements IDisposable {
   constructor(private readonly options: IGroupWatchOptions) {
-    // It hears of runs and restarts before this.
+    // It must be notified of runs and restarts before this object.
     this._runs = new RunAgain(options);
     const { sessionContext, executed } = options;
     executed.connect(this.onExecuted, this);
@@ -74,7 +74,7 @@ export class GroupWatch implements IDisposable {
       return;
     }
     const { session } = this.options.sessionContext;
-    // What other cells show is of the processes before the last restart.
+    // Other cells show outputs of the processes before the last restart.
     const begun = new Set(this._runs.begun);
     const cells = this.read().filter(({ id }) => begun.has(id));
     this.set(isSliceKernel(session?.kernel?.name) ? lostGroup(cells) : null);
@@ -108,7 +108,7 @@ export class GroupWatch implements IDisposable {
       return [
         {
           id,
-          // A cell that was running when the page was opened has its number a moment after the kernel is idle.
+          // A cell that was running when the page was opened gets its number a moment after the kernel is idle.
           executionCount: executionState === 'running' ? Infinity : executionCount,
           get error() {
             const output = outputs.toJSON().findLast(one => one.output_type === 'error') as

@@ -1,12 +1,12 @@
 /**
- * Tabs for what the other hosts of a slice printed, made of the folds that the kernel sends. Pages without this code show the folds
+ * Tabs for the output of a slice's other hosts, created from the folds that the kernel sends. Pages without this code show the folds
  * one below the other.
  */
 
-/** Of the element around the folds, in the kernel's HTML. */
+/** Class of the element around the folds, in the kernel's HTML. */
 export const HOSTS_CLASS = 'tpulab-hosts';
 
-/** What is open, which outlives an update: the kernel sends the folds again each second while the cell runs. */
+/** The open tab, which outlives an update: the kernel sends the folds again each second while the cell runs. */
 export interface IOpenHost {
   /** Number of the host whose output is shown; null: all are folded. */
   host: number | null;
@@ -24,7 +24,7 @@ interface IFold {
 
 let made = 0;
 
-/** Turns the folds in `root` into tabs where there are several. Their state is kept in `open`; `label` is what the tabs are called together. */
+/** Turns several folds in `root` into tabs. Their state is stored in `open`; `label` is the accessible name of the tab list. */
 export function showHostTabs(root: HTMLElement, open: IOpenHost, label: string): void {
   const folds = [...root.querySelectorAll<HTMLDetailsElement>(`:scope > details`)].flatMap(readFold);
   const shown = folds.find(({ ranges }) => isIn(open.host, ranges)) ?? null;
@@ -41,7 +41,7 @@ export function showHostTabs(root: HTMLElement, open: IOpenHost, label: string):
   list.className = 'jp-TPULabHosts-tabs';
   list.setAttribute('role', 'tablist');
   list.setAttribute('aria-label', label);
-  // The arrow keys are for the tabs, not for the cells of the notebook.
+  // The arrow keys control the tabs, not the cells of the notebook.
   list.dataset['lmSuppressShortcuts'] = 'true';
   const tabs = folds.map(fold => tabOf(fold));
   const select = (at: number | null): void => {

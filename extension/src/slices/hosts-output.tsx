@@ -4,15 +4,15 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Panel } from '@lumino/widgets';
 import { HOSTS_CLASS, type IOpenHost, showHostTabs } from './host-tabs.js';
 
-/** Says that the HTML beside it is the kernel's folds. */
+/** Marks the HTML beside it as the kernel's folds. */
 const HOSTS = 'application/vnd.tpulab.hosts+json';
 const HTML = 'text/html';
 
 export const hostsOutputFactory: IRenderMime.IRendererFactory = {
-  // The HTML goes through JupyterLab's own renderer, which sanitizes what is not trusted.
+  // The HTML goes through JupyterLab's own renderer, which sanitizes untrusted HTML.
   safe: true,
   mimeTypes: [HOSTS],
-  // Before HTML alone.
+  // Preferred to plain HTML.
   defaultRank: (htmlRendererFactory.defaultRank ?? 50) - 1,
   createRenderer: options => new HostsOutput(options)
 };

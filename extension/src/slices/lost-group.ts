@@ -1,4 +1,4 @@
-/** Whether the hosts of a slice were lost, as the cells of a notebook show it. */
+/** Whether the hosts of a slice were lost, as shown by the cells of a notebook. */
 
 export interface IRunCell {
   readonly id: string;

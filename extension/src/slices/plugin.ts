@@ -1,4 +1,4 @@
-/** What a notebook on a slice needs of the page: the output of other hosts in tabs, and one action after the loss of a host. */
+/** Page features for a notebook on a slice: the output of other hosts in tabs, and one action after the loss of a host. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';

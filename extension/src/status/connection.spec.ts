@@ -40,7 +40,7 @@ function client(state: 'replaying' | 'live', pending: number): KernelTelemetry {
 }
 
 describe('connectionOf', () => {
-  it('has nothing to say without a kernel, and says plainly that a stock kernel is local', () => {
+  it('shows nothing without a kernel, and states plainly that a stock kernel is local', () => {
     expect(connectionOf({ current: { kind: 'none' }, stream: LIVE, telemetry: null }).kind).toBe('none');
     const noKernel: CurrentKernel = { kind: 'no-kernel', document: 'a' };
     expect(connectionOf({ current: noKernel, stream: LIVE, telemetry: null }).kind).toBe('none');
@@ -55,7 +55,7 @@ describe('connectionOf', () => {
     expect(connectionOf({ current: bridged(), stream: WAITING, telemetry: null }).kind).toBe('live');
   });
 
-  it('warns while what the kernel prints cannot be written down', () => {
+  it("warns while the kernel's output cannot be recorded", () => {
     const telemetry = client('live', 0);
     const journalFault = { code: 'journal_disk_full', message: 'The disk is full.' };
     telemetry.applyState(kernelState('k', 'busy', { journalFault }));
@@ -78,7 +78,7 @@ describe('connectionOf', () => {
     });
   });
 
-  it('counts what is still to be replayed to this page, not to another one', () => {
+  it('counts messages still to be replayed to this page, not to another one', () => {
     const telemetry = client('replaying', 12_345);
     expect(connectionOf({ current: bridged(), stream: LIVE, telemetry })).toEqual({
       kind: 'replaying',
@@ -142,7 +142,7 @@ describe('connectionText', () => {
     expect(text(connection)).toMatchObject({ label, canReconnect });
   });
 
-  it('says in the tooltip what happened and that nothing is lost', () => {
+  it('states the event in the tooltip and that nothing is lost', () => {
     const why = { code: 'timeout', detail: '' } as const;
     expect(text({ kind: 'reconnecting', retryAt: NOW + 1, why })?.detail).toBe(
       'The TPULab server did not answer within 10 s. The kernel keeps running, and no output is lost. Click to retry now.'

@@ -1,4 +1,4 @@
-/** The state of the connection to the current kernel, as one word or two, a sentence, and what a click does. */
+/** The state of the connection to the current kernel, as one word or two, a sentence, and the action of a click. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';
@@ -7,9 +7,9 @@ import { failureText } from '../events/failure-text.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 
 /**
- * `at-risk`: live, but what the kernel prints cannot be written down. `live`: output arrives as it is made. `replaying`: what was printed while the page was away is being sent.
+ * `at-risk`: live, but output cannot be recorded. `live`: output arrives as produced. `replaying`: output missed by the page is being sent.
  * `connecting`: an attempt is under way. `reconnecting`: the next attempt has a time.
- * `lost`: nothing more is tried by itself. `local`: not a kernel of a bridge.
+ * `lost`: no further automatic attempts. `local`: not a kernel of a bridge.
  */
 export type Connection =
   | { readonly kind: 'none' }
@@ -55,12 +55,12 @@ export function connectionOf({ current, stream, telemetry }: ConnectionInput): C
     const why = stream?.kind === 'waiting' ? stream.failure : (backend.lastError?.message ?? '');
     return { kind: 'reconnecting', retryAt: retry, why };
   }
-  // The bridge answers, but Lab has given up this kernel's socket: only a person can ask for it now.
+  // The bridge answers, but Lab has given up this kernel's socket: only the user can reconnect it now.
   const givenUp = connection === 'disconnected' && stream?.kind === 'live' && backend.state === 'ok';
   return givenUp ? { kind: 'lost', reason: '', dead: false } : { kind: 'connecting' };
 }
 
-/** Whichever comes first: either of the two brings the kernel back. */
+/** The earlier of both: either brings the kernel back. */
 function nextRetry(stream: StreamState | null, backendRetryAt: number | null): number | null {
   const times = [stream?.kind === 'waiting' ? stream.retryAt : null, backendRetryAt].filter(
     time => time !== null

@@ -1,4 +1,4 @@
-/** What the status bar says about the current kernel. */
+/** The status bar's data about the current kernel. */
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import type { IBridgeEvents } from '../events/tokens.js';
@@ -26,7 +26,7 @@ export class StatusModel extends Changing {
     return this._telemetry;
   }
 
-  /** The machine of the current kernel; null when that is not on a bridge. */
+  /** The machine of the current kernel; null when the kernel is not on a bridge. */
   get machine(): MachineTelemetry | null {
     const { current } = this._currentKernel;
     return current.kind === 'bridge' ? this._events.machineOf(current.backend.id) : null;
@@ -47,14 +47,14 @@ export class StatusModel extends Changing {
       return;
     }
     const connection = connectionOf({ current, stream, telemetry });
-    // Steps arrive ten times a second; the connection seldom changes with them.
+    // Steps arrive ten times a second; the connection rarely changes with them.
     if (JSON.stringify(connection) !== JSON.stringify(this._connection)) {
       this._connection = connection;
       this._changed.emit();
     }
   }
 
-  /** Why it is not reached may change while it is not. */
+  /** The reason of a lost connection may change during the loss. */
   private follow(backend: IBackend | null): void {
     if (backend !== this._backend) {
       this._backend?.changed.disconnect(this._update, this);

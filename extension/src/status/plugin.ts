@@ -66,7 +66,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Without settings, or with broken ones, both items are shown. */
+/** Without valid settings, both items are shown. */
 async function followSettings(
   registry: ISettingRegistry,
   shown: Shown,

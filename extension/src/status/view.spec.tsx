@@ -103,7 +103,7 @@ describe('the status bar', () => {
     expect(host.textContent).toBe('');
   });
 
-  it('does not go on to wait for a machine that was preempted', () => {
+  it('does not continue to wait for a machine that was preempted', () => {
     let lastError: IBackend['lastError'] = null;
     become(
       bridged('connecting', () => lastError),
@@ -118,7 +118,7 @@ describe('the status bar', () => {
     expect(host.textContent).toContain('lost');
   });
 
-  it('says live and names the devices once they are known', () => {
+  it('shows live and names the devices once they are known', () => {
     become(bridged('connected'));
     expect(host.textContent).toBe('live');
     act(() => {
@@ -129,7 +129,7 @@ describe('the status bar', () => {
     expect(host.textContent).toBe('live8 XLA devices, CPU');
   });
 
-  it('says how busy the chips of the machine are, with or without a runtime that knows them', () => {
+  it('shows how busy the chips of the machine are, with or without a runtime that knows them', () => {
     become(bridged('connected'));
     act(() => {
       machine.applySample(machineSample(1, { devices: [deviceFigures(0), deviceFigures(1)] }));
@@ -148,7 +148,7 @@ describe('the status bar', () => {
     expect(reconnects).toBe(1);
   });
 
-  it('counts what is still to be replayed', () => {
+  it('counts messages still to be replayed', () => {
     become(bridged('connected'));
     act(() => {
       kernel.applyClient({

@@ -48,7 +48,7 @@ export interface DevicesItemProps {
   readonly trans: TranslationBundle;
 }
 
-/** Nothing while no device is known: a kernel that does not use JAX has none, and that is ordinary. */
+/** Nothing while no device is known: a kernel that does not use JAX has none, which is ordinary. */
 export function DevicesItem({ model, onShow, trans }: DevicesItemProps): JSX.Element | null {
   useChanges(model, false);
   const { telemetry, machine } = model;

@@ -77,7 +77,7 @@ describe('adviceFor', () => {
     );
   });
 
-  it('says how much the repeated compilations cost, and the remedy that is known', () => {
+  it('shows the cost of the repeated compilations, and the known remedy', () => {
     const advice = advise(
       DEVICE_BOUND,
       [
@@ -115,7 +115,7 @@ describe('adviceFor', () => {
     expect(advise({ ...unwatched, inputMs: 50 }).limit).toBe('input');
   });
 
-  it('names what makes the device time known', () => {
+  it('names the requirement for knowing the device time', () => {
     const { text } = advise({ deviceKnown: false, hostMs: 100 });
     const code = fromBackticks(text).filter(piece => piece.code);
     expect(code.map(piece => piece.text)).toEqual([

@@ -1,9 +1,9 @@
 /**
- * One sentence in words: what limits the step, and what to do.
+ * One sentence in words: the limit of the step, and the remedy.
  *
  * Thresholds are shares of the time of the steps shown. Input, host and gap are judged without compiling, which has a
- * threshold of its own, because one long compilation would hide them. Input and gap use the 10% at which the XLA
- * profiler calls infeed and an idle core worth a look. Host has more, because some dispatch is always there.
+ * threshold of its own, because one long compilation would hide them. Input and gap use the 10% from which the XLA
+ * profiler reports infeed and an idle core. Host has a higher one, because some dispatch is always there.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText } from '@tpulab/protocol';
@@ -13,27 +13,27 @@ export const INPUT_LIMIT = 0.1;
 export const GAP_LIMIT = 0.1;
 export const HOST_LIMIT = 0.25;
 export const COMPILE_LIMIT = 0.1;
-/** From this share on the device is called the limit. */
+/** From this share on the device counts as the limit. */
 export const DEVICE_LIMIT = 0.7;
-/** Use of the peak below which the XLA profiler calls a device badly used, and from which it calls it well used. */
+/** Utilization of the peak below which the XLA profiler rates a device as badly used, and from which it rates it as well used. */
 export const USE_LOW = 0.5;
 export const USE_HIGH = 0.7;
-/** Fewer steps without compiling say nothing yet. */
+/** Fewer steps without compiling are not meaningful yet. */
 export const STEPS_NEEDED = 3;
 
 export type Limit = 'measuring' | 'compile' | 'input' | 'host' | 'gap' | 'device' | 'mixed' | 'unwatched';
 
 export interface Advice {
   readonly limit: Limit;
-  /** True when there is something to do. */
+  /** True when the user can do something. */
   readonly act: boolean;
-  /** Code in it stands between backticks. */
+  /** Code in it is quoted in backticks. */
   readonly text: string;
 }
 
 /**
  * @param lastReason advice of the newest recompilation, as the agent gave it
- * @param mfu share of the device's peak, 0 to 1; null where it is not known
+ * @param mfu share of the device's peak, 0 to 1; null where unknown
  */
 export function adviceFor(
   summary: StepSummary,
@@ -63,7 +63,7 @@ export function adviceFor(
     : advice;
 }
 
-/** A device that is the limit may still use little of itself: then its own work is what to look at. */
+/** A device that is the limit may still be badly used: then its own work is the place to improve. */
 function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): Advice {
   if (mfu === null || (mfu >= USE_LOW && mfu < USE_HIGH)) {
     return advice;
@@ -81,7 +81,7 @@ function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): 
       };
 }
 
-/** The split shows the one compilation too, so the sentence must not pass over it. */
+/** The split shows the one compilation too, so the sentence must mention it. */
 function onceText(summary: StepSummary, trans: TranslationBundle): string {
   const duration = durationText(summary.compileMs);
   return summary.onlyFirstCompiled
@@ -97,14 +97,14 @@ interface Shares {
   readonly deviceKnown: boolean;
 }
 
-/** The largest of those above their limit: that is where most can be won. */
+/** The largest of the spans above their limit: it has the largest potential. */
 function mainLimit(shares: Shares): { limit: Limit; share: number } {
   const above = [
     { limit: 'input' as const, share: shares.input, from: INPUT_LIMIT },
     { limit: 'host' as const, share: shares.host, from: HOST_LIMIT },
     { limit: 'gap' as const, share: shares.gap, from: GAP_LIMIT }
   ]
-    // Without a watched output, device time hides in host and gap, so nothing can be said of those two.
+    // Without a watched output, device time is hidden in host and gap, so neither can be judged.
     .filter(({ limit, share, from }) => share > from && (shares.deviceKnown || limit === 'input'))
     .sort((a, b) => b.share - a.share);
   const [worst] = above;

@@ -59,7 +59,7 @@ describe('the step chart', () => {
     expect(pieces(ringOf(3))[3]).toHaveLength(3);
   });
 
-  it('draws a step that was not watched as the watched one beside it, and says that it is estimated', () => {
+  it('draws an unwatched step like the watched one beside it, and marks it as estimated', () => {
     const ring = ringOf(1);
     ring.push(step(1, { hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false }));
     for (const [watched, other, ...more] of pieces(ring).filter(list => list.length > 0)) {

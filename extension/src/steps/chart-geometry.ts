@@ -1,4 +1,4 @@
-/** Where the bars of the step chart go: pure arithmetic, so that it is tested without a canvas. */
+/** Positions of the bars in the step chart: pure arithmetic, so that it is tested without a canvas. */
 import { SPANS, type StepRing } from '../events/step-ring.js';
 import { isEstimated, shownSpanMs, type WatchedShares } from './shown-split.js';
 
@@ -35,7 +35,7 @@ export interface ClippedBar {
 }
 
 /**
- * The window ends with the newest step, or `behind` steps before it. Bars keep their place for a window that is not full yet, so the chart
+ * The window ends with the newest step, or `behind` steps before it. Bars keep their positions until the window is full, so the chart
  * grows from the left and then moves on.
  */
 export function scaleOf(steps: StepRing, window: number, area: ChartArea, behind = 0): ChartScale {
@@ -120,7 +120,7 @@ export function compiledPositions(steps: StepRing, scale: ChartScale): number[] 
   return positions;
 }
 
-/** Left edges for labels of given widths, in order of importance; null for those that would cover an earlier one. */
+/** Left edges for labels of given widths, in order of importance; null for labels that would cover an earlier one. */
 export function placeLabels(
   wanted: readonly { readonly x: number; readonly width: number }[],
   area: ChartArea
@@ -143,7 +143,7 @@ export function positionAt(scale: ChartScale, area: ChartArea, x: number): numbe
   return at >= 0 && at < scale.count ? scale.first + at : null;
 }
 
-/** The next round number above, so that the scale does not tremble with each step. */
+/** The next higher round number, so that the scale does not change with each step. */
 export function roundUp(value: number): number {
   if (!(value > 0)) {
     return 1;

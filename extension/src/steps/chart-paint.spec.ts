@@ -19,7 +19,7 @@ interface Filled {
   x: number;
 }
 
-/** Notes what is filled, and with what; everything else that is asked of a canvas does nothing. */
+/** Records fills with their colours; all other canvas calls do nothing. */
 class NotingContext {
   readonly filled: Filled[] = [];
   fillStyle = '';
@@ -32,7 +32,7 @@ class NotingContext {
     return { width: text.length * 6 };
   }
   beginPath(): void {
-    // Lines and letters are not looked at here.
+    // Lines and letters are not checked here.
   }
   moveTo = this.beginPath;
   lineTo = this.beginPath;

@@ -15,12 +15,12 @@ import type { WatchedShares } from './shown-split.js';
 
 /** Room for the values of clipped bars. */
 const LABEL_HEIGHT = 14;
-/** Room for the marks of compilations, and below for those of commands and work beside the steps. */
+/** Room for the marks of compilations, and below for the marks of commands and work besides the steps. */
 const MARK_HEIGHT = 18;
 /** Room for the scale. */
 const SCALE_WIDTH = 46;
 const CUT_BELOW_TOP = 9;
-/** Of the steps that were not watched; the swatch of the legend (steps.css) is as pale. */
+/** Opacity of unwatched steps; the swatch of the legend (steps.css) is equally pale. */
 const ESTIMATED_ALPHA = 0.65;
 
 const COMPILE = SPANS.indexOf('compile');
@@ -37,7 +37,7 @@ export function areaOf(width: number, height: number): ChartArea {
 
 export interface PlacedMark {
   readonly position: number;
-  /** A command is a diamond, work beside the steps a square. */
+  /** A command is a diamond, work besides the steps a square. */
   readonly isCommand: boolean;
 }
 
@@ -45,13 +45,13 @@ export interface PaintOptions {
   readonly context: CanvasRenderingContext2D;
   readonly steps: StepRing;
   readonly scale: ChartScale;
-  /** How steps that were not watched are split; null when none was. */
+  /** The split for unwatched steps; null when no step was watched. */
   readonly shares: WatchedShares | null;
   readonly area: ChartArea;
   readonly colors: ChartColors;
-  /** Fills idle time, which is a finding and no empty track; null where a canvas makes no patterns. */
+  /** Fills idle time, which is a finding and no empty track; null where a canvas supports no patterns. */
   readonly hatch?: CanvasPattern | null;
-  /** Positions of what happened besides computing. */
+  /** Positions of events besides computing. */
   readonly marks?: readonly PlacedMark[];
   /** The step under the pointer. */
   readonly highlighted: number | null;
@@ -63,7 +63,7 @@ export function paintSteps(options: PaintOptions): void {
   paintScale(options);
   for (let span = 0; span < SPANS.length; span += 1) {
     context.fillStyle = (span === IDLE ? hatch : null) ?? colors.spans[span] ?? colors.text;
-    // One rectangle after the other: a path of them all takes the renderer several times as long.
+    // Individual rectangles: one path of all takes the renderer several times as long.
     forEachPiece(steps, scale, area, span, shares, (x, y, width, height, estimated) => {
       context.globalAlpha = estimated ? ESTIMATED_ALPHA : 1;
       context.fillRect(x, y, width, height);
@@ -94,7 +94,7 @@ function paintScale({ context, scale, area, colors }: PaintOptions): void {
   context.stroke();
 }
 
-/** A slanted cut through each bar that is too tall, and its value above as far as there is room. */
+/** A slanted cut through each bar that is too tall, and its value above, space permitting. */
 function paintClipped({ context, steps, scale, area, colors }: PaintOptions): void {
   const bars = clippedBars(steps, scale, area);
   if (bars.length === 0) {

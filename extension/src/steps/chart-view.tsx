@@ -1,4 +1,4 @@
-/** The timeline of a run's steps in React: it zooms and moves by wheel, drag, buttons and keys, and says what is under the cursor. */
+/** The timeline of a run's steps in React: it zooms and moves by wheel, drag, buttons and keys, and describes the step at the cursor. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { countText, durationText } from '@tpulab/protocol';
@@ -64,7 +64,7 @@ export function ChartView(props: ChartViewProps): JSX.Element {
     };
     element.addEventListener('wheel', onWheel, { passive: false });
     onChange();
-    // Straight from the model, because the chart moves more often than React draws.
+    // Directly from the model, because the chart moves more often than React draws.
     kernel.changed.connect(onChange);
     return () => {
       kernel.changed.disconnect(onChange);

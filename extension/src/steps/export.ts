@@ -3,10 +3,10 @@ import { cell } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
 
-/** Version of the JSON; grows when a field changes its meaning. */
+/** Version of the JSON; increases when a field changes its meaning. */
 const FORMAT = 1;
 
-/** One line for each step held, oldest first: number, start, the five spans in milliseconds, metrics where they are known. */
+/** One line for each stored step, oldest first: number, start, the five spans in milliseconds, metrics where known. */
 export function toCsv(run: Run): string {
   const { steps } = run;
   const names = [...run.series.keys()];
@@ -36,7 +36,7 @@ export function toCsv(run: Run): string {
   return `${lines.join('\r\n')}\r\n`;
 }
 
-/** Run, steps, metrics, work beside the steps and commands, as the page has them. */
+/** Run, steps, metrics, work besides the steps and commands, as the page has them. */
 export function toJson(run: Run): string {
   const { steps } = run;
   return `${JSON.stringify(

@@ -1,4 +1,4 @@
-/** Three figures of a run with their names: how much of the chips' peak it uses, how much of its time, and how much it gets done. */
+/** Three figures of a run with their names: the share of the chips' peak, the share of time spent on steps, and the throughput. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type ThroughputMessage, percentText, threeFigures } from '@tpulab/protocol';
 import type { JSX } from 'react';

@@ -1,10 +1,10 @@
 /** The hatching of idle time on a canvas; `steps.css` has the same for bar and legend. */
 import type { ChartColors } from './chart-colors.js';
 
-/** Distance of two lines, CSS pixels. */
+/** Distance between two lines, CSS pixels. */
 const PITCH = 5;
 
-/** Null where no pattern can be made. @param ratio device pixels of a CSS pixel */
+/** Null where no pattern can be created. @param ratio device pixels of a CSS pixel */
 export function hatchOf(
   context: CanvasRenderingContext2D,
   { spans, background }: Pick<ChartColors, 'spans' | 'background'>,
@@ -23,7 +23,7 @@ export function hatchOf(
   lines.strokeStyle = spans[idle] ?? 'gray';
   lines.lineWidth = size / 4;
   lines.beginPath();
-  // Three lines, so that the corners of the tile are whole.
+  // Three lines, so that the corners of the tile are complete.
   for (const shift of [-size, 0, size]) {
     lines.moveTo(shift, size);
     lines.lineTo(shift + size, 0);

@@ -48,7 +48,7 @@ describe('the steps by host', () => {
     expect(rows[2]?.textContent).toContain('+18.0 ms');
   });
 
-  it('say that nobody is waited for', () => {
+  it('report that no host is waited for', () => {
     show(messageOf([hostOf(0, 2), hostOf(1, 3)], null));
     expect(place.host.textContent).toContain('No host keeps the others waiting.');
   });

@@ -1,4 +1,4 @@
-/** Where the time of the steps goes on each host of a slice, and the host that the others wait for. */
+/** The split of the step time on each host of a slice, and the host that the others wait for. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type HostsMessage } from '@tpulab/protocol';
@@ -10,7 +10,7 @@ export interface HostsViewProps {
   readonly trans: TranslationBundle;
 }
 
-/** More bars say less; those that are later than the others come first then. */
+/** More bars are less readable; hosts that are later than the others are first then. */
 const ALL_SHOWN = 8;
 
 type Host = HostsMessage['hosts'][number];
@@ -59,7 +59,7 @@ function Row({
   readonly trans: TranslationBundle;
 }): JSX.Element {
   const { wallMs, lateMs, name } = host;
-  // As they follow each other; all hosts end together, at the collective.
+  // In their order in time; all hosts end together, at the collective.
   const spans: readonly [Span, number][] = [
     ['input', host.inputMs],
     ['host', host.hostMs],

@@ -12,11 +12,11 @@ import { adviceFor } from './advice.js';
 import { shareOf, type StepSummary, summarize } from './summary.js';
 
 interface Case {
-  /** Shares of the spans, worked out by hand; those that are missing are 0. */
+  /** Shares of the spans, calculated by hand; omitted ones are 0. */
   readonly split: Readonly<Record<string, number>>;
-  /** What may be called the limit. */
+  /** The accepted verdicts on the limit. */
   readonly limit: readonly string[];
-  /** Unlike steps (the spans in order, then whether the device is known), and how many of which came after one another. */
+  /** Unlike steps (the spans in order, then whether the device is known), and how many of each were consecutive. */
   readonly recorded: {
     readonly rows: readonly (readonly number[])[];
     readonly order: readonly (readonly [number, number])[];
@@ -27,7 +27,7 @@ const TABLE = new URL('../../../kernel-agent/tests/known-splits.json', import.me
 const CASES = JSON.parse(readFileSync(TABLE, 'utf-8')) as Record<string, Case>;
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const POINTS = 0.05;
-/** Steps that the panel looks at, from its narrowest window on. */
+/** Window sizes of the panel in steps, from the narrowest. */
 const WINDOWS = [16, 64, 256];
 
 function ringOf({ recorded }: Case): StepRing {

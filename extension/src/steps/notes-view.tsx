@@ -1,4 +1,4 @@
-/** What the agent noticed: advice with its remedy, and where memory went when there was none left. */
+/** The agent's findings: advice with its remedy, and the holders of memory when it ran out. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type AdviceMessage, type CodeLocation, type MemoryErrorMessage, sizeText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
@@ -11,7 +11,7 @@ export interface NotesViewProps {
   readonly advice: readonly AdviceMessage[];
   readonly memoryErrors: readonly MemoryErrorMessage[];
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  /** Lets go of what the last traceback and `Out[]` hold; null where the kernel cannot be asked. */
+  /** Releases the objects of the last traceback and `Out[]`; null where no request can be sent to the kernel. */
   readonly onFree: (() => void) | null;
   readonly trans: TranslationBundle;
 }
@@ -45,7 +45,7 @@ export const NotesView = memo(
       </ul>
     );
   },
-  // The lists are made anew each time; what is in them never changes.
+  // The lists are new objects each time; their entries never change.
   (a, b) =>
     a.advice.length === b.advice.length &&
     a.advice.every((one, at) => one === b.advice[at]) &&

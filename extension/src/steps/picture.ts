@@ -1,4 +1,4 @@
-/** The steps of a run as an SVG that stands alone: for a notebook that is read without TPULab. */
+/** The steps of a run as a self-contained SVG: for a notebook that is read without TPULab. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
@@ -11,7 +11,7 @@ import type { StepSummary } from './summary.js';
 const WIDTH = 640;
 const HEIGHT = 220;
 const MARGIN = 14;
-/** Fixed, because the picture goes where no theme is; they are legible on white and on black. */
+/** Fixed, because the picture is shown without a theme; they are legible on white and on black. */
 const COLOURS: Readonly<Record<(typeof SPANS)[number], string>> = {
   input: '#d98018',
   host: '#8a95a5',
@@ -25,7 +25,7 @@ export interface PictureOptions {
   readonly run: Run;
   readonly summary: StepSummary;
   readonly window: number;
-  /** The sentence that says what limits the step. */
+  /** The sentence about the limit of the step. */
   readonly headline: string;
   readonly trans: TranslationBundle;
 }

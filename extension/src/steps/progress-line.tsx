@@ -1,4 +1,4 @@
-/** How far a run is: steps done of all, the time that is left, and where checkpoints are. */
+/** The progress of a run: completed steps of all, the remaining time, and the checkpoints. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { countText, secondsText } from '@tpulab/protocol';
@@ -57,11 +57,11 @@ export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.El
   );
 }
 
-/** From this many times its usual step on a loop is said to hang, but not before some seconds. */
+/** From this multiple of its usual step a loop counts as hanging, but not before some seconds. */
 const HANG_FACTOR = 10;
 const HANG_MS = 5_000;
 
-/** How long a run that goes on has been silent, where that is far more than a step takes; null: it is as it should be. */
+/** How long a live run has been silent, where that is far more than a step takes; null: the silence is normal. */
 export function silenceOf(run: Run, typicalMs: number): number | null {
   const silentMs = Date.now() - run.receivedAt;
   const isLong = run.receivedAt > 0 && silentMs > Math.max(HANG_MS, HANG_FACTOR * typicalMs);
@@ -89,7 +89,7 @@ function leftText(
     : trans.__('%1 left', roughText(remainingMs));
 }
 
-/** A time that is estimated: whole minutes from some on. */
+/** An estimated time: in whole minutes from 90 s on. */
 export function roughText(ms: number): string {
   return secondsText(ms < 90_000 ? ms : Math.round(ms / 60_000) * 60_000);
 }

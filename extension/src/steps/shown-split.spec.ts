@@ -24,11 +24,11 @@ function expectClose(values: readonly number[], expected: readonly number[]): vo
 }
 
 describe('the split that is shown of a step', () => {
-  it('is what was measured, for a watched step', () => {
+  it('is the measured split, for a watched step', () => {
     expectClose(shown(ringOf([0], [1, UNWATCHED]), 0), [2, 3, 0, 40, 5]);
   });
 
-  it('is that of the watched steps at its own length, for one that was not watched', () => {
+  it("is the watched steps' split at its own length, for an unwatched step", () => {
     const ring = ringOf([0], [1, UNWATCHED]);
     expect(isEstimated(ring, 1, watchedShares(ring, 8))).toBe(true);
     expectClose(shown(ring, 1), [4, 6, 0, 80, 10]);
@@ -46,12 +46,12 @@ describe('the split that is shown of a step', () => {
     expectClose(shown(ring, 2), [4, 6, 0, 80, 10]);
   });
 
-  it('looks further back where too few steps of the window were watched', () => {
+  it('includes earlier steps where too few steps of the window were watched', () => {
     const ring = ringOf([0], [1, UNWATCHED], [2, UNWATCHED]);
     expectClose(shown(ring, 2, 2), [4, 6, 0, 80, 10]);
   });
 
-  it('estimates what a later step did beside compiling', () => {
+  it("estimates a later step's work besides compiling", () => {
     const ring = ringOf([0], [1, { ...COMPILED, inputMs: 0, hostMs: 100 }]);
     expectClose(shown(ring, 1), [4, 6, 2_900, 80, 10]);
   });
@@ -64,7 +64,7 @@ describe('the split that is shown of a step', () => {
     expect(watchedShares(new StepRing(8), 8)).toBeNull();
   });
 
-  it('adds up over the steps to what the summary says', () => {
+  it('adds up over the steps to the summary', () => {
     const ring = ringOf([0, COMPILED], [1], [2, UNWATCHED], [3, { hostMs: 13 }], [4, UNWATCHED]);
     const sums = SPANS.map((_, span) =>
       [0, 1, 2, 3, 4].reduce((sum, position) => sum + (shown(ring, position)[span] ?? 0), 0)

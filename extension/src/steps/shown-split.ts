@@ -1,6 +1,6 @@
 /**
- * The split that is shown of a step. One that was not watched reports its device time as host time, so all of its
- * time but compiling is divided in the proportions of the watched steps instead. Summary, chart and table all ask here.
+ * The displayed split of a step. An unwatched step reports its device time as host time, so all of its
+ * time but compiling is divided in the proportions of the watched steps instead. Used by summary, chart and table.
  */
 import { SPANS, type StepRing } from '../events/step-ring.js';
 
@@ -9,14 +9,14 @@ export type WatchedShares = readonly number[];
 
 const COMPILE = SPANS.indexOf('compile');
 
-/** Fewer watched steps say little: of short steps, where only some are watched, earlier ones are looked at too. */
+/** Fewer watched steps are not representative: of short steps, where only some are watched, earlier ones are included. */
 const WATCHED_NEEDED = 32;
 
 /**
- * Null when no step was watched. Steps that compile are left out: their device time is never known,
- * and they say nothing about the others.
+ * Null when no step was watched. Steps that compile are excluded: their device time is never known,
+ * and they do not represent the others.
  *
- * @param window steps to look at, the newest; more where too few of them were watched
+ * @param window number of newest steps; more where too few of them were watched
  */
 export function watchedShares(steps: StepRing, window: number): WatchedShares | null {
   const totals = SPANS.map(() => 0);
@@ -36,7 +36,7 @@ export function watchedShares(steps: StepRing, window: number): WatchedShares | 
   return sum > 0 ? totals.map(ms => ms / sum) : null;
 }
 
-/** True for a step whose split is that of the watched steps, because it has none of its own. */
+/** True for a step with the split of the watched steps, because it has none of its own. */
 export function isEstimated(steps: StepRing, position: number, shares: WatchedShares | null): boolean {
   return shares !== null && !steps.deviceKnown(position) && !compiles(steps, position);
 }
@@ -51,17 +51,17 @@ export function shownSpanMs(
   if (shares === null || steps.deviceKnown(position) || isFirst(steps, position)) {
     return steps.spanMs(position, span);
   }
-  // Compiling is known in any case; what the step did beside it, and beside its bands, is estimated.
+  // Compiling is known in any case; the step's remaining time, without its bands, is estimated.
   const compileMs = steps.spanMs(position, COMPILE);
   return span === COMPILE ? compileMs : (spannedMs(steps, position) - compileMs) * (shares[span] ?? 0);
 }
 
-/** The time of a step without evaluations, checkpoints and the like inside it: what its five spans add up to. */
+/** The time of a step without evaluations, checkpoints and the like inside it: the sum of its five spans. */
 export function spannedMs(steps: StepRing, position: number): number {
   return SPANS.reduce((total, _, span) => total + steps.spanMs(position, span), 0);
 }
 
-/** The first step of a run waits for a loader that starts, and for nothing on the device: it is as it was measured. */
+/** The first step of a run waits for the starting loader, and for nothing on the device: its measured split is shown. */
 function isFirst(steps: StepRing, position: number): boolean {
   return steps.index(position) === 0 && compiles(steps, position);
 }

@@ -1,4 +1,4 @@
-/** The names of the five spans, and what each means. */
+/** The names of the five spans, and their meanings. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Span } from '../events/step-ring.js';
 

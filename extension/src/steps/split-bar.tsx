@@ -1,4 +1,4 @@
-/** Where the time went: one bar of five spans, and a legend that says the same in words and figures. */
+/** The split of the time: one bar of five spans, and a legend with the same in words and figures. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText } from '@tpulab/protocol';
@@ -11,7 +11,7 @@ export interface SplitBarProps {
   readonly trans: TranslationBundle;
 }
 
-/** What the device did first, then what it waited for. */
+/** The device's work first, then its waits. */
 const ORDER: readonly Span[] = ['device', 'gap', 'compile', 'input', 'host'];
 
 export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {

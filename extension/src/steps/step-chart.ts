@@ -14,7 +14,7 @@ const IDLE = SPANS.indexOf('gap');
 export interface StepChartOptions {
   readonly canvas: HTMLCanvasElement;
   readonly loop: DrawLoop;
-  /** Told of the step under the pointer, as a position in the ring; null when there is none. */
+  /** Receives the step under the pointer, as a position in the ring; null when there is none. */
   readonly onHover: (position: number | null) => void;
 }
 
@@ -27,7 +27,7 @@ export class StepChart extends SizedDrawing {
     this._canvas.addEventListener('pointerleave', this._onPointer);
   }
 
-  /** Shows these steps; call it again when there are more. @param behind newest steps that are left out */
+  /** Shows these steps; call it again when there are more. @param behind number of newest steps that are omitted */
   show(steps: StepRing, window: number, behind = 0, marks: readonly PlacedMark[] = []): void {
     this._steps = steps;
     this._window = window;
@@ -36,14 +36,14 @@ export class StepChart extends SizedDrawing {
     this.loop.request(this);
   }
 
-  /** Puts the cursor on a step, as the pointer would; null takes it away. */
+  /** Puts the cursor on a step, as the pointer would; null removes it. */
   point(position: number | null): void {
     this._pointed = position;
     this._pointerX = null;
     this.loop.request(this);
   }
 
-  /** Positions in view, the first and the one after the last. */
+  /** Visible positions, the first and the one after the last. */
   get shown(): readonly [number, number] {
     return this._scale ? [this._scale.first, this._scale.first + this._scale.count] : [0, 0];
   }

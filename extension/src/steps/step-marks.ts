@@ -1,4 +1,4 @@
-/** What happened at which step besides computing: checkpoints and other work, and commands that were applied. */
+/** Events at steps besides computing: checkpoints and other work, and commands that were applied. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type BandKind, type ControlMessage, durationText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
@@ -12,12 +12,12 @@ export interface StepMark {
   readonly text: string;
 }
 
-/** Commands that leave a band are marked by that. */
+/** Commands with a band of their own are marked by that band. */
 const LEAVE_BANDS: readonly ControlMessage['action'][] = ['checkpoint', 'evaluate', 'sample', 'resume'];
 
 /** By step, the oldest first. */
 export function marksOf(run: Run, trans: TranslationBundle): StepMark[] {
-  // What was called is named by its command.
+  // A requested action is named by its command.
   const others = run.bands.filter(({ kind }) => kind !== 'call');
   const bands = others.map(({ step, kind, durationMs, failed }): StepMark => {
     const name = bandName(kind, trans);
@@ -63,7 +63,7 @@ export function bandName(kind: BandKind | ControlMessage['action'], trans: Trans
   }
 }
 
-/** `learning_rate 2.0e-4 → 1.0e-4`, `stop`, …: what was asked, without what came of it. */
+/** `learning_rate 2.0e-4 → 1.0e-4`, `stop`, …: the request, without its result. */
 export function commandText(
   { action, name, value, before }: ControlMessage,
   trans: TranslationBundle
@@ -76,7 +76,7 @@ export function commandText(
     : trans.__('%1 %2 → %3', name ?? '', valueText(before), now);
 }
 
-/** Where a step is in the ring: the first one of this number or a later one; null when that is not held. */
+/** A step's position in the ring: the first step of this number or a later one; null when it is not stored. */
 export function positionOf(steps: StepRing, index: number): number | null {
   let [low, high] = [0, steps.length];
   while (low < high) {

@@ -12,11 +12,11 @@ function ringOf(...samples: Parameters<typeof step>[]): StepRing {
 
 const COMPILED = { compileMs: 2_950, deviceMs: 0, inputMs: 50, hostMs: 0, gapMs: 0 };
 
-/** As the agent sends a step of the same length that it has not watched. */
+/** An unwatched step of the same length, as the agent sends it. */
 const UNWATCHED = { inputMs: 2, hostMs: 48, compileMs: 0, deviceMs: 0, gapMs: 0, deviceKnown: false };
 
 describe('summarize', () => {
-  it('has nothing to say without steps', () => {
+  it('is empty without steps', () => {
     expect(summarize(new StepRing(8), 48)).toBeNull();
   });
 
@@ -51,12 +51,12 @@ describe('summarize', () => {
     }
   });
 
-  it('tells a recompilation later in the run from the first one', () => {
+  it('distinguishes a recompilation later in the run from the first one', () => {
     expect(summarize(ringOf([0, COMPILED], [1], [2, COMPILED]), 48)?.onlyFirstCompiled).toBe(false);
     expect(summarize(ringOf([5, COMPILED], [6]), 48)?.onlyFirstCompiled).toBe(false);
   });
 
-  it('takes an evaluation inside a step for no part of the step (case T9)', () => {
+  it('excludes an evaluation inside a step from the step time (case T9)', () => {
     const evaluated = { wallMs: 1_550, bands: { evaluate: 1_500 } };
     const unwatched = { ...evaluated, deviceMs: 0, hostMs: 43, deviceKnown: false };
     const plain = summarize(ringOf([0], [1], [2], [3]), 48);
@@ -73,17 +73,17 @@ describe('summarize', () => {
     expect(summary).toMatchObject({ typicalMs: 14, medianMs: 2 });
   });
 
-  it('looks only at the newest steps', () => {
+  it('uses only the newest steps', () => {
     const summary = summarize(ringOf([0, COMPILED], [1], [2]), 2);
     expect(summary).toMatchObject({ count: 2, compiledSteps: 0, meanMs: 50 });
   });
 
-  it('says so when the device of no step was watched', () => {
+  it('reports when the device of no step was watched', () => {
     expect(summarize(ringOf([0, UNWATCHED], [1, UNWATCHED]), 48)?.deviceKnown).toBe(false);
     expect(summarize(ringOf([0, { ...COMPILED, deviceKnown: false }]), 48)?.deviceKnown).toBe(false);
   });
 
-  it('splits the time of steps that were not watched as that of those that were', () => {
+  it('splits the time of unwatched steps like the time of watched ones', () => {
     const plain = summarize(ringOf([0], [1], [2], [3]), 48);
     const summary = summarize(ringOf([0, UNWATCHED], [1], [2, UNWATCHED], [3]), 48);
     expect(summary).toMatchObject({ deviceKnown: true, meanMs: 50 });
@@ -109,13 +109,13 @@ describe('progressOf', () => {
     return made;
   };
 
-  it('estimates what is left without counting the compilation again', () => {
+  it('estimates the remaining time without counting the compilation again', () => {
     const rest = Array.from({ length: 10 }, (_, at): Parameters<typeof step> => [at + 1]);
     const summary = summarize(ringOf([0, COMPILED], ...rest), 48);
     expect(summary && progressOf(run(20), summary)).toEqual({ done: 11, total: 20, remainingMs: 9 * 50 });
   });
 
-  it('says nothing before ten steady steps, and nothing while paused (case T6)', () => {
+  it('is empty before ten steady steps, and while paused (case T6)', () => {
     const first = Array.from({ length: 10 }, (_, at): Parameters<typeof step> =>
       at === 0 ? [0, COMPILED] : [at]
     );
@@ -140,7 +140,7 @@ describe('progressOf', () => {
     expect(enough && progressOf(run(10, 'failed'), enough)?.remainingMs).toBeNull();
   });
 
-  it('is nothing when the run has not said how long it is', () => {
+  it('is nothing when the run has not reported its length', () => {
     const summary = summarize(ringOf([0]), 48);
     expect(summary && progressOf(run(null), summary)).toBeNull();
   });

@@ -1,4 +1,4 @@
-/** What the newest steps of a run say together: typical time, where it went, rate, what is left. */
+/** The summary of a run's newest steps: typical time, its split, rate, remaining time. */
 import { wholePercents } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
@@ -16,11 +16,11 @@ export interface StepSummary {
   /** Steps in the window. */
   readonly count: number;
   /**
-   * Mean of the steps that did not compile, so that one compilation does not pass for the step time; of all where compiling is
-   * no exception. Evaluations and checkpoints inside steps are in none of these: steps times this is the time that passed.
+   * Mean of the steps that did not compile, so that one compilation does not count as step time; of all where compiling is
+   * no exception. It excludes evaluations and checkpoints inside steps: steps times this mean is the elapsed time.
    */
   readonly typicalMs: number;
-  /** Of a loop that runs ahead of its device, most steps only queue their work: far below the mean. */
+  /** In a loop that runs ahead of its device, most steps only queue their work: far below the mean. */
   readonly medianMs: number;
   readonly meanMs: number;
   /** Evaluations, checkpoints and the like inside the steps of the window. */
@@ -34,11 +34,11 @@ export interface StepSummary {
   /** All compiling of the window happened in the first step of the run, as it must. */
   readonly onlyFirstCompiled: boolean;
   /**
-   * False when no step was watched, so that device time is part of host. Where some were, the others' time is
-   * split as theirs is.
+   * False when no step was watched, so that device time is part of host. Where some were watched, the others' time is
+   * split in the same proportions.
    */
   readonly deviceKnown: boolean;
-  /** Steps of the window that were not watched and are split as those that were. */
+  /** Unwatched steps of the window, which are split like the watched ones. */
   readonly estimatedSteps: number;
   /** Number of the newest step in its run, from 0. */
   readonly lastIndex: number;
@@ -47,17 +47,17 @@ export interface StepSummary {
 export interface Progress {
   readonly done: number;
   readonly total: number;
-  /** Null when it cannot be said. */
+  /** Null when it cannot be determined. */
   readonly remainingMs: number | null;
 }
 
 const COMPILE = SPANS.indexOf('compile');
-/** Compiling is no exception from every fourth step on. */
+/** Compiling counts as normal if at least every fourth step compiles. */
 const ALWAYS = 4;
-/** Steps without compiling before the time left is said. */
+/** Number of steps without compiling before the remaining time is shown. */
 const STEADY_STEPS = 10;
 
-/** Null when there is no step. @param window steps to look at, the newest */
+/** Null when there is no step. @param window number of newest steps */
 export function summarize(steps: StepRing, window: number): StepSummary | null {
   const count = Math.min(steps.length, window);
   if (count < 1) {
@@ -111,7 +111,7 @@ export function summarize(steps: StepRing, window: number): StepSummary | null {
   };
 }
 
-/** Null when the run has not said how many steps it will take. */
+/** Null when the run has not reported its total number of steps. */
 export function progressOf(run: Run, summary: StepSummary): Progress | null {
   const total = run.totalSteps;
   if (total === null || total < 1) {
@@ -121,7 +121,7 @@ export function progressOf(run: Run, summary: StepSummary): Progress | null {
   return { done, total, remainingMs: done < total ? remainingMs(run, summary, total - done) : null };
 }
 
-/** Nothing while it is paused, and before enough steady steps. The agent knows all steps and the evaluations to come. */
+/** Nothing while it is paused, and before enough steady steps. The agent knows all steps and the coming evaluations. */
 function remainingMs({ state, control, throughput }: Run, summary: StepSummary, left: number): number | null {
   if (state !== 'running' || control?.state === 'paused') {
     return null;
@@ -150,5 +150,5 @@ function median(values: number[]): number {
   return values.length % 2 === 1 ? upper : (upper + (values[middle - 1] ?? upper)) / 2;
 }
 
-/** How the steps of a run can be taken along. */
+/** Formats for exporting the steps of a run. */
 export type ExportKind = 'csv' | 'json' | 'picture';

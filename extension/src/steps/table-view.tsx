@@ -7,12 +7,12 @@ import { SPANS, type StepRing } from '../events/step-ring.js';
 import { isEstimated, shownSpanMs, type WatchedShares, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
 
-/** More rows than this are no longer read. */
+/** More rows than this are not readable. */
 export const ROWS = 12;
 
 export interface TableViewProps {
   readonly run: Run;
-  /** Newest steps that the chart and the summary show; the watched ones among them give the split of the others. */
+  /** Number of newest steps in the chart and the summary; the watched ones among them give the split of the others. */
   readonly window: number;
   readonly trans: TranslationBundle;
 }
@@ -67,7 +67,7 @@ export function TableView({ run: { steps }, window, trans }: TableViewProps): JS
   );
 }
 
-/** A dash for device time that is not known and cannot be estimated: it is within host. */
+/** A dash for device time that is unknown and cannot be estimated: it is within host. */
 function spanText(steps: StepRing, position: number, span: number, shares: WatchedShares | null): string {
   const text = threeFigures(shownSpanMs(steps, position, span, shares));
   if (isEstimated(steps, position, shares)) {

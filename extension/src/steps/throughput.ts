@@ -8,9 +8,9 @@ export interface NamedFigure {
 }
 
 export interface ComputeFigure extends NamedFigure {
-  /** Where the figure is from. */
+  /** Source of the figure. */
   readonly source: string;
-  /** What it is made of, by name. */
+  /** Its components, by name. */
   readonly rows: readonly (readonly [string, string])[];
 }
 
@@ -62,7 +62,7 @@ const FLOPS_UNITS = [
   [1e3, 'k']
 ] as const;
 
-/** In the unit that fits: a processor is far from a chip. */
+/** In a suitable unit: a processor is far from a chip. */
 function flopsText(perSecond: number): string {
   const [size, unit] = FLOPS_UNITS.find(([size]) => perSecond >= size / 10) ?? [1, ''];
   return `${threeFigures(perSecond / size)} ${unit}FLOP/s`;
@@ -88,7 +88,7 @@ function sourceText(
   }
 }
 
-/** Those of ml-goodput's causes that the agent tells, in words; one that is not known here as it is. */
+/** The causes of ml-goodput that the agent reports, in words; an unknown cause stays unchanged. */
 export function badputName(cause: string, trans: TranslationBundle): string {
   const names: Readonly<Record<string, string>> = {
     TRAINING_PREP: trans.__('preparing the training'),

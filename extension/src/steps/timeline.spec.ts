@@ -27,12 +27,12 @@ describe('the window of the timeline', () => {
     expect(behind(live, 500, 500)).toBe(0);
     const earlier = moved(live, -100, 500, 500);
     expect(behind(earlier, 500, 500)).toBe(100);
-    // It stays where it is while steps come.
+    // It keeps its position while steps arrive.
     expect(behind(earlier, 600, 600)).toBe(200);
     expect(moved(earlier, 1_000, 600, 600).end).toBeNull();
   });
 
-  it('never shows fewer steps than can be seen, nor more than are held, nor any that are gone', () => {
+  it('never shows fewer steps than are visible, nor more than are stored, nor any dropped ones', () => {
     expect(zoomed(live, 0.001, 500).count).toBe(FEWEST);
     expect(zoomed(live, 1_000, 500).count).toBe(500);
     const oldest = moved(live, -10_000, 5_000, 2_048);
@@ -92,7 +92,7 @@ describe('marks of the timeline', () => {
   });
 });
 
-describe('what is taken along', () => {
+describe('the exports', () => {
   it('is a table with a line for each step, whose spans add up', () => {
     const [head = '', ...lines] = toCsv(runOf(3)).trimEnd().split('\r\n');
     expect(head).toBe(
@@ -112,7 +112,7 @@ describe('what is taken along', () => {
     expect(toCsv(run).split('\r\n')[0]).toContain(`"'=HYPERLINK(""x"")"`);
   });
 
-  it('is JSON that says the same', () => {
+  it('is JSON with the same data', () => {
     const json = JSON.parse(toJson(runOf(5))) as { steps: { index: number }[]; metrics: object };
     expect(json.steps.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4]);
     expect(json.metrics).toEqual({ loss: { steps: [0, 1, 2, 3, 4], values: [0.5, 0.5, 0.5, 0.5, 0.5] } });
@@ -126,7 +126,7 @@ describe('what is taken along', () => {
     expect(fileName(runOf(1, name), 'csv')).toBe(file);
   });
 
-  it('is a picture that stands alone, and in which a name is only text', () => {
+  it('is a self-contained picture, in which a name is only text', () => {
     const run = runOf(48, '<script>alert(1)</script>');
     const summary = summarize(run.steps, 48);
     if (!summary) {
@@ -143,7 +143,7 @@ describe('what is taken along', () => {
   });
 });
 
-/** Enough of a parser to see which elements there are. */
+/** A minimal parser that lists the elements. */
 class DOMParserOf {
   readonly tags: string[];
 
@@ -170,7 +170,7 @@ describe('the pace of a run', () => {
       figure ? [`${figure.value} ${figure.unit}`] : []
     );
 
-  it('has an MFU with its source, or says that it is a lower bound', () => {
+  it('has an MFU with its source, or states that it is a lower bound', () => {
     expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'counted' } })).toEqual([
       '41.0% MFU',
       '12,345 tokens/s'
@@ -184,7 +184,7 @@ describe('the pace of a run', () => {
     expect(texts(updates)).toEqual(['12,345 tokens/s']);
   });
 
-  it('says what a lower bound leaves out, and which peak it is of', () => {
+  it('names the parts that a lower bound omits, and its peak', () => {
     const bound = computeFigure({ ...pace, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } }, trans);
     expect(bound?.source).toContain(
       'loops of unknown length count once, a branch as its cheapest arm; custom kernels'

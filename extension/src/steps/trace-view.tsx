@@ -1,4 +1,4 @@
-/** What the devices did for two seconds, by XLA operation, as XProf traced it. */
+/** The devices' work during two seconds, by XLA operation, as traced by XProf. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText, percentText, type ProfileMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';

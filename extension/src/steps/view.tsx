@@ -1,4 +1,4 @@
-/** The steps of the current run: how long, where the time goes, what to do about it. */
+/** The steps of the current run: their time, its split, and advice. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
@@ -32,25 +32,25 @@ const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
 export interface StepsViewProps {
   readonly kernel: KernelTelemetry;
-  /** The run that is looked at; null when there is none. */
+  /** The shown run; null when there is none. */
   readonly run: Run | null;
-  /** Steps to look at. */
+  /** Number of newest steps in the summary. */
   readonly window: number;
   readonly loop: DrawLoop;
   readonly paused: boolean;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  /** Lets go of memory that the last traceback and outputs hold; null where the kernel cannot be asked. */
+  /** Releases memory held by the last traceback and outputs; null where no request can be sent to the kernel. */
   readonly onFree: (() => void) | null;
-  /** Traces the devices for so many seconds; null where the kernel cannot be asked. */
+  /** Traces the devices for this many seconds; null where no request can be sent to the kernel. */
   readonly onTrace: ((seconds: number) => void) | null;
   readonly isTracing: boolean;
-  /** Why the last trace came to nothing. */
+  /** Why the last trace failed. */
   readonly traceFailure: string | null;
   /** Null where the page saves no files. */
   readonly onExport: ((what: ExportKind, run: Run, summary: StepSummary, headline: string) => void) | null;
   /** False where there is no notebook for a picture. */
   readonly canInsert: boolean;
-  /** The run section says how far the run is: here it would be said of another moment, as that is drawn less often. */
+  /** The run section shows the progress of the run: here it would be of another moment, as that section is drawn less often. */
   readonly isCountedElsewhere: boolean;
   readonly trans: TranslationBundle;
 }
@@ -69,7 +69,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
     );
   }
   const found = adviceFor(summary, trans, recompileAdvice(kernel, run), run.throughput?.mfu?.value ?? null);
-  // To name an output helps only where the hook is there that tells of the step's programs.
+  // Naming an output helps only with the hook that reports the step's programs.
   const hidden = found.limit === 'unwatched' ? whyUnknown(kernel.agent, 'device-time') : null;
   const advice =
     hidden === null
@@ -120,7 +120,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
   );
 }
 
-/** A compilation that goes on now, as it would otherwise look as if nothing happened. */
+/** A running compilation, which would otherwise look like inactivity. */
 function Compiling({
   kernel,
   trans
@@ -185,7 +185,7 @@ function Cause({
   );
 }
 
-/** What the agent noticed of this run that explains its limit. */
+/** The agent's finding about this run that explains its limit. */
 function causeOf(kernel: KernelTelemetry, run: Run, { limit }: Advice): AdviceMessage | null {
   return limit === 'gap' || limit === 'host'
     ? (kernel.advice.findLast(({ kind, run: of }) => kind === 'sync-each-step' && of === run.id) ?? null)
@@ -200,7 +200,7 @@ function Notes({
   onFree,
   trans
 }: StepsViewProps & { readonly cause: AdviceMessage | null }): JSX.Element {
-  // Of a metric that is not finite the head of the run speaks; of another run, that run's own steps.
+  // The head of the run reports a metric that is not finite; other runs are reported with their own steps.
   const advice = kernel.advice.filter(
     one =>
       one !== cause &&
@@ -217,7 +217,7 @@ function Notes({
   );
 }
 
-/** What one may do with the steps, behind one button. */
+/** Actions on the steps, behind one button. */
 function Actions({
   onTrace,
   isTracing,
@@ -280,7 +280,7 @@ export function stepTexts(run: Run | null, window: number, trans: TranslationBun
   ];
 }
 
-/** What the agent advised at the newest recompilation of this run. */
+/** The agent's advice at the newest recompilation of this run. */
 function recompileAdvice(kernel: KernelTelemetry, run: Run): string | null {
   const { entries } = kernel.compilations;
   for (let at = entries.length - 1; at >= 0; at -= 1) {

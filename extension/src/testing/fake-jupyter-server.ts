@@ -1,6 +1,6 @@
 /**
  * A Jupyter server over real HTTP and WebSocket, without kernels: REST state in memory, sockets that open and stay
- * silent. It can be the page's own server or the bridge, and can be made to fail in the ways that servers fail.
+ * silent. It can be the page's own server or the bridge, and can fail in the ways in which servers fail.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -40,9 +40,9 @@ export class FakeJupyterServer implements AsyncDisposable {
   readonly sockets = new Set<WebSocket>();
   /** Method and path of each request, in order; for sockets `WS path`. */
   readonly requests: string[] = [];
-  /** Paths of what was asked of remotes. */
+  /** Paths of the requests for remotes. */
   readonly requested: string[] = [];
-  /** What came with it. */
+  /** Bodies of these requests. */
   readonly wishes: Record<string, unknown>[] = [];
   /** Headers of the last request. */
   lastHeaders: IncomingMessage['headers'] = {};
@@ -54,25 +54,25 @@ export class FakeJupyterServer implements AsyncDisposable {
     proofKey?: string;
     message: string | null;
   } | null = null;
-  /** What it lists as its remotes; null: it knows none. */
+  /** Its list of remotes; null: it has no such route. */
   remotes: Remote[] | null = null;
-  /** Servers that it passes on under `/machines/NAME/`; without one the answer there is 503. */
+  /** Servers that it passes on under `/machines/NAME/`; for other names the answer is 503. */
   readonly mounts = new Map<string, FakeJupyterServer>();
   fault: Fault = null;
-  /** With it it proves that it is the bridge; null: it answers that question as any other. */
+  /** With this key it proves that it is the bridge; null: the identity request gets no proof. */
   proofKey: string | null = null;
-  /** What came as a token, in a header or in the address of a socket. */
+  /** Tokens received in a header or in the address of a socket. */
   readonly tokens = new Set<string>();
   /** Faults for paths that contain the key, for example `/api/sessions`. */
   readonly faultAt = new Map<string, Fault>();
-  /** Called before a request is answered; what it returns is waited for. */
+  /** Called before a request is answered; a returned promise is awaited. */
   beforeAnswer: ((method: string, path: string) => Promise<void> | void) | null = null;
 
   private constructor(readonly options: IFakeOptions) {
     this.token = options.token ?? randomUUID();
     this._server = createServer((request, response) => {
       this.answer(request, response).catch((error: unknown) => {
-        // Whoever gives up in the middle of a question needs no answer.
+        // A client that gives up in the middle of a request needs no answer.
         if (request.complete) {
           throw error;
         }
@@ -80,7 +80,7 @@ export class FakeJupyterServer implements AsyncDisposable {
     });
     this._webSockets = new WebSocketServer({ noServer: true });
     this._server.on('upgrade', (request, socket, head) => {
-      // The client may be gone before it is answered.
+      // The client may have disconnected before it is answered.
       socket.on('error', () => undefined);
       const url = new URL(request.url ?? '/', 'http://x');
       this.requests.push(`WS ${url.pathname}`);

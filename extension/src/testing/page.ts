@@ -7,7 +7,7 @@ import type { ISessionWaits } from '../kernels/session-client.js';
 import type { ISpecWaits } from '../kernels/spec-client.js';
 import { FakeJupyterServer } from './fake-jupyter-server.js';
 
-/** A limit that is not to end, however busy the machine is; a spec of what hangs sets a short one. */
+/** A limit that must not end, however busy the machine is; a spec of a hanging server sets a short one. */
 export const LONG_MS = 60_000;
 
 /** Such limits for the lists of sessions and of kernelspecs. */
@@ -52,7 +52,7 @@ export class Page implements AsyncDisposable {
     );
   }
 
-  /** A page whose bridge serves and is known to. */
+  /** A page whose bridge serves and is known to serve. */
   static async open(options: Partial<IBridgeBackendOptions> = {}): Promise<Page> {
     const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });
     const bridge = await FakeJupyterServer.start({ specs: ['tpulab-jax', 'python3'] });
@@ -70,7 +70,7 @@ export class Page implements AsyncDisposable {
   }
 }
 
-/** Waits until a condition holds; the deadline is for a machine that is busy with other things. */
+/** Waits until a condition holds; the deadline allows for a machine that is busy with other tasks. */
 export async function until(condition: () => boolean, deadlineMs = 50_000): Promise<void> {
   const end = performance.now() + deadlineMs;
   while (!condition()) {

@@ -1,4 +1,4 @@
-/** Where a spec renders: an element of the page with a React root in it, new for each test and gone after it. */
+/** Where a spec renders: an element of the page with a React root in it, new for each test and removed after it. */
 import { act, type ReactNode } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, vi } from 'vitest';

@@ -1,4 +1,4 @@
-/** For specs: the cells of a notebook and what a page hears of their runs, without a page. */
+/** For specs: the cells of a notebook and the notifications of their runs, without a page. */
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Cell } from '@jupyterlab/cells';
 import type { Notebook } from '@jupyterlab/notebook';
@@ -72,7 +72,7 @@ export class RunNotebook {
     this.outputs.set(id, outputs);
   }
 
-  /** A cell has run to its end, with an error where it has outputs. */
+  /** Runs a cell to its end; the cell fails if it has outputs. */
   run(id: string, count: number, ...outputs: object[]): void {
     const model = this.cell(id);
     model.executionCount = count;
@@ -82,7 +82,7 @@ export class RunNotebook {
     this.statusChanged.emit('idle');
   }
 
-  /** As Lab says it when the kernel is in no list any more. */
+  /** Lab's notification when the kernel is in no list any more. */
   loseKernel(): void {
     this.session.kernel = null;
     this.sessionChanged.emit({ name: 'session', oldValue: {}, newValue: null });

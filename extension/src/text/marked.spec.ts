@@ -8,7 +8,7 @@ const code = (text: string): string[] =>
     .map(piece => piece.text);
 
 describe('fromBackticks', () => {
-  it('takes what stands between two backticks as code', () => {
+  it('treats text between two backticks as code', () => {
     expect(fromBackticks('Give `images` one shape: each new one compiles `step`.')).toEqual([
       { text: 'Give ', code: false },
       { text: 'images', code: true },

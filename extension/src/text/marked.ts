@@ -1,17 +1,17 @@
-/** A sentence with pieces of code in it, in pieces that a view can draw. */
+/** A sentence with pieces of code in it, split into parts that a view can draw. */
 
 export interface TextPiece {
   readonly text: string;
   readonly code: boolean;
 }
 
-/** Characters of the private use area stand for the values while the sentence is translated. */
+/** Characters of the private use area replace the values while the sentence is translated. */
 const FIRST_MARK = 0xe000;
 const MARKS = /([\ue000-\ue00f])/;
 
 /**
- * @param translate gives the translated sentence with the marks in it, in the order that the language wants
- * @param values what is shown as code in place of each mark
+ * @param translate returns the translated sentence with the marks in it, in the order of its language
+ * @param values the code shown in place of each mark
  */
 export function withCode(
   translate: (...marks: string[]) => string,
@@ -27,7 +27,7 @@ export function withCode(
     });
 }
 
-/** Takes what stands between two backticks as code. A backtick without a partner is an ordinary character. */
+/** Treats text between two backticks as code. An unpaired backtick is an ordinary character. */
 export function fromBackticks(text: string): TextPiece[] {
   return text
     .split(/(`[^`]+`)/)
@@ -43,7 +43,7 @@ export function plain(pieces: readonly TextPiece[]): string {
   return pieces.map(piece => piece.text).join('');
 }
 
-/** For a value that a translated sentence takes as code (`fromBackticks`). */
+/** For a value that a translated sentence shows as code (`fromBackticks`). */
 export function withBackticks(code: string): string {
   return `\`${code}\``;
 }

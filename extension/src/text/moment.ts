@@ -1,8 +1,8 @@
-/** A moment in the past, as short as it can be told: the time of day, and the date when it was not today. */
+/** A moment in the past in its shortest form: the time of day, and the date when it was not today. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { clockText } from '@tpulab/protocol';
 
-/** For example `14:05:09`, or `2026-11-21 14:05:09`. @param unixMs shown in the zone of the page */
+/** For example `14:05:09`, or `2026-11-21 14:05:09`. @param unixMs shown in the time zone of the page */
 export function momentText(unixMs: number, now: number): string {
   const [day, today] = [dayText(unixMs), dayText(now)];
   return day === today ? clockText(unixMs) : `${day} ${clockText(unixMs)}`;

@@ -4,14 +4,14 @@ import ts from 'typescript';
 import { expect, test } from 'vitest';
 
 const PAGE = join(import.meta.dirname, '../../session');
-/** Attributes and properties that people read or hear. */
+/** Attributes and properties with visible or spoken text. */
 const READ = /^(aria-label|title|placeholder|alt|label|okLabel|about)$/;
 /** Names, which are the same in every language. */
 const NAMES = new Set(['TPULab', 'Ctrl+K', 'TPU', 'HBM', 'CPU', 'RAM']);
 
 const isText = (text: string): boolean => /\p{L}{2}/u.test(text) && !NAMES.has(text.trim());
 
-/** What a file shows without asking for its translation. */
+/** The texts that a file shows without a translation call. */
 function untranslated(file: string): string[] {
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
   const found: string[] = [];

@@ -1,6 +1,6 @@
-/** Values of metrics and hyperparameters as people read them. */
+/** Values of metrics and hyperparameters in readable form. */
 
-/** Four figures, exponents for what is very small or very large; texts and switches as they are. */
+/** Four figures, exponents for very small or very large values; texts and switches unchanged. */
 export function valueText(value: number | boolean | string): string {
   return typeof value === 'number' ? metricText(value) : String(value);
 }

@@ -1,2 +1,2 @@
-/** Where our category stands in the launcher: before Lab's own, of which "Notebook" has 0. */
+/** Position of our category in the launcher: before Lab's own, of which "Notebook" has 0. */
 export const CATEGORY_RANK = -1;

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { DrawLoop, type FrameSource } from './draw-loop.js';
 
-/** A window with a clock that moves when the test says so. */
+/** A window with a clock that the test advances. */
 class Frames implements FrameSource {
   nowMs = 1_000;
   frames = new Map<number, () => void>();
@@ -76,7 +76,7 @@ describe('DrawLoop', () => {
     expect(frames.idle).toBe(true);
   });
 
-  it('draws no faster than asked, however often it is requested', () => {
+  it('draws no faster than its limit, however often it is requested', () => {
     const chart = new Counter();
     loop.drawsPerSecond = 5;
     for (let at = 0; at < 125; at += 1) {
@@ -98,7 +98,7 @@ describe('DrawLoop', () => {
     expect(chart.drawn).toBe(1);
   });
 
-  it('goes on drawing the others while one is hidden', () => {
+  it('continues to draw the others while one is hidden', () => {
     const [shown, hidden] = [new Counter(), new Counter()];
     hidden.isVisible = false;
     loop.request(hidden);

@@ -1,13 +1,13 @@
-/** Draws all charts of the page in one animation frame, no faster than asked, and not at all when nothing changed. */
+/** Draws all charts of the page in one animation frame, no faster than requested, and not at all without changes. */
 import type { IDisposable } from '@lumino/disposable';
 
 export interface Drawing {
-  /** False while nobody can see it. */
+  /** False while it is not visible. */
   readonly isVisible: boolean;
   draw(): void;
 }
 
-/** What the loop needs of the window. */
+/** The part of the window that the loop needs. */
 export interface FrameSource {
   requestAnimationFrame(callback: () => void): number;
   cancelAnimationFrame(handle: number): void;
@@ -26,7 +26,7 @@ export class DrawLoop implements IDisposable {
     return this._isDisposed;
   }
 
-  /** Frames in which something was drawn: for tests and benchmarks. */
+  /** Number of frames in which something was drawn: for tests and benchmarks. */
   get framesDrawn(): number {
     return this._framesDrawn;
   }

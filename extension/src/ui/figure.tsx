@@ -1,13 +1,13 @@
-/** A figure with its name, and what it means on hover or focus. */
+/** A figure with its name, and its explanation on hover or focus. */
 import type { JSX, ReactNode } from 'react';
 import { useUniqueId } from './use-unique-id.js';
 
 export interface FigureProps {
   readonly name: string;
   readonly value: string;
-  /** Of the value, or its short name. */
+  /** Unit of the value, or its short name. */
   readonly unit: string;
-  /** What it means and what it is made of. */
+  /** Its meaning and its components. */
   readonly children: ReactNode;
 }
 

@@ -1,4 +1,4 @@
-/** Small signs beside the text of buttons; what they mean is in the text. */
+/** Small icons beside the text of buttons; the text has their meaning. */
 import type { JSX } from 'react';
 
 const PATHS = {

@@ -24,7 +24,7 @@ export function Menu({ label, button, buttonClass, items }: MenuProps): JSX.Elem
   useEffect(() => {
     if (!isOpen) return;
     list.current?.querySelector<HTMLElement>('[role^=menuitem]:not(:disabled)')?.focus();
-    // Of the last row of a list it may be below the page.
+    // The menu of a list's last row may be below the page.
     list.current?.scrollIntoView({ block: 'nearest' });
     const onDown = (event: PointerEvent): void => {
       if (!list.current?.contains(event.target as Node) && !opener.current?.contains(event.target as Node)) {

@@ -1,11 +1,11 @@
-/** A line above the cells of a notebook that says what has happened to it, until somebody has read it or it is over. */
+/** A line above the cells of a notebook that reports an event, until the user has closed it or it is over. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { type BoxPanel, Widget } from '@lumino/widgets';
 
 export interface INoticeText {
   readonly text: string;
-  /** In the order in which they are shown; the notice goes away with any of them that says so. */
+  /** In display order; an action removes the notice unless it has `stays`. */
   readonly actions: readonly INoticeAction[];
 }
 
@@ -15,9 +15,9 @@ export interface INoticeAction {
   readonly onClick: () => void;
 }
 
-/** Where one feature speaks above one notebook: what it says takes the place of what it has said before. */
+/** One feature's notices above one notebook: a new notice replaces the previous one. */
 export class NoticePlace {
-  /** @param header that of the notebook's panel */
+  /** @param header header of the notebook's panel */
   constructor(
     private readonly header: BoxPanel,
     private readonly trans: TranslationBundle
@@ -72,7 +72,7 @@ class NotebookNotice extends Widget {
     this._grow();
   }
 
-  /** The header gives its widgets what they need at least, and knows nothing of text that wraps. */
+  /** The header gives its widgets their minimum size, and ignores text that wraps. */
   private _grow(): void {
     const height = `${this._row.offsetHeight}px`;
     if (this.node.style.minHeight !== height) {

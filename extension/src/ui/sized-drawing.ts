@@ -3,7 +3,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { Drawing, DrawLoop } from './draw-loop.js';
 
 export abstract class SizedDrawing implements Drawing, IDisposable {
-  /** @param sized whose size it has */
+  /** @param sized the element whose size it has */
   constructor(
     protected readonly loop: DrawLoop,
     host: Element,
@@ -22,7 +22,7 @@ export abstract class SizedDrawing implements Drawing, IDisposable {
       loop.wake();
     });
     this._views.observe(host);
-    // JupyterLab names its theme on the body; what is on a canvas stays as it was painted.
+    // JupyterLab names its theme on the body; a painted canvas does not change by itself.
     this._themes = new MutationObserver(() => this.renew());
     this._themes.observe(document.body, {
       attributes: true,
@@ -46,7 +46,7 @@ export abstract class SizedDrawing implements Drawing, IDisposable {
     for (const observer of [this._sizes, this._views, this._themes]) observer.disconnect();
   }
 
-  /** In the colours of the theme of now. */
+  /** Redraws in the present theme's colours. */
   protected renew(): void {
     this.loop.request(this);
   }

@@ -1,4 +1,4 @@
-/** React hooks that redraw for a model, at a calm pace and only while somebody can see it. */
+/** React hooks that redraw for a model, at a moderate rate and only while it is visible. */
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useReducer } from 'react';
 
@@ -6,11 +6,11 @@ export interface Changing {
   readonly changed: ISignal<unknown, unknown>;
 }
 
-/** Figures that change faster than this cannot be read, and drawing them costs more than the chart does. */
+/** Figures that change faster than this are unreadable, and drawing them costs more than the chart does. */
 export const READABLE_INTERVAL_MS = 500;
 
 /**
- * Redraws at once for the first change, then at most once in `intervalMs`; not while paused, but once when resumed.
+ * Redraws immediately for the first change, then at most once in `intervalMs`; not while paused, but once when resumed.
  * Waits end at whole multiples of the interval, so that all views of the page are laid out in one frame.
  */
 export function useChanges(model: Changing | null, paused: boolean, intervalMs = READABLE_INTERVAL_MS): void {
@@ -53,7 +53,7 @@ function untilNextMs(intervalMs: number): number {
   return waitMs < intervalMs / 4 ? waitMs + intervalMs : waitMs;
 }
 
-/** Redraws each second while active: for what counts up or down. */
+/** Redraws each second while active: for counters and countdowns. */
 export function useSeconds(active: boolean): void {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {

@@ -11,14 +11,14 @@ import { LostKernelWatch } from './lost-kernel-watch.js';
 
 const SLICE = 'remote/my-tpu/tpulab-slice-my-tpu';
 
-/** A notebook whose kernel is on my-tpu, and what is said above it. */
+/** A notebook whose kernel is on my-tpu, and the notices above it. */
 class Scene {
   shown: INoticeText | null = null;
   remote: Remote | null = remote({ state: 'connected' });
   mirrored: MirroredKernel[] = [];
   requests = 0;
   readonly started: string[] = [];
-  /** What a start does. */
+  /** The effect of a start. */
   onStart = (): Promise<void> => {
     this.notebook.useKernel({ id: 'k2', name: this.kernel });
     return Promise.resolve();
@@ -78,20 +78,20 @@ async function comeBack(checks: Remote['checks'] = []): Promise<void> {
   await until(() => scene.shown?.text.includes('has been back since') === true);
 }
 
-test('a kernel that went with its machine is told of, and a new one is a click away', async () => {
+test('a kernel lost with its machine is reported, and a new one is a click away', async () => {
   scene = new Scene();
   scene.mirrored = [ended()];
   scene.notebook.loseKernel();
   await until(() => scene.shown !== null);
   expect(scene.shown?.text).toMatch(/has ended: my-tpu was restarted or recreated/);
-  // Nothing has run that could run again.
+  // No cell has run that could run again.
   expect(scene.labels).toEqual(['Start the kernel again']);
   scene.click('Start the kernel again');
   expect(scene.started).toEqual(['remote/my-tpu/jax']);
   expect(scene.shown).toBeNull();
 });
 
-test('nothing is said of a kernel that somebody has shut down', async () => {
+test('a kernel that the user has shut down is not reported', async () => {
   scene = new Scene();
   scene.mirrored = [ended({ wasShutDown: true })];
   scene.notebook.loseKernel();
@@ -100,7 +100,7 @@ test('nothing is said of a kernel that somebody has shut down', async () => {
   expect(scene.shown).toBeNull();
 });
 
-test('a machine that is taken back says so at once, and once', () => {
+test('a preempted machine is reported immediately, and once', () => {
   scene = new Scene();
   scene.report('reconnecting');
   expect(scene.shown).toBeNull();
@@ -111,11 +111,11 @@ test('a machine that is taken back says so at once, and once', () => {
   expect(scene.shown).toBeNull();
 });
 
-test('when it is back, that is said, and the same kernel starts there and runs again what had run', async () => {
+test('when it is back, this is reported, and the same kernel starts there and runs again the cells that had run', async () => {
   scene = new Scene();
   const { notebook } = scene;
   notebook.run('a', 1);
-  // It was running when the machine went away.
+  // It was running when the machine was lost.
   notebook.cell('c').executionState = 'running';
   notebook.connectionStatusChanged.emit('connecting');
   await comeBack();
@@ -137,7 +137,7 @@ test('where it does not start, it is offered again', async () => {
   expect(scene.labels).toContain('Start the kernel again');
 });
 
-test('a slice whose hosts are not all ready says what is missing, and is offered when they are', async () => {
+test('a slice whose hosts are not all ready is reported with the missing hosts, and is offered when they are', async () => {
   scene = new Scene(SLICE);
   const check = { name: 'slice', state: 'warning', message: 'Host 1 is away.', remedy: null } as const;
   await comeBack([check]);
@@ -156,13 +156,13 @@ test('a machine that was only thought to be preempted still has its kernel', asy
   await until(() => scene.shown === null);
 });
 
-test('another kernel ends what was said', () => {
+test('another kernel removes the notice', () => {
   scene = new Scene();
   scene.report('preempted');
   expect(scene.shown).not.toBeNull();
   scene.notebook.useKernel({ id: 'k2', name: 'python3' });
   expect(scene.shown).toBeNull();
-  // It is none of my-tpu's, so what happens there is no concern of the notebook any more.
+  // The kernel is not on my-tpu, so events there do not concern the notebook any more.
   scene.report('preempted');
   expect(scene.shown).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** Follows the kernel of one notebook, and says above its cells when it went with its machine: what happened, and what can be done. */
+/** Follows the kernel of one notebook, and reports above its cells when it was lost with its machine: event and possible actions. */
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { Kernel, Session } from '@jupyterlab/services';
@@ -17,12 +17,12 @@ export interface IGoneWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
   readonly remotes: Pick<Remotes, 'get' | 'changed'>;
   readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
-  /** What this machine has kept of the kernels of a remote. */
+  /** Stored data about the kernels of a remote on this machine. */
   readonly mirrored: (remote: string, signal: AbortSignal) => Promise<readonly MirroredKernel[]>;
   readonly trans: TranslationBundle;
-  /** Rejects when there is no kernel. The page has said why then. */
+  /** Rejects when there is no kernel. The page has reported why then. */
   readonly onStart: (specName: string) => Promise<unknown>;
-  /** Absent: kernels are chosen at another place of the page, which people know. */
+  /** Undefined: kernels are chosen elsewhere in the page, where users know it. */
   readonly onChoose?: () => void;
   readonly onShow: (remote: string) => void;
 }
@@ -33,13 +33,13 @@ interface ILost {
   readonly remote: string;
 }
 
-/** The machine tells of its kernels as soon as it is connected again; somebody's shutting down is known sooner. */
+/** The machine reports its kernels as soon as it is connected again; a shutdown by the user is known sooner. */
 const POLL_MS = 2_000;
 const MAX_POLLS = 30;
 
 export class LostKernelWatch implements IDisposable {
   constructor(private readonly options: IGoneWatchOptions) {
-    // It hears of a new kernel before this.
+    // It must be notified of a new kernel before this object.
     this._runs = new RunAgain(options);
     const { sessionContext, remotes } = options;
     sessionContext.kernelChanged.connect(this.onKernel, this);
@@ -63,7 +63,7 @@ export class LostKernelWatch implements IDisposable {
     }
   }
 
-  /** Of whose kernel this speaks; null: it is elsewhere. */
+  /** The remote of the lost kernel; null: the kernel is elsewhere. */
   get remote(): string | null {
     return this._kernel?.remote ?? null;
   }
@@ -132,7 +132,7 @@ export class LostKernelWatch implements IDisposable {
         return;
       }
       const fate = fateOf(kernel, remotes.get(lost.remote));
-      // Until the list of sessions is that of the machine as it is now, nothing can be started there.
+      // Until the list of sessions is up to date with the machine, nothing can be started there.
       const isListed = sessionContext.session?.kernel?.id === lost.kernelId;
       if (fate === 'kept' && isListed) {
         this.forget();
@@ -151,7 +151,7 @@ export class LostKernelWatch implements IDisposable {
     this.show(lost);
   }
 
-  /** Once, however often the remote changes, and whether or not somebody has closed it. */
+  /** Once, however often the remote changes, and whether or not the user has closed it. */
   private show(lost: ILost): void {
     const notice = this.notice(lost);
     if (notice !== null && notice.text !== this._shownText) {
@@ -222,14 +222,14 @@ export class LostKernelWatch implements IDisposable {
         ];
   }
 
-  /** Never rejects. Where there is no kernel, it is offered again. */
+  /** Never rejects. Without a kernel, it is offered again. */
   private async start(lost: ILost, run: (start: () => Promise<unknown>) => Promise<unknown>): Promise<void> {
     const { notice, onStart } = this.options;
     notice.clear();
     try {
       await run(() => onStart(lost.specName));
     } catch {
-      // What cannot be started has been said.
+      // A failed start has been reported.
     }
     if (this._kernel === lost && !this.isDisposed) {
       this._shownText = '';
@@ -250,7 +250,7 @@ function isOver({ aborted }: AbortSignal): boolean {
   return aborted;
 }
 
-/** What the bridge says of a slice whose hosts are not all ready; null: they are, or the kernel needs none. */
+/** The bridge's report on a slice whose hosts are not all ready; null: they are, or the kernel needs none. */
 function missingHosts(specName: string, remote: Remote | null): string | null {
   const check = isSliceKernel(specName) ? remote?.checks.find(({ name }) => name === 'slice') : undefined;
   return check === undefined || check.state === 'ok' ? null : check.message;

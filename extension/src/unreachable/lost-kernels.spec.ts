@@ -10,7 +10,7 @@ function kernel(given: Partial<MirroredKernel> = {}): MirroredKernel {
 
 const connected = remote({ state: 'connected' });
 
-test('a kernel that is not there any more when its machine is has gone with it', () => {
+test('a kernel that no longer exists on a connected machine was lost with it', () => {
   expect(fateOf(kernel(), connected)).toBe('gone');
 });
 
@@ -18,21 +18,21 @@ test('so has one that its machine knows nothing of, because it was created again
   expect(fateOf(kernel({ state: 'unknown' }), connected)).toBe('gone');
 });
 
-test('a kernel that somebody has shut down has not', () => {
+test('a kernel that the user has shut down was not', () => {
   expect(fateOf(kernel({ wasShutDown: true }), connected)).toBeNull();
 });
 
-test('a kernel whose journal goes on is there', () => {
+test('a kernel whose journal continues exists', () => {
   expect(fateOf(kernel({ state: 'following' }), connected)).toBe('kept');
 });
 
-test('nothing is said while the machine is away or has not told of the kernel', () => {
+test('nothing is reported while the machine is unreachable or has not reported the kernel', () => {
   expect(fateOf(kernel(), remote({ state: 'reconnecting' }))).toBeNull();
   expect(fateOf(kernel({ state: 'behind' }), connected)).toBeNull();
   expect(fateOf(undefined, connected)).toBeNull();
   expect(fateOf(kernel(), null)).toBeNull();
 });
 
-test('a machine that was taken back has taken its kernels along', () => {
+test('a preempted machine has taken its kernels along', () => {
   expect(fateOf(kernel({ state: 'behind' }), remote({ state: 'preempted' }))).toBe('taken');
 });

@@ -1,9 +1,9 @@
-/** Whether a kernel that a notebook has lost went with its machine. */
+/** Whether a notebook's lost kernel ended with its machine. */
 import type { MirroredKernel, Remote } from '@tpulab/protocol';
 
 /**
- * `taken`: its remote was preempted. `gone`: the remote is connected, and the kernel is not there any more. `kept`: it is still there.
- * Null: somebody has shut it down, or nobody knows yet.
+ * `taken`: its remote was preempted. `gone`: the remote is connected, and the kernel no longer exists. `kept`: it still exists.
+ * Null: a user has shut it down, or it is unknown so far.
  */
 export type Fate = 'taken' | 'gone' | 'kept';
 

@@ -4,7 +4,7 @@ import { unreachableRemote } from './model.js';
 
 const known = (name: string) => (name === 'my-tpu' ? remote() : null);
 
-test('a notebook of a remote that is unknown or down is told apart from all others', () => {
+test('a notebook of a remote that is unknown or down is distinguished from all others', () => {
   expect(unreachableRemote('python3', known, true)).toBeNull();
   expect(unreachableRemote('tpulab-jax', known, true)).toBeNull();
   expect(unreachableRemote('remote/my-tpu/tpulab-jax', known, true)).toEqual({ name: 'my-tpu', why: 'down' });
@@ -17,6 +17,6 @@ test('a notebook of a remote that is unknown or down is told apart from all othe
   ).toBeNull();
 });
 
-test('while the hub has not told its remotes nothing is said of them', () => {
+test('while the hub has not listed its remotes nothing is reported of them', () => {
   expect(unreachableRemote('remote/other/tpulab-jax', () => null, false)).toBeNull();
 });

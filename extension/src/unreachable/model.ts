@@ -8,7 +8,7 @@ export interface IAbsentRemote {
   readonly why: 'unknown' | 'down';
 }
 
-/** Null for a kernel that is elsewhere, for a remote that is connected, and for one that comes back by itself. */
+/** Null for a kernel that is elsewhere, for a connected remote, and for a remote that reconnects automatically. */
 export function unreachableRemote(
   specName: string,
   remote: (name: string) => Remote | null,

@@ -1,4 +1,4 @@
-/** Lets people choose what a notebook runs on whose remote is unknown or down, instead of leaving it waiting. */
+/** Lets users choose where a notebook runs if its remote is unknown or down, instead of leaving it waiting. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -14,9 +14,9 @@ import { LostKernelWatch } from './lost-kernel-watch.js';
 import { unreachableRemote, type IAbsentRemote } from './model.js';
 import { startOnMachine } from './start-on-machine.js';
 
-/** How long a notebook waits for the list of remotes before it is opened as any other. */
+/** How long a notebook waits for the list of remotes before it is opened like any other. */
 const LIST_WAIT_MS = 3_000;
-/** A VM that is set up from nothing takes minutes; somebody watches the dialog meanwhile. */
+/** Setting up an empty VM takes minutes; the user sees the dialog meanwhile. */
 const CONNECT_WAIT_MS = 30 * 60_000;
 
 export const absentPlugin: JupyterFrontEndPlugin<void> = {
@@ -68,7 +68,7 @@ function watchKernel(
   });
 }
 
-/** Stops Lab from starting a kernel for this notebook until somebody has chosen. */
+/** Prevents Lab from starting a kernel for this notebook until the user has chosen. */
 class Guard extends DisposableDelegate {
   constructor(
     private readonly app: JupyterFrontEnd,
@@ -78,7 +78,7 @@ class Guard extends DisposableDelegate {
     private readonly trans: TranslationBundle
   ) {
     super(() => context.model.contentChanged.disconnect(this.onContent, this));
-    // The content arrives before Lab looks for a kernel; only then is the name of the kernel known.
+    // The content arrives before Lab searches for a kernel; only then is the name of the kernel known.
     context.model.contentChanged.connect(this.onContent, this);
   }
 
@@ -93,9 +93,9 @@ class Guard extends DisposableDelegate {
     if (remoteOfPlace(splitSpecName(name).place) === null) {
       return;
     }
-    // Also while the remote is connected: the lists of its kernelspecs and sessions may come later than Lab's decision, which
-    // would then ask for another kernel. Lab asks this preference when it starts one; a session that it knows is taken all
-    // the same.
+    // Also while the remote is connected: the lists of its kernelspecs and sessions may arrive later than Lab's decision, which
+    // would then ask for another kernel. Lab reads this preference when it starts one; a known session is adopted in any
+    // case.
     this.prefer(false);
     void this.choose(name);
   }
@@ -130,7 +130,7 @@ class Guard extends DisposableDelegate {
     }
   }
 
-  /** Takes itself back when the remote is there before anybody has chosen. */
+  /** Closes itself when the remote is connected before the user has chosen. */
   private async prompt(unreachable: IAbsentRemote): Promise<Choice | 'back'> {
     const isPreempted = this.backends.remotes.get(unreachable.name)?.state === 'preempted';
     const dialog = choiceDialog(this.context.localPath, unreachable, isPreempted, this.trans);
@@ -158,7 +158,7 @@ class Guard extends DisposableDelegate {
   private async start(specName: string): Promise<void> {
     const { app, backends, context } = this;
     const { sessions } = app.serviceManager;
-    // What cannot be started is said by Lab itself.
+    // Lab itself reports a failed start.
     await startOnMachine({ backends, sessions, context }, specName).catch(() => undefined);
     this.prefer(true);
   }

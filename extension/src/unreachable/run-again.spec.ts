@@ -15,7 +15,7 @@ const nextKernel = (): Promise<void> => {
   return Promise.resolve();
 };
 
-test('only what ran, above the last cell, runs again, in the order of the notebook', async () => {
+test('only cells that ran, above the last cell, run again, in the order of the notebook', async () => {
   expect(cellsToRunAgain(['a', 'b', 'c', 'd'], 'c', new Set(['d', 'c', 'a']))).toEqual(['a', 'c']);
   expect(cellsToRunAgain(['a', 'b'], 'gone', new Set(['a']))).toEqual([]);
   notebook.run('d', 1);
@@ -27,7 +27,7 @@ test('only what ran, above the last cell, runs again, in the order of the notebo
   expect(runs.begun).toEqual([]);
 });
 
-test('what had a number when the page was opened has run, and what was running counts when its kernel is lost', () => {
+test('a cell with a number when the page was opened has run, and a running cell counts when its kernel is lost', () => {
   notebook.cell('b').executionCount = 7;
   notebook.cell('a').executionCount = 9;
   notebook.cell('c').executionState = 'running';
@@ -36,7 +36,7 @@ test('what had a number when the page was opened has run, and what was running c
   expect(runs.begun).toEqual(['b', 'a', 'c']);
 });
 
-test('where there is no kernel yet, what was to run is still to run', async () => {
+test('while there is no kernel yet, the cells due are still due', async () => {
   notebook.run('a', 1);
   notebook.run('b', 2);
   await expect(runs.from('b', () => Promise.reject(new Error('away')))).rejects.toThrow('away');
@@ -45,7 +45,7 @@ test('where there is no kernel yet, what was to run is still to run', async () =
   expect(notebook.ran).toEqual([['a', 'b']]);
 });
 
-test('another kernel that somebody chose begins with nothing', () => {
+test('another kernel that the user chose starts with nothing', () => {
   notebook.run('a', 1);
   notebook.useKernel({ id: 'other', name: 'python3' });
   expect(runs.begun).toEqual([]);

@@ -1,4 +1,4 @@
-/** What has run in the kernel of one notebook, so that it can run again in the next kernel after this one was lost. */
+/** The cells that have run in the kernel of one notebook, so that they can run again in the next kernel after a loss. */
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Cell, CodeCell } from '@jupyterlab/cells';
 import type { IChangedArgs } from '@jupyterlab/coreutils';
@@ -42,7 +42,7 @@ export class RunAgain implements IDisposable {
     }
   }
 
-  /** The cells that have run in this kernel, in the order in which they were run. */
+  /** The cells that have run in this kernel, in the order of their runs. */
   get begun(): readonly string[] {
     const cells = this.cells;
     const present = new Set(cells.map(({ model }) => model.id));
@@ -50,18 +50,18 @@ export class RunAgain implements IDisposable {
     if (this._hasSeenStart) {
       return begun;
     }
-    // What has a number may have run before this page was opened.
+    // A cell with a number may have run before this page was opened.
     const numbered = cells
       .filter(({ model }) => model.executionCount !== null && !this._begun.has(model.id))
       .sort((one, other) => (one.model.executionCount ?? 0) - (other.model.executionCount ?? 0));
     return [...numbered.map(({ model }) => model.id), ...begun];
   }
 
-  /** Has `start` bring a new kernel; then runs the cell `last`, and before it the cells above that had run. Stops at the first error. */
+  /** Starts a new kernel with `start`; then runs the cell `last`, and before it the cells above that had run. Stops at the first error. */
   async from(last: string, start: () => Promise<unknown>): Promise<void> {
     const { notebook, sessionContext, runCells } = this.options;
     const order = this.cells.map(({ model }) => model.id);
-    // Where the kernel did not start the last time, what was to run then is still to run.
+    // If the kernel did not start the last time, the cells due then are still due.
     this._unfinished = new Set([...cellsToRunAgain(order, last, new Set(this.begun)), ...this._unfinished]);
     const again = this.cells.filter(({ model }) => this._unfinished.has(model.id));
     this._isOurs = true;
@@ -117,7 +117,7 @@ export class RunAgain implements IDisposable {
     }
   }
 
-  /** Cells that run lose that state with their kernel. */
+  /** Running cells lose that state with their kernel. */
   private noteRunning(): void {
     for (const { model } of this.cells) {
       if (model.executionState === 'running' && !this._begun.has(model.id)) {
@@ -133,17 +133,17 @@ export class RunAgain implements IDisposable {
 
   /** In the order of their runs. */
   private _begun = new Set<string>();
-  /** Whether this page was there when the kernel started. */
+  /** Whether this page was open when the kernel started. */
   private _hasSeenStart = false;
   private _kernelId: string | null;
-  /** What the last new kernel was to run again and has not run to its end. */
+  /** Cells due in the last new kernel that have not completed. */
   private _unfinished = new Set<string>();
-  /** The new kernel is ours, and not somebody's who begins anew. */
+  /** The new kernel is ours, and not a restart by the user. */
   private _isOurs = false;
   private _isDisposed = false;
 }
 
-/** `last`, and before it those above that `hasRun` names, in the order of the notebook. */
+/** `last`, and before it the cells above in `hasRun`, in the order of the notebook. */
 export function cellsToRunAgain(
   order: readonly string[],
   last: string,

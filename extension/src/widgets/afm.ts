@@ -1,6 +1,6 @@
 /** The form of a widget's front end that runs in any host: anywidget's, or ours in JupyterLab. */
 
-/** What a host must give of the model. Names are those of the standard. */
+/** The model interface that a host must provide. Names follow the standard. */
 export interface AnyModel {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
@@ -17,6 +17,6 @@ export interface RenderProps {
 
 export interface WidgetModule {
   initialize?(props: { readonly model: AnyModel }): void;
-  /** May return what tidies up after the view. */
+  /** May return a function that cleans up after the view. */
   render(props: RenderProps): () => void;
 }

@@ -22,7 +22,7 @@ class Model implements AnyModel {
   }
 
   save_changes(): void {
-    // What is set here is not sent on.
+    // Values set here are not sent on.
   }
 
   on(event: string, callback: () => void): void {
@@ -79,7 +79,7 @@ describe('the feed of a widget', () => {
     open({ _snapshot: snapshotOf('r1', 'evaluation'), run_name: 'training' });
     expect(feed.run).toBeNull();
     expect(feed.awaited).toBe('training');
-    // The id may be here before anything is told of the run.
+    // The id may be known before any data of the run.
     model.set('run_id', 'r2');
     expect(feed.run).toBeNull();
     model.set('_snapshot', snapshotOf('r2', 'training'));
@@ -94,7 +94,7 @@ describe('the feed of a widget', () => {
     expect(feed.run?.id).toBe('r1');
   });
 
-  it('says to the kernel that its page depends on it, and when the view is gone', () => {
+  it('reports to the kernel that its page depends on it, and when the view is removed', () => {
     const { view } = model.sent[0] as { view: string };
     expect(model.sent).toEqual([{ type: 'feed', view, by: 'comm' }]);
     feed.dispose();
@@ -103,7 +103,7 @@ describe('the feed of a widget', () => {
     expect(model.sent).not.toContainEqual(expect.objectContaining({ view }));
   });
 
-  it('says to the kernel that it has the bridge where the page has it', () => {
+  it('reports to the kernel that it has the bridge where the page has it', () => {
     feed.dispose();
     const host: WidgetHost = {
       telemetryOf: () => telemetry,

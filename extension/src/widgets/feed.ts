@@ -1,4 +1,4 @@
-/** Where a widget's figures are from: the bridge where the page has one, else the comm of the widget. */
+/** The source of a widget's figures: the bridge where the page has one, else the comm of the widget. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
@@ -10,12 +10,12 @@ import type { AnyModel } from './afm.js';
 import { asSnapshot, SnapshotReader } from './snapshot.js';
 import { english } from './words.js';
 
-/** What JupyterLab with our extension gives to the widgets of its page. */
+/** The interface that JupyterLab with our extension provides to the widgets of its page. */
 export interface WidgetHost {
   /** Null for a kernel that is on no bridge. */
   telemetryOf(kernelId: string): KernelTelemetry | null;
   machineOf(kernelId: string): MachineTelemetry | null;
-  /** Sends by the bridge, which does not wait for the cell. */
+  /** Sends through the bridge, which does not wait for the cell. */
   send(kernelId: string, command: ControlCommand): Promise<ControlMessage>;
   readonly trans: TranslationBundle;
 }
@@ -27,12 +27,12 @@ export interface Feed {
   readonly kernel: KernelTelemetry;
   readonly machine: MachineTelemetry | null;
   readonly control: ControlModel;
-  /** The run that the widget is of; the newest one where it is of none. */
+  /** The run of the widget; the newest run for a widget without one. */
   readonly run: Run | null;
-  /** Name of the run that the widget is of, while nothing is known of that: as a rule its first step has not begun. */
+  /** Name of the widget's run, while the run has no data: usually its first step has not begun. */
   readonly awaited: string | null;
   readonly trans: TranslationBundle;
-  /** Told after each change of any of it. */
+  /** Emitted after each change of these properties. */
   readonly changed: ISignal<unknown, void>;
   dispose(): void;
 }
@@ -58,7 +58,7 @@ interface Shown {
   readonly awaited: string | null;
 }
 
-/** A run has no id before its first step begins; a widget of it must not show another one's figures until then. */
+/** A run has no id before its first step begins; its widget must not show another run's figures until then. */
 function shownOf(kernel: KernelTelemetry, model: AnyModel): Shown {
   const wanted = textOf(model.get('run_id'));
   const run = kernel.runs.runs.findLast(({ id }) => id === wanted) ?? null;
@@ -69,8 +69,8 @@ function shownOf(kernel: KernelTelemetry, model: AnyModel): Shown {
 let views = 0;
 
 /**
- * Tells the kernel from where a view has its figures, so that it need not send them to pages that have the bridge. Gives what says
- * that the view is gone; a page that goes without a word is remembered as it was.
+ * Reports to the kernel where a view has its figures from, so that it need not send them to pages with the bridge. Returns a function
+ * that reports the view's removal; a page that closes silently keeps its last report.
  */
 function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {
   views += 1;
@@ -79,14 +79,14 @@ function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {
     try {
       model.send({ type: 'feed', view, by: value });
     } catch {
-      // A page without a kernel, or whose kernel is gone: nobody sends anything then.
+      // A page without a kernel, or with an ended kernel: no data is sent then.
     }
   };
   setBusy(by);
   return () => setBusy(null);
 }
 
-/** What both feeds have: the run that the widget is of, and one signal for all that changes. */
+/** Common to both feeds: the run of the widget, and one signal for all changes. */
 abstract class WidgetFeed implements Feed {
   abstract readonly control: ControlModel;
   readonly changed = new Signal<this, void>(this);
@@ -133,7 +133,7 @@ class BridgeFeed extends WidgetFeed {
   }
 }
 
-/** How long an answer may take before the request counts as lost: a busy kernel answers when it is asked by `tpulab.live`. */
+/** How long an answer may take before the request counts as lost: a busy kernel answers when `tpulab.live` checks for requests. */
 const ANSWER_MS = 15_000;
 
 class CommFeed extends WidgetFeed {

@@ -1,4 +1,4 @@
-/** Runs the widget modules as ordinary Jupyter widgets: in JupyterLab, and wherever `@jupyter-widgets/base` is. */
+/** Runs the widget modules as ordinary Jupyter widgets: in JupyterLab, and wherever `@jupyter-widgets/base` is available. */
 import { DOMWidgetModel, DOMWidgetView } from '@jupyter-widgets/base';
 import deviceMonitor from './afm/device-monitor.js';
 import stepTimeline from './afm/step-timeline.js';
@@ -6,7 +6,7 @@ import trainingControls from './afm/training-controls.js';
 import type { WidgetModule } from './afm.js';
 
 export const MODULE_NAME = '@tpulab/widgets';
-/** Of the traits that Python and the views share; grows when they change. */
+/** Version of the traits shared by Python and the views; increases when they change. */
 export const MODULE_VERSION = '1.0.0';
 
 function modelClass(name: string): typeof DOMWidgetModel {
@@ -33,7 +33,7 @@ function viewClass(module: WidgetModule): typeof DOMWidgetView {
   return class extends DOMWidgetView {
     override render(): void {
       super.render();
-      // The host's element has classes and styles of its own, so the module gets one inside.
+      // The host's element has classes and styles of its own, so the module gets an element inside.
       const el = document.createElement('div');
       this.el.replaceChildren(el);
       this._end = module.render({ model: this.model, el });
@@ -49,7 +49,7 @@ function viewClass(module: WidgetModule): typeof DOMWidgetView {
   };
 }
 
-/** What a widget manager loads for our module, by the names that Python gives. */
+/** The exports that a widget manager loads from our module, by Python's names. */
 export const widgetExports = {
   DeviceMonitorModel: modelClass('DeviceMonitor'),
   DeviceMonitorView: viewClass(deviceMonitor),

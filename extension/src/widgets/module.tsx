@@ -1,4 +1,4 @@
-/** A widget's front end around one of the panel's views: its feed, and redrawing while somebody can see it. */
+/** A widget's front end around one of the panel's views: its feed, and redrawing while it is visible. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type FunctionComponent, type JSX, useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -7,14 +7,14 @@ import { useChanges } from '../ui/use-changes.js';
 import type { AnyModel, RenderProps, WidgetModule } from './afm.js';
 import { type Feed, openFeed } from './feed.js';
 
-/** Steps that a widget looks at where Python does not say how many. */
+/** Number of steps in a widget where Python does not set it. */
 export const STEPS_SHOWN = 64;
 
 export interface WidgetViewProps {
   readonly model: AnyModel;
   readonly feed: Feed;
   readonly loop: DrawLoop;
-  /** True while nobody can see it. */
+  /** True while it is not visible. */
   readonly paused: boolean;
   readonly trans: TranslationBundle;
 }
@@ -22,7 +22,7 @@ export interface WidgetViewProps {
 export function widgetModule(View: FunctionComponent<WidgetViewProps>): WidgetModule {
   return {
     render({ model, el }: RenderProps): () => void {
-      // The look of the panel, whose views these are.
+      // The panel's styles, because these are its views.
       el.classList.add('jp-TPULabPanel', 'jp-TPULabWidget');
       const feed = openFeed(model);
       const loop = new DrawLoop(window);

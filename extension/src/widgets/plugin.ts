@@ -1,4 +1,4 @@
-/** Makes our widgets known to JupyterLab, and gives them the bridge's live figures. */
+/** Registers our widgets in JupyterLab, and gives them the bridge's live figures. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -44,8 +44,8 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
 };
 
 /**
- * Asked for by name and not by a token at the top of this file: in a JupyterLab without a widget manager there is no module of
- * that name, and importing it there would take the whole extension away.
+ * Requested by name and not by a token at the top of this file: a JupyterLab without a widget manager has no module of
+ * that name, and importing it there would break the whole extension.
  */
 async function register(app: JupyterFrontEnd): Promise<void> {
   try {

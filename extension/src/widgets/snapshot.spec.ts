@@ -31,7 +31,7 @@ describe('a snapshot', () => {
     expect(kernel.runs.current?.series.get('loss')?.length).toBe(20);
   });
 
-  it('that overlaps an earlier one adds only what is new', () => {
+  it('that overlaps an earlier one adds only new data', () => {
     const kernel = new KernelTelemetry('widget');
     const reader = new SnapshotReader(kernel);
     reader.read(snapshot(0, 20));
@@ -43,7 +43,7 @@ describe('a snapshot', () => {
     expect(current?.series.get('loss')?.length).toBe(30);
   });
 
-  it('of another run begins anew', () => {
+  it('of another run starts again', () => {
     const kernel = new KernelTelemetry('widget');
     const reader = new SnapshotReader(kernel);
     reader.read(snapshot(0, 20));

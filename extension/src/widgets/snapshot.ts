@@ -1,4 +1,4 @@
-/** What a widget's kernel says over its comm, twice a second, where no bridge tells more: the newest state, whole. */
+/** The state that a widget's kernel sends over its comm, twice a second, where there is no bridge: always the newest whole state. */
 import type {
   ControlMessage,
   DevicesMessage,
@@ -25,7 +25,7 @@ export interface Snapshot {
   readonly commands: readonly ControlMessage[];
 }
 
-/** Null for what is no snapshot: a widget that was just made, or one of another version. */
+/** Null for an invalid snapshot: a widget that was just created, or a widget of another version. */
 export function asSnapshot(value: unknown): Snapshot | null {
   if (typeof value !== 'object' || value === null) {
     return null;
@@ -35,7 +35,7 @@ export function asSnapshot(value: unknown): Snapshot | null {
   return isFine ? (value as Snapshot) : null;
 }
 
-/** Brings snapshots into the same model that the bridge's telemetry fills. What it has already is not added again. */
+/** Loads snapshots into the same model as the bridge's telemetry. Data already present is not added again. */
 export class SnapshotReader {
   constructor(readonly kernel: KernelTelemetry) {}
 
@@ -58,7 +58,7 @@ export class SnapshotReader {
     messages.push(...commands);
     this._apply(messages, snapshot.time);
     if (run) {
-      // Which run is shown was decided in the kernel, which saw all of them; the end of the one before never comes here.
+      // The shown run was chosen in the kernel, which has all runs; the previous run's end never arrives here.
       this.kernel.runs.show(run.run);
     }
     this._readMetrics(snapshot);
@@ -104,7 +104,7 @@ export class SnapshotReader {
     });
   }
 
-  /** Apart from the steps: of a long run there are more points than the rows that travel. */
+  /** Separate from the steps: a long run has more points than the transmitted rows. */
   private _readMetrics({ metrics, run }: Snapshot): void {
     const model = this.kernel.runs.runs.find(({ id }) => id === run?.run);
     for (const [name, [indices, values]] of Object.entries(metrics)) {

@@ -2,7 +2,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import { describe, expect, it } from 'vitest';
 import { hideUntrustedWidgets } from './untrusted-state.js';
 
-/** Case W01: what a strange notebook says of widgets was made into models, and their code run, when it was opened. */
+/** Case W01: the widget state of a foreign notebook was turned into models, and their code run, when it was opened. */
 const WIDGETS = { 'application/vnd.jupyter.widget-state+json': { state: { a: { model_name: 'AnyModel' } } } };
 
 function notebookOf(...trusted: boolean[]): INotebookModel {

@@ -1,7 +1,7 @@
-/** English as it stands in the source, for hosts without JupyterLab's translations. */
+/** The English source texts, for hosts without JupyterLab's translations. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-/** What the texts are filled with. */
+/** The values that fill the texts. */
 type Value = string | number;
 
 /** `%1` … `%9` are the values; a single `%` is itself, as in JupyterLab. */
@@ -18,5 +18,5 @@ const bundle = {
     filled(count === 1 ? one : many, [count, ...values])
 };
 
-/** Only `__` and `_n` are ever asked for by the models that the widgets share. */
+/** The models shared by the widgets call only `__` and `_n`. */
 export const english = bundle as unknown as TranslationBundle;

@@ -1,4 +1,4 @@
-"""What runs inside a TPULab kernel: a launcher, a step clock, a compile watch and the steering of runs.
+"""Code that runs inside a TPULab kernel: a launcher, a step clock, a compile watch and the steering of runs.
 
 Names are resolved when they are first used. Importing the package must import nothing that a Python process
 does not have already: the launcher is started with the notebook's folder on `sys.path`, where any file may
@@ -61,8 +61,8 @@ _MODULES = {
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-#: Held during an import, and by each fork: a child would wait for ever for an import of another thread, which
-#: it does not have.
+#: Held during an import, and by each fork: a child would wait for ever for another thread's import, which
+#: never ends in the child.
 _importing = _thread.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -3,8 +3,8 @@
     from tpulab.hf import Callback
     trainer = Trainer(..., callbacks=[Callback(log=training_args.output_dir)])
 
-A step is an optimizer step, from the beginning of one to that of the next: the Trainer loads batches, and
-torch_xla compiles and runs what was traced, between them. Evaluations and checkpoints are bands of their
+A step is an optimizer step, from its beginning to the beginning of the next: the Trainer loads batches, and
+torch_xla compiles and runs traced graphs, between them. Evaluations and checkpoints are bands of their
 step. Pause, stop, checkpoint, evaluate and the learning rate act between two steps, through the Trainer's
 own control. transformers is imported with this module, not with `tpulab`.
 """
@@ -61,14 +61,14 @@ class Callback(_Base):
         self._learning_rate = learning_rate
         self._block: RunBlock | None = None
         self._wants: set[str] = set()
-        #: when the Trainer last called: what it says is over began no earlier
+        #: the time of the Trainer's previous call: a part that it reports as over began no earlier
         self._called_ns = 0
         self._evaluates_since: int | None = None
         #: the run, from the beginning of the training on
         self.run: TrainingRun | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Makes the run."""
+        """Creates the run."""
         if getattr(getattr(args, "device", None), "type", "") == "xla":
             _refuse_lonely_process()
         rate = self._learning_rate or hyper(float(args.learning_rate), min=0.0)
@@ -101,14 +101,14 @@ class Callback(_Base):
         made.controller.apply_to(_after_the_first(follow))
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """The fused optimizer, which recent versions choose by themselves, refuses XLA devices."""
+        """The fused optimizer, the default of recent versions, refuses XLA devices."""
         optimizer = str(getattr(getattr(args, "optim", None), "value", getattr(args, "optim", "")))
         if optimizer == "adamw_torch_fused" and getattr(args.device, "type", "") == "xla":
             args.optim = type(args.optim)("adamw_torch")
             write_line('The fused AdamW does not run on XLA: optim="adamw_torch" is used instead.')
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        """The step before is over. Commands are applied here; a pause holds the Trainer here."""
+        """The previous step is over. Commands are applied here; a pause holds the Trainer here."""
         if self.run is not None:
             self._end_step()
             self._block = self.run.step()
@@ -117,13 +117,13 @@ class Callback(_Base):
         return control
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        """The optimizer has stepped; what follows up to the next step belongs to this one."""
+        """The optimizer has stepped; the time until the next step belongs to this one."""
         self._called_ns = now_ns()
         self._pass_on(control)
         return control
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """An evaluation goes on."""
+        """An evaluation continues."""
         if self._evaluates_since is None:
             self._evaluates_since = self._called_ns or now_ns()
 
@@ -137,7 +137,7 @@ class Callback(_Base):
         self._band("checkpoint", self._called_ns)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:  # noqa: ARG002
-        """Figures of the Trainer: loss, learning rate, those of an evaluation."""
+        """Figures of the Trainer: loss, learning rate, evaluation results."""
         if self._evaluates_since is None:
             self._called_ns = now_ns()
         if self.run is not None and isinstance(logs, Mapping):
@@ -181,10 +181,10 @@ class LonelyProcessError(RuntimeError):
 
 def _refuse_lonely_process() -> None:
     """Where torch_xla shows one process several devices, Accelerate makes each of them a replica. Reductions
-    then wait for processes that nobody has started, and XLA ends this one. A world that was counted before
+    then wait for processes that were never started, and XLA ends this one. A world that was counted before
     there were replicas stays one process.
     """
-    # One process for each device, or (on chips with two cores) one thread, is what Accelerate expects.
+    # Accelerate expects one process for each device, or (on chips with two cores) one thread.
     if threading.current_thread() is not threading.main_thread():
         return
     runtime: Any = importlib.import_module("torch_xla.runtime")
@@ -199,13 +199,13 @@ def _refuse_lonely_process() -> None:
 
 
 def _after_the_first(apply: Any) -> Any:
-    """The rates at the start are the Trainer's own: nothing is set before something was changed."""
+    """The rates at the start are the Trainer's own: nothing is set before a change."""
     calls = iter((lambda _: None,))
     return lambda values: next(calls, apply)(values)
 
 
 def _schedule(scheduler: Any, bases: list[float]) -> list[float]:
-    """The rates that the schedule has reached, for its first base rates."""
+    """The rates that the schedule would have reached with its first base rates."""
     reached = [float(rate) for rate in scheduler.get_last_lr()]
     present = [float(base) for base in scheduler.base_lrs]
     return [

@@ -1,7 +1,7 @@
 """`tpulab.steps` and `tpulab.step`: measure a plain loop. Neither ever changes what the loop does.
 
-A step of `steps` begins when the loop asks for its next item and ends when it asks for the one after. A step
-of `with step()` is the block. `tpulab.figures.spans` says how its time is split.
+A step of `steps` begins when the loop requests its next item and ends with the request after it. A step
+of `with step()` is the block. `tpulab.figures.spans` describes how its time is split.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def metric(**values: Any) -> None:
 def alert(when: str | None) -> None:
     """Reports a metric that breaks a rule, once in each run: `tpulab.alert(when="loss > 5 for 100 steps")`.
 
-    The report stands beside the run, and runs the server's notify command (`docs/control.md`).
+    The report is shown beside the run, and runs the server's notify command (`docs/control.md`).
 
     Args:
         when: `NAME > NUMBER`, with `>`, `>=`, `<` or `<=`, and `for COUNT steps` if it has to hold for so

@@ -1,4 +1,4 @@
-"""`tpulab.status()`: what is known, as text."""
+"""`tpulab.status()`: the current state, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said once, with its remedy; and what is not said."""
+"""Which messages are printed once, with their remedy, and which are not."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_cpu_backend_that_is_meant_or_alone_is_not_mentioned(
 
 @jax.jit
 def slow(x: jax.Array) -> jax.Array:
-    """Some milliseconds of work that XLA:CPU does not do inline."""
+    """Some milliseconds of work that XLA:CPU does not run inline."""
     for _ in range(4):
         x = x @ x / 500.0
     return x.sum()
@@ -83,7 +83,7 @@ def matrix() -> jax.Array:
 @pytest.mark.usefixtures("agent")
 def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(keeper: KeeperDouble) -> None:
     x = matrix()
-    # Twice as many: on a busy machine the device is done before the host comes to read, now and then.
+    # Twice as many: on a busy machine the device is sometimes done before the host reads.
     for _ in tpulab.steps(range(2 * STEPS_IN_A_ROW), name="reads"):
         float(slow(x))
     [advice] = keeper.wait(lambda: keeper.of_type("advice"), "the advice")

@@ -1,4 +1,4 @@
-"""The line to the keeper: whole messages, bounded waits, and a way back."""
+"""The connection to the keeper: whole messages, bounded waits, and reconnection."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_keeper_that_does_not_read_costs_a_bounded_wait_and_the_connection(
 
 
 def test_a_slow_keeper_hears_nothing_twice(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was sent before a time-out is not sent again on the next connection."""
+    """Messages sent before a time-out are not sent again on the next connection."""
     monkeypatch.setattr(keeper_socket, "SEND_TIMEOUT_S", 0.05)
     path = short_folder / "k.sock"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -119,7 +119,7 @@ def test_a_slow_keeper_hears_nothing_twice(short_folder: Path, monkeypatch: pyte
         while messages:
             wait_until(keeper.connect, "the connection", 10)
             connection, _ = listener.accept()
-            # Nobody reads until the sender has given up.
+            # The receiver does not read until the sender has given up.
             keeper.send(messages)
             keeper.close()
             with connection:

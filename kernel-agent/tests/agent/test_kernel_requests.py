@@ -1,4 +1,4 @@
-"""What a page asks of the kernel while its cell is busy: who holds memory, and what the devices do."""
+"""Requests of a page to the kernel while its cell is busy: the owners of memory, a trace of the devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def loop():
 thread = threading.Thread(target=loop)
 thread.start()
 """
-#: The first trace begins when the second has been refused, however late that is asked for.
+#: The first trace begins when the second has been refused, however late that request arrives.
 HOLD = """
 from tpulab.agent import kernel_requests as asked
 refused, capture = threading.Event(), asked.capture
@@ -48,7 +48,7 @@ def test_memory_by_array_and_a_trace_are_answered_beside_a_running_loop(
         [profile] = keeper.wait(lambda: keeper.of_type("profile"), "the trace")
         assert any(one["totalMs"] > 0 for one in profile["operations"])
 
-        # One of another length stays beside the log of the newest run.
+        # A trace of another length stays beside the log of the newest run.
         kernel.run("import tpulab\nfor _ in tpulab.run('lm', log='kept').steps(range(2)): pass")
         keeper.outcome(keeper.command("profile", value=0.3), "applied")
         keeper.wait(lambda: len(keeper.of_type("profile")) == 2, "the second trace")

@@ -1,4 +1,4 @@
-"""Processes for the devices, started from a cell: said once, with the remedy; the call goes on as it is."""
+"""Processes for the devices, started from a cell: reported once, with the remedy; the call is unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Spawning:
             self.modules[name] = SimpleNamespace(**{name: self._spawn})
             patch.setitem(sys.modules, module, self.modules[name])
         adviser = Adviser(self.message, lambda: None)
-        # torch_xla may be imported again; a function is wrapped once all the same.
+        # torch_xla may be imported again; a function is still wrapped only once.
         warn_of_spawn(adviser, self.cells)
         warn_of_spawn(adviser, self.cells)
 

@@ -1,4 +1,4 @@
-"""A training of a week in short: many steps, evaluations and log lines, after which nothing has grown.
+"""A shortened training of a week: many steps, evaluations and log lines, after which nothing has grown.
 
 Some seconds in `npm test`; `TPULAB_WEEK_STEPS=10000000` for a week of steps.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 STEPS = int(os.environ.get("TPULAB_WEEK_STEPS", "40000"))
 RUNS = 500
-#: What may be more at the end than after a fifth of the steps: lists whose bound is not reached by then,
+#: Objects whose number may grow after a fifth of the steps: lists whose bound is not reached by then,
 #: such as the 4096 newest commands.
 MOST_GROWTH = 400_000
 
@@ -66,7 +66,7 @@ print(json.dumps({"kept": kept, "threads": threading.active_count()}))
 
 
 class Sink:
-    """A keeper that reads and forgets, and sends no commands."""
+    """A keeper that reads and discards, and sends no commands."""
 
     def __init__(self, path: Path) -> None:
         self._listener = socket.socket(socket.AF_UNIX)
@@ -116,5 +116,5 @@ def test_nothing_grows_with_the_number_of_steps_and_runs(short_folder: Path) -> 
     # The loop, the reports and the commands: no thread for each run.
     assert found["threads"] <= 4
     assert sink.received > 1_000
-    # A line a command, some of the metrics, and the end.
+    # A line per command, some of the metrics, and the end.
     assert (short_folder / "week.jsonl").stat().st_size < 2_000_000

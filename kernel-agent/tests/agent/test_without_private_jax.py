@@ -1,4 +1,4 @@
-"""A jax whose private parts are other ones: what it tells in public is still told, and nothing is made up."""
+"""A jax with other private parts: figures from its public parts are still reported, and none is invented."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Answers as `tpulab.check.compiler` does, with figures in place of libtpu: a program needs 40
-times what its arguments are, and moves as much as these in one collective."""
+"""Answers like `tpulab.check.compiler`, with figures in place of libtpu: a program needs 40
+times the size of its arguments, and moves as many bytes in one collective."""
 
 import json
 import sys

@@ -55,7 +55,7 @@ def wide(x):
     return x.astype(jnp.float64).sum()
 with jax.enable_x64(True):
     wide(jnp.ones((8, 8), jnp.float32))""",
-    # Cell 8: line 3 asks the host.
+    # Cell 8: line 3 calls the host.
     """@jax.jit
 def asks(x):
     return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
@@ -101,7 +101,7 @@ def add(total, value):
 total = jnp.float32(0)
 for _ in range(3):
     total = add(total, jnp.float32(1))""",
-    # Static arguments at lines of their own; a scan; random numbers; a loop in the program.
+    # Static arguments at separate lines; a scan; random numbers; a loop in the program.
     """@functools.partial(jax.jit, static_argnames="power")
 def powers(x, power):
     return jax.lax.scan(lambda c, row: (c + row.sum() ** power, row * 2), 0.0, x)
@@ -116,7 +116,7 @@ key = jax.random.key(0)
 for _ in range(3):
     key, drawn = sample(key)
 jax.jit(lambda x: jax.lax.while_loop(lambda c: c.sum() < 1e6, lambda c: c * 2, x))(x)""",
-    # Asked for by name.
+    # Requested by name.
     """gathered = jax.jit(jax.shard_map(lambda a: jax.lax.all_gather(a, "data", tiled=True), mesh=mesh,
     in_specs=P("data"), out_specs=P(), check_vma=False))(x)
 summed = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "data"), mesh=mesh, in_specs=P("data"),

@@ -1,4 +1,4 @@
-"""The check of a notebook, with a program that answers with figures in place of the compiler for TPUs.
+"""The check of a notebook, with a program that replaces the compiler for TPUs and answers with figures.
 
 `npm run test:aot` uses the real one.
 """
@@ -66,7 +66,7 @@ def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
 
 
 def _exported(file: Path, rows: int = 64) -> Path:
-    """A step as a recipe in PyTorch exports it, with an index of 64 bits."""
+    """A step in the form that a recipe in PyTorch exports, with an index of 64 bits."""
     import jax
     import jax.numpy as jnp
     from jaxlib.mlir.dialects import stablehlo
@@ -138,7 +138,7 @@ def test_an_answer_is_stored_for_one_program_machine_and_compiler(
     monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_scoped_vmem_limit_kib=1")
     others.append(StoredAnswer(b"module", v5e, 8))
     assert [each.read() for each in others] == [None] * 4
-    # What was refused for another reason than its memory may be accepted the next time.
+    # A refusal for another reason than memory may be accepted the next time.
     others[0].write(accepted | {"compiles": None})
     assert others[0].read() is None
     (stored,) = (tmp_path / "check").iterdir()
@@ -189,7 +189,7 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     # 40 x (16 KiB + rows x 512 bytes): 16 MiB hold 787 rows, and 1 GiB 52,396.
     assert found["totals"]["v5e-8"]["batch"] == {"fits": 768, "next": 832}
     assert found["totals"]["v6e-8"]["batch"] == {"fits": 49152, "next": 53248}
-    # Asked for the same batches as v6e-8, for which jax lowers nothing a second time.
+    # For the same batches as v6e-8, for which jax lowers nothing a second time.
     assert found["totals"]["v3-8"]["batch"] == {"fits": 24576, "next": 26624}
     assert found["totals"]["v6e-8"]["usdFor1000Steps"] > 0
     suite = ElementTree.parse(files["junit.xml"]).getroot()
@@ -335,6 +335,6 @@ def test_collectives_and_buffers_of_a_module_have_their_lines() -> None:
     assert gather.frames == [("/home/me/site-packages/flax/linen.py", 99), ("/home/me/train.py", 12)]
     assert (reduced.kind, reduced.bytes) == ("all-reduce", 16)
     assert facts.host_transfers == 1
-    # The tile is 128 wide, what is in VMEM is not counted, nor what a fusion never writes.
+    # The tile is 128 wide; arrays in VMEM are not counted, nor values that a fusion never writes.
     assert (facts.buffers[0].words, facts.buffers[0].bytes) == ("bf16[1024,1000]", 1024 * 1024 * 2)
     assert (facts.plain_bytes, facts.padded_bytes) == (8 * 100 * 4 + 4, 8 * 128 * 4 + 512)

@@ -1,4 +1,4 @@
-"""A second process loads what the first one has compiled, without the user having set anything."""
+"""A second process loads the programs of the first one, without a setting of the user."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_second_process_loads_what_the_first_has_compiled(tmp_path: pathlib.Pa
     (none, limit), (hits, _) = (one.stdout.split() for one in message)
     assert (int(none), int(limit)) == (0, DEFAULT_MB * 1_000_000)
     assert int(hits) > 0
-    # What XLA prints about programs from a cache would stand below the user's cell.
+    # XLA's output about programs from a cache would appear below the user's cell.
     assert message[1].stderr == message[0].stderr
 
 

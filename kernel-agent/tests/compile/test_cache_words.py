@@ -1,4 +1,4 @@
-"""What is said of jax's compilation cache is what is on the disk (N11, case C01)."""
+"""The report about jax's compilation cache matches the files on the disk (N11, case C01)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_folder_that_was_removed_or_far_away_is_not_a_fault(folder: Path) -> N
 
 
 def test_it_says_so_for_jax_itself(tmp_path: Path) -> None:
-    """Really compiled twice: the second time jax finds the entry garbled, and keeps it."""
+    """Compiled twice: the second time jax finds the entry corrupted, and keeps it."""
     program = (
         "import json, jax, jax.numpy as jnp, tpulab, warnings\n"
         "warnings.simplefilter('ignore')\n"

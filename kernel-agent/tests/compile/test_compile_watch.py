@@ -23,7 +23,7 @@ Message = dict[str, Any]
 
 
 class Watched:
-    """Runs calls and gives the messages about them, after comparing their number with jax's own log."""
+    """Runs calls and returns the messages about them, after comparing their number with jax's own log."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -80,7 +80,7 @@ def x(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 
 @pytest.mark.usefixtures("agent")
 def test_a_run_says_which_programs_of_an_earlier_one_it_calls(keeper: KeeperDouble) -> None:
-    """Without that, the page of runs knows no program of the second of two runs."""
+    """Without that, the page of runs has no program for the second of two runs."""
 
     @jax.jit
     def train_step(x: jax.Array) -> jax.Array:
@@ -259,7 +259,7 @@ def test_grad_and_vmap_of_a_jitted_function_outside_jit_are_compilations_of_thei
 
 
 def test_a_pmap_has_the_name_of_its_function_and_its_operations(watched: Watched, agent: Agent) -> None:
-    """N18: jax jits a function of its own for it."""
+    """N18: jax jits an internal function for it."""
 
     def on_each(batch: jax.Array) -> jax.Array:
         return batch @ batch
@@ -368,7 +368,7 @@ def test_a_long_tracing_is_told_while_it_goes_on(agent: Agent, keeper: KeeperDou
 
     @jax.jit
     def traces_long(batch: jax.Array) -> jax.Array:
-        # Ends when the start has arrived at the keeper: tracing is still going on then.
+        # Ends when the start has arrived at the keeper: tracing still runs then.
         keeper.wait(lambda: keeper.compiled("traces_long", "started"), "the start of the compilation")
         return batch * 2
 
@@ -471,7 +471,7 @@ def test_one_that_is_made_again_and_again_is_redefined(keeper: KeeperDouble) -> 
 def test_a_cause_that_cannot_be_found_is_unknown(
     keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F15: on another jax whose frames are named otherwise, no wrong sentence is told."""
+    """F15: on another jax whose frames have other names, no wrong sentence is reported."""
     monkeypatch.setattr("tpulab.compile.compilation.find_jit_call", lambda *_: None)
     step = jax.jit(lambda x: x.sum())
     for size in (3, 4):
@@ -495,7 +495,7 @@ def test_a_program_in_a_run_has_the_fingerprint_of_what_xla_was_given(
     for factor in (2.0, 2.0, 3.0):
         for _ in tpulab.steps(range(1)):
             jax.jit(lambda value, by=factor: value * by)(x(3))
-    # Outside a run nobody compares it, and it is not worked out.
+    # Outside a run it is not compared and not computed.
     jax.jit(lambda value: value * 4)(x(3))
     for message in messages:
         check_message(message)

@@ -1,4 +1,4 @@
-"""Compilations of a lazy runtime as they are told: begun and finished once each, whatever thread is first."""
+"""Reports of a lazy runtime's compilations: started and finished once each, whichever thread is first."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Lazy:
         assert self.watch.attach()
 
     def compile(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """A launch that compiles one program; something else happens after that, and before it is over."""
+        """A launch that compiles one program; another event follows it, before the launch is over."""
 
         def launch() -> None:
             self.runtime.compiled += 1
@@ -85,7 +85,7 @@ class Lazy:
         self.runtime.around(launch)
 
     def launch(self) -> None:
-        """A launch that compiles nothing, and whose program has run at once."""
+        """A launch that compiles nothing, and whose program has run immediately."""
 
         def run() -> None:
             self.runtime.queued += 1
@@ -139,7 +139,7 @@ def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
     lazy.compile(meanwhile=begin_to_poll)
     over.set()
     poll.join(PATIENCE_S)
-    # Whatever the poll had told would have arrived before this one.
+    # A report of the poll would have arrived before this one.
     lazy.compile()
     assert list(lazy.reported(2).values()) == [["started", "finished"]] * 2
 
@@ -162,7 +162,7 @@ def finished(keeper: KeeperDouble) -> list[dict[str, Any]]:
 def test_a_compilation_by_a_read_has_its_own_line_and_moment(
     lazy: Lazy, agent: Agent, keeper: KeeperDouble
 ) -> None:
-    """N4: it stood at the next launch, of the next run, with a counter of the loop as its reason."""
+    """N4: it was reported at the next launch, of the next run, with a counter of the loop as its reason."""
     agent.lazy = lazy.watch
 
     def evaluate() -> None:
@@ -263,7 +263,7 @@ def test_what_a_runtime_tells_of_its_device_and_its_loader_becomes_spans(
     assert len(steps) == 6
     for step, one, least, most in zip(steps, lazy.runtime.ran, waited, around, strict=True):
         assert step["deviceKnown"]
-        # Of what the runtime said, and not of what the clock of the test may have lost.
+        # From the runtime's times, without the delays of the test's clock.
         assert step["deviceMs"] == pytest.approx(one.duration_ns / 1e6, rel=0.1)
         assert least <= step["inputMs"] <= most
         assert step["gapMs"] > 0

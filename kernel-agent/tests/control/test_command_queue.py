@@ -1,4 +1,4 @@
-"""The desk of commands, where a finalizer may come in between (F24)."""
+"""The command queue, where a finalizer may interrupt (F24)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_finalizer_that_ends_a_run_does_not_wait_for_the_desk_that_it_interrup
     done = threading.Event()
 
     class Ends:
-        """Garbage that reports as it goes, as the guard of a loop does."""
+        """Garbage that reports on deletion, as the guard of a loop does."""
 
         def __del__(self) -> None:
             commands.reported(Command("stop", id="of the finalizer").message("expired"))

@@ -1,4 +1,4 @@
-"""The states of a run that can be steered: one table, and what the protocol says of it."""
+"""The states of a run that can be steered: one table, equal to the protocol's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_protocol_has_the_same_states() -> None:
 def test_a_run_that_goes_on_can_end_and_fail_from_every_state() -> None:
     for state in STATES:
         if state not in ENDED:
-            # Stopped is what somebody has asked for; a run that comes to its end by itself is finished.
+            # Stopped means on request; a run that ends automatically is finished.
             ended = "stopped" if state == "stopping" else "finished"
             assert (after(state, "end"), after(state, "fail")) == (ended, "failed")
 

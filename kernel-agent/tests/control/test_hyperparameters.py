@@ -1,4 +1,4 @@
-"""Hyperparameters: what they take, and that changing one compiles nothing."""
+"""Hyperparameters: their accepted values, and that changing one compiles nothing."""
 
 from __future__ import annotations
 

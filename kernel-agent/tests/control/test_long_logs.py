@@ -1,4 +1,4 @@
-"""The log of a run stays small over a week, and is read no further than needed (F23)."""
+"""The log of a run stays small over a week, and only its required part is read (F23)."""
 
 from __future__ import annotations
 

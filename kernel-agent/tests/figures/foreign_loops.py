@@ -1,4 +1,4 @@
-"""Loops as other people write them, each measured from outside too: what the agent reports against the truth.
+"""Third-party loops, each measured independently too: the agent's figures against the truth.
 
 `python foreign_loops.py` writes the table of `docs/step-clock.md`: in the environment `jax` (flax, optax and
 grain) the first rows, in `torch-xla` the last ones.
@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 DEVICES = 2
-#: The first steps compile, or start what was compiled.
+#: The first steps compile, or start compiled programs.
 UNSTEADY = 3
 
 HEAD = """
@@ -277,7 +277,7 @@ class Line(torch.nn.Module):
 
 torch.manual_seed(0)
 """
-#: Of the environment torch-xla.
+#: For the environment torch-xla.
 TORCH_LOOPS = {
     "torch_xla with a DataLoader": """
         import torch_xla
@@ -358,7 +358,7 @@ TORCH_LOOPS = {
 
 
 def measure(name: str) -> dict[str, dict[str, Any]]:
-    """What was reported of a loop, and what was true."""
+    """The reported figures of a loop, and the true ones."""
     loop = textwrap.dedent({**LOOPS, **TORCH_LOOPS}[name])
     program = HEAD + (TORCH if name in TORCH_LOOPS else "") + loop
     env = os.environ | {
@@ -388,7 +388,7 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
 def table(before: str) -> str:
-    """Reported / true, for each loop; of loops whose packages are not here, the rows of the page before."""
+    """Reported / true, for each loop; for loops whose packages are missing, the rows of the previous page."""
 
     def cell(found: dict[str, Any], column: str) -> str:
         reported, true = found["told"][column], found["true"][column]

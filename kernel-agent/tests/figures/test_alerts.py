@@ -1,4 +1,4 @@
-"""Rules of `tpulab.alert`, and a run that becomes slower by itself."""
+"""Rules of `tpulab.alert`, and a run that becomes slower without a cause in its program."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def watched(
 def test_a_run_that_loses_its_speed_raises_an_alert_with_the_span_that_grew() -> None:
     watch, totals = SlowerWatch(), RunTotals()
     assert watched(watch, totals, 130, (1, 2, 0, 96, 1)) == []
-    # Not yet a minute, and 15 percent of the rate are lost after some 50 s of it.
+    # Not yet a minute, and 15 percent of the rate are lost after about 50 s of it.
     assert watched(watch, totals, 30, (31, 2, 0, 96, 1)) == []
     [reported] = watched(watch, totals, 200, (31, 2, 0, 96, 1))
     assert reported.before_ms == 100

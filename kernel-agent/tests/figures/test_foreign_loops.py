@@ -1,4 +1,4 @@
-"""The headline figures of loops as other people write them, against what was measured outside."""
+"""The headline figures of third-party loops, compared with independent measurements."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
 
 
 def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1, unseen: int = 0) -> None:
-    """`lost_ms`: what a step may lose between both looks, in the mean, to other threads."""
+    """`lost_ms`: the mean loss of a step between both samples to other threads."""
     reported, true = found["told"], found["true"]
-    # A loop without annotation is seen after some turns.
+    # A loop without annotation is detected after some iterations.
     assert true["steps"] - unseen <= reported["steps"] <= true["steps"]
     assert unseen or reported["steps"] == true["steps"]
-    # Both clocks look at the same loop: what lies between their looks is microseconds, or a lost core.
+    # Both clocks measure the same loop: the gap between their samples is microseconds, or a lost core.
     assert reported["ms"] == pytest.approx(true["ms"], rel=0.1, abs=lost_ms)
     assert reported["spans"] == pytest.approx(reported["walls"], rel=1e-3)
     if true["input"] is not None:
-        # A wait in which the device works on the step before is device time.
+        # A wait in which the device works on the previous step is device time.
         overlapped = reported["input"] + reported["device"]
         assert reported["input"] <= 1.1 * true["input"] + 1
         assert overlapped >= 0.9 * true["input"] - 1
     if true["evaluations"] is not None:
         assert reported["evaluations"] == pytest.approx(true["evaluations"], rel=0.1)
     if true["goodput"] is not None:
-        # From outside it is the call to the result: dispatch, and the wait for a core of the machine, too.
+        # The independent time runs from call to result: it includes dispatch, and the wait for a core.
         assert 0.4 * true["goodput"] <= reported["goodput"] <= 1.25 * true["goodput"]
     if true["left"] is not None:
-        # The machine may be faster or slower in the half that is estimated; a compilation in the rate is not.
+        # The machine may be faster or slower in the estimated half; a compilation in the rate is not.
         assert reported["left"] <= 3 * true["left"] + 1
         assert true["left"] <= 3 * reported["left"] + 1
     if true["flops"] is not None:

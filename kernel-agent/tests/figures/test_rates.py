@@ -16,7 +16,7 @@ S = 1_000 * MS
 
 
 class Training:
-    """A loop on a faked clock, with a look each second as the agent takes them."""
+    """A loop on a faked clock, with a sample each second as the agent takes them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int) -> None:
         self.now, self.total, self.done = 0, total, 0
@@ -44,7 +44,7 @@ class Training:
 
 
 def errors(training: Training, since: int = 0) -> list[float]:
-    """Time left as it was told, against what it then took: told / true."""
+    """The reported time left, compared with the time that was then needed: reported / true."""
     return [
         message["etaSeconds"] / ((training.now - moment) / S)
         for moment, message in training.reported

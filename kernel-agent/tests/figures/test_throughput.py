@@ -81,7 +81,7 @@ def test_a_gradient_costs_its_products_and_a_branch_its_cheapest_arm() -> None:
     assert gradient == pytest.approx(5 * one, rel=0.01)
     same = counted(lambda x, w: jax.lax.cond(x.sum() > 0, lambda: x @ w, lambda: w.T[:32] @ w), x, w)
     assert same == pytest.approx(one, rel=0.02)
-    # Which arm runs is not known: nothing that may not have run is counted.
+    # The executed arm is not known: nothing that may not have run is counted.
     branch = count_flops(
         jax.make_jaxpr(lambda x, w: jax.lax.cond(x.sum() > 0, lambda: x @ w, lambda: x))(x, w)
     )
@@ -90,7 +90,7 @@ def test_a_gradient_costs_its_products_and_a_branch_its_cheapest_arm() -> None:
 
 
 def test_what_a_checkpoint_computes_again_is_no_work_of_the_model() -> None:
-    """Case T12: MFU is of the model."""
+    """Case T12: MFU counts only the model's operations."""
     w, x = jnp.ones((64, 64)), jnp.ones((32, 64))
 
     def loss(w: jax.Array, x: jax.Array, layer: Any) -> jax.Array:
@@ -136,7 +136,7 @@ def test_what_is_not_known_makes_a_lower_bound_that_names_it() -> None:
 
 
 def test_a_usual_training_step_is_counted_whole() -> None:
-    """Nothing in it is strange to the tables."""
+    """The tables have all of its operations."""
     key = jax.random.key(0)
 
     def loss(params: Any, x: jax.Array) -> jax.Array:
@@ -211,7 +211,7 @@ def test_the_mfu_of_a_run_is_of_the_peak_in_the_bridges_table(monkeypatch: pytes
 
 
 def test_a_device_that_idles_is_not_productive() -> None:
-    # Half of the time of the watched steps; the others are taken to idle as much, whatever they look like.
+    # Half of the time of the watched steps; the others are assumed to idle as much, whatever they show.
     totals = RunTotals()
     for _ in range(4):
         totals.add(StepSplit(10, 10, 0, 40, 40), True)
@@ -288,7 +288,7 @@ def test_a_run_tells_its_throughput_its_mfu_and_its_goodput(
 
 
 def mfu_of(keeper: KeeperDouble, name: str, batches: list[Any], step: Any) -> dict[str, Any]:
-    """What a run over `batches` tells of its operations when it has ended."""
+    """The reported operations of a run over `batches` when it has ended."""
     run = tpulab.run(name, log=False, peak_flops=1e12)
     for batch in run.steps(batches):
         run.log(loss=step(batch))

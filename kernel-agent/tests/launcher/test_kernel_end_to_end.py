@@ -140,7 +140,7 @@ def test_an_interrupted_loop_has_failed_and_the_kernel_goes_on(
     kernel.process.send_signal(signal.SIGINT)
     [end] = keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
     assert end["state"] == "failed"
-    # The run ends before its cell does, which has a traceback to show yet.
+    # The run ends before its cell does, which still has a traceback to show.
     kernel.end_of(request)
     assert kernel.run("print('alive')") == "alive\n"
 
@@ -209,7 +209,7 @@ def test_widgets_work_as_without_the_launcher(kernel: KernelProcess) -> None:
 
 
 def test_a_loop_of_two_jitted_functions_is_seen(kernel: KernelProcess, keeper: KeeperDouble) -> None:
-    """N15: a training step and the metric beside it take turns. A step is a turn of the loop."""
+    """N15: a training step and the metric beside it alternate. A step is an iteration of the loop."""
     kernel.run(
         "import time, jax, jax.numpy as jnp\n"
         "made = (lambda x: x * 2, lambda x: x.sum(), lambda x: x - 1)\n"
@@ -249,7 +249,7 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     steps = keeper.steps(end["run"])
     assert 20 <= len(steps) < 40
     assert all(step["wallMs"] >= 5 for step in steps)
-    # Short loops, and calls that take no time, are none.
+    # Short loops, and calls that take no time, do not count.
     kernel.run("train(3)")
     kernel.run(
         # No time at all, whatever else the machine does meanwhile.
@@ -258,11 +258,11 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
         "x = jnp.ones(8)\nfor _ in range(300): x = train_step(x)\n"
         "auto_steps.now_ns = now_ns"
     )
-    # One line makes it exact, and there is one run then.
+    # One annotation makes it exact, and there is one run then.
     kernel.run("import tpulab\nfor _ in tpulab.steps(range(20), name='told'):\n    x = train_step(x)")
     keeper.wait(lambda: len(keeper.ended_runs()) == 2, "the run that was told")
     assert [run["name"] for run in keeper.ended_runs()] == ["train", "told"]
-    # Between the epochs of a training that is annotated, and after a stop, a loop is that training's own.
+    # Between the epochs of an annotated training, and after a stop, a loop belongs to that training.
     kernel.run(
         "run = tpulab.run('epochs')\n"
         "for epoch in range(2):\n"
@@ -275,7 +275,7 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     kernel.run("train(40)")
     keeper.wait(lambda: len(keeper.ended_runs()) == 4, "the loop in a cell of its own")
     assert [run["name"] for run in keeper.ended_runs()] == ["train", "told", "epochs", "train"]
-    # One that was seen is over when a training that has a name begins in its cell, and stays over after it.
+    # A detected run is over when a training with a name begins in its cell, and stays over after it.
     kernel.run("train(40)\nfor _ in tpulab.run('named').steps(range(4)):\n    x = train_step(x)\ntrain(40)")
     keeper.wait(lambda: len(keeper.ended_runs()) == 6, "the loop and the training of one cell")
     seen, named = keeper.ended_runs()[-2:]

@@ -1,4 +1,4 @@
-"""The launcher starts the kernel that ipykernel would, but for what it promises on top."""
+"""The launcher starts the same kernel as ipykernel, except for its additional guarantees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).parents[1]
 
 
 def delivered(folder: Path, launcher: tuple[str, ...]) -> int:
-    """Outputs of a flood that reach a reader which is stopped (SIGSTOP) while the kernel prints."""
+    """Number of outputs of a flood that reach a reader which is stopped (SIGSTOP) while the kernel prints."""
     with KernelProcess(folder, launcher) as kernel:
         info = kernel.client.get_connection_info()
         endpoint = f"ipc://{info['ip']}-{info['iopub_port']}"
@@ -42,7 +42,7 @@ def delivered(folder: Path, launcher: tuple[str, ...]) -> int:
                 f"for n in range({FLOOD}): display({{'text/plain': str(n)}}, raw=True)", patience_s=300
             )
             os.kill(reader.pid, signal.SIGCONT)
-            # Said again until it arrives: without the launcher the first ones may be dropped too.
+            # Repeated until it arrives: without the launcher the first ones may be dropped too.
             while not _readable(reader):
                 kernel.finish("display({'text/plain': 'END'}, raw=True)")
             return int(reader.stdout.readline())
@@ -63,7 +63,7 @@ def test_a_reader_that_stalls_during_a_flood_gets_every_output(short_folder: Pat
 
 
 def test_the_same_reader_loses_outputs_of_a_stock_kernel(short_folder: Path) -> None:
-    # If this ever fails, ipykernel no longer drops, and the launcher's hook can go.
+    # If this ever fails, ipykernel no longer drops, and the launcher's hook can be removed.
     assert delivered(short_folder, STOCK) < FLOOD
 
 
@@ -242,7 +242,7 @@ def test_a_crash_of_native_code_is_in_the_log_with_the_line_of_the_cell(
 @pytest.mark.parametrize("how", ["exit()", "quit"])
 def test_exit_ends_the_cells_that_wait_too(short_folder: Path, how: str) -> None:
     with KernelProcess(short_folder) as kernel:
-        # The kernel is to stay, so nothing ends: no cell that waits is aborted either.
+        # The kernel should stay, so nothing ends: no waiting cell is aborted either.
         assert kernel.run("exit(True); print('goes on')") == "goes on\n"
         kernel.client.execute(how)
         kernel.client.execute("print('must not run')")

@@ -1,4 +1,4 @@
-"""X1: what a cell installs is in the environment of its kernel, whatever is first in PATH."""
+"""X1: packages installed by a cell are in the environment of its kernel, whatever is first in PATH."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def environment(tmp_path: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     [site] = place.glob("lib/python*/site-packages")
     paths = [each for each in sys.path if each.endswith("src") or each == sysconfig.get_path("purelib")]
-    # As in an environment that is itself: the folder's own packages come first.
+    # As in an independent environment: the folder's own packages come first.
     (site / "kernel.pth").write_text("\n".join(paths))
     return place
 
@@ -74,7 +74,7 @@ def test_conda_answers_with_the_line_that_works(kernel: KernelProcess) -> None:
 def test_uv_acts_on_the_environment_of_the_kernel(
     kernel: KernelProcess, environment: Path, tmp_path: Path
 ) -> None:
-    # A stand-in says what it is given; the real one is tried where environments are made.
+    # A stand-in prints its arguments; the real one is tested where environments are created.
     uv = tmp_path / "other" / "bin" / "uv"
     uv.write_text('#!/bin/sh\necho "$VIRTUAL_ENV: $@"\n')
     uv.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Whoever prints faster than anybody reads is told, again at each doubling, and when it is over."""
+"""A cell that prints faster than a reader reads gets a warning, again at each doubling, and an all-clear."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_keeper_that_ends_takes_what_waited_for_it_along() -> None:
 
 
 class Confirming:
-    """The connection of a keeper to the ring. Confirms when the test says so."""
+    """The connection of a keeper to the ring. Confirms when the test requests it."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

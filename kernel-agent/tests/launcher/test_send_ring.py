@@ -1,4 +1,4 @@
-"""The ring holds what was sent until it is confirmed, and counts what it had to drop."""
+"""The ring stores sent messages until they are confirmed, and counts dropped ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A20: the traceback of a very deep recursion is there at once, with its first and last frames."""
+"""A20: the traceback of a very deep recursion appears immediately, with its first and last frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device clock, with arrays that become ready when the test says so."""
+"""The device clock, with arrays that become ready on a call of the test."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_clock_that_has_stopped_keeps_nothing(clock: DeviceClock) -> None:
 
 
 def asleep(clock: DeviceClock) -> ArrayDouble:
-    """The newest of so many programs in a row that nobody is woken any more."""
+    """The newest program after enough programs in a row that no thread is woken any more."""
     first = ArrayDouble()
     clock.post(first)
     assert first.waited_on.wait(60)
@@ -144,7 +144,7 @@ def asleep(clock: DeviceClock) -> ArrayDouble:
     assert clock.sleeps
     array = ArrayDouble()
     clock.post(array)
-    # Only now, so that the watcher has nothing to say that is news.
+    # Only now, so that the watcher has no new result.
     first.done.set()
     return array
 

@@ -1,6 +1,6 @@
-"""Arrays that the loop takes away: deleted, donated, freed by another thread, under each hook (case T1, C02).
+"""Arrays that the loop removes: deleted, donated, freed by another thread, under each hook (case T1, C02).
 
-In a process of its own each, as jaxlib ends the process that asks a deleted array whether it is ready.
+Each in a separate process, as jaxlib ends a process that queries whether a deleted array is ready.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_a_freed_array_never_ends_the_process(keeper: KeeperDouble, tmp_path: Pa
         batches = [message for message in keeper.of_type("steps") if message["run"] == run]
         assert sum(len(batch["steps"]) + batch["dropped"] for batch in batches) == 300
     read = keeper.steps(next(iter(runs)))
-    # None of another step's value, and the others are whole.
+    # No value of another step, and the others are complete.
     assert all(step["metrics"]["index"] == step["index"] for step in read)
     assert all(abs(step["metrics"].get("total", 0.2) - 0.2) < 1e-6 for step in read)
     lost = sum("total" not in step["metrics"] for step in read)

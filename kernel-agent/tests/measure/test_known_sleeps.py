@@ -1,7 +1,7 @@
 """The proof of the clock: a loop of known costs for each span, on eight devices of XLA:CPU.
 
-Device time comes from a program whose every step on the host is a sleep of known length, so that neither the
-test nor the machine is asked how fast it computes.
+Device time comes from a program whose every step on the host is a sleep of known length, so that no
+result depends on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tpulab.measure import watch_plan
 
 STEPS = 12
 COMPILING = 5
-#: Long beside what a busy machine adds to each: a few milliseconds.
+#: Long beside the delays of a busy machine: a few milliseconds.
 INPUT_S, HOST_S, DEVICE_S, GAP_S, COMPILE_S = 0.1, 0.16, 0.24, 0.12, 0.6
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 
 
 class Costs:
-    """What a span really cost in each step: a sleep lasts as long as asked, and what the machine adds."""
+    """The real duration of a span in each step: a sleep lasts as requested, plus the machine's delay."""
 
     def __init__(self) -> None:
         self.ms: dict[str, list[float]] = {}
@@ -105,7 +105,7 @@ def test_each_span_is_what_the_loop_spent_on_it_and_they_add_up(keeper: KeeperDo
         assert (step["deviceKnown"], step["compileMs"]) == (True, 0)
         for span, cost in zip(costs.ms, spent, strict=True):
             off[span].append(abs(step[span] - cost) / step["wallMs"])
-    # The median: on a machine that is shared, a thread now and then gets its turn late.
+    # The median: on a shared machine, a thread sometimes gets its turn late.
     assert {span: statistics.median(shares) for span, shares in off.items()} == {
         span: pytest.approx(0, abs=0.02) for span in costs.ms
     }

@@ -1,6 +1,6 @@
 """The truth of the step clock: loops of known splits (`known-splits.json`) on a simulated device.
 
-What the clock calls known is within five points of what really happened. The panel's sentence and shares are
+The split that the clock reports as known is within five points of the truth. The panel's sentence and shares
 checked against the same cases and the steps recorded here (`extension/src/steps/known-splits.spec.ts`).
 """
 
@@ -17,12 +17,12 @@ from fifo_device import SPANS, Loop, Simulation
 TABLE = Path(__file__).parents[1] / "known-splits.json"
 CASES: dict[str, dict[str, Any]] = json.loads(TABLE.read_text(encoding="utf-8"))
 POINTS = 0.05
-#: Steps that the page is given of each case.
+#: Number of steps that the page gets of each case.
 SHOWN = 400
 
 
 def simulate(patch: pytest.MonkeyPatch, case: dict[str, Any]) -> tuple[list[Loop], list[dict[str, Any]]]:
-    """The loops of a case, and the steps that were recorded of the first one."""
+    """The loops of a case, and the recorded steps of the first one."""
     simulation = Simulation(patch, watch_cost_us=case.get("watchCostUs", 30))
     loops = [Loop(simulation, f"loop {at}", case) for at in range(case.get("threads", 1))]
     simulation.run(*loops)

@@ -1,4 +1,4 @@
-"""What waits to be sent stays within bounds, in order, and what is dropped is counted."""
+"""Waiting messages stay within bounds, in order, and dropped ones are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops on several devices: a split that is known is true, whoever else computes meanwhile (case F7)."""
+"""Loops on several devices: a split that is known is true, whatever else computes meanwhile (case F7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpulab.measure.device_clock import DeviceClock
 
 
 class OnDevice:
-    """An array on devices, done when it is told so."""
+    """An array on devices, done on a call of the test."""
 
     size, dtype = 1, jnp.float32
 
@@ -50,7 +50,7 @@ def test_a_program_of_another_device_settles_none_of_this_one() -> None:
     # At least the time between the two posts.
     assert low < clock._posted_ns <= high
     assert not clock.is_known(low, clock._posted_ns, 0.02)
-    # Nor what came after the last post: the other device works on.
+    # Nor the time after the last post: the other device continues to work.
     assert not clock.is_known(clock._posted_ns, high, 0.02)
 
 

@@ -32,10 +32,10 @@ def test_compiling_counts_as_compile_even_while_the_device_is_busy() -> None:
 
 
 def test_what_follows_a_step_that_the_loader_launched_is_host() -> None:
-    """N16: the loader launches the step before, and the body traces the next one. Nothing is read in it."""
+    """N16: the loader launches the previous step, and the body traces the next one. Nothing is read in it."""
     times = StepTimes(0, 30, 100, waits=[(20, 30)], launches=[(0, 20)], last_dispatch=20)
     assert split(times, [(20, 60)]) == StepSplit(input=0, host=60, compile=0, device=40, gap=0)
-    # A value that is read launches too, later: what follows it has nothing to do.
+    # A read launches too, later: after it the device has nothing to do.
     times = StepTimes(0, 30, 100, waits=[(20, 30)], launches=[(0, 20), (50, 60)], last_dispatch=60)
     assert split(times, [(60, 80)]).gap == 20
 

@@ -1,4 +1,4 @@
-"""The split of real steps on XLA:CPU, against costs that the test makes.
+"""The split of real steps on XLA:CPU, compared with costs that the test creates.
 
 A sleep of n ms takes at least n ms, so lower bounds hold on any machine; upper bounds on time would not.
 """
@@ -26,7 +26,7 @@ STEPS = 8
 
 @pytest.fixture(autouse=True)
 def _every_step_is_watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine makes a wait dear, and then only some steps are watched."""
+    """A busy machine makes a wait expensive, and then only some steps are watched."""
     if "tiny" not in request.node.name:
         monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
 
@@ -50,7 +50,7 @@ def matrix() -> jax.Array:
 
 
 def usual(values: Iterable[float]) -> float:
-    """The median: on a machine that is shared, a thread now and then gets its turn late."""
+    """The median: on a shared machine, a thread sometimes gets its turn late."""
     return statistics.median(values)
 
 
@@ -82,7 +82,7 @@ def test_sleeping_in_the_iterator_is_input(keeper: KeeperDouble, heavy: Any) -> 
         float(heavy(batch)[1])
     steps = measured(keeper, "slow input")
     assert len(steps) == STEPS
-    # What ran before the first step may be unknown, and then so is its device time.
+    # The programs before the first step may be unknown, and then so is its device time.
     assert all(step["deviceKnown"] for step in steps[1:])
     # The last microseconds of the device may reach into the wait when the watcher is late.
     assert usual(step["inputMs"] for step in steps) >= 0.9 * 30

@@ -1,4 +1,4 @@
-"""Which loops are told that they wait in each step, by the steps in which a line reads and waits."""
+"""Which loops get the advice that they wait in each step, by the steps in which a line reads and waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def never(_step: int) -> None:
 
 
 def message(steps: int, first: Read, second: Read = never) -> list[Any]:
-    """What is said of a loop of two lines. Each answers whether it waits in a step; None: no read."""
+    """The advice for a loop of two lines. Each returns whether it waits in a step; None: no read."""
     events: deque[Any] = deque()
     watch = SyncWatch(Adviser(events, lambda: None), CellRegister(), DeviceClock())
     run: Any = SimpleNamespace(id="r", name="loop", closed=0)

@@ -1,4 +1,4 @@
-"""Which steps are watched: a matter of what a wait costs and of how long a step takes in the mean."""
+"""Which steps are watched: this depends on the cost of a wait and on the mean length of a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WAIT_COST_NS = 30_000
 
 
 def share_watched(walls_ms: list[float], *, after: int = FIRST_STEPS, sleeps: bool = False) -> float:
-    """The share of steps of these lengths that is watched, the first `after` not counted."""
+    """The share of steps of these lengths that is watched, without the first `after`."""
     device = SimpleNamespace(waits=0, watch_cost_ns=WAIT_COST_NS, sleeps=sleeps)
     plan = WatchPlan(device)
     watched = []
@@ -40,7 +40,7 @@ def test_the_first_steps_are_all_watched_however_short_they_are() -> None:
 
 
 def test_steps_that_queue_their_work_are_judged_by_the_mean() -> None:
-    # The loop runs ahead: three calls return at once, the fourth waits for the device.
+    # The loop runs ahead: three calls return immediately, the fourth waits for the device.
     assert share_watched([0.3, 0.3, 0.3, 40.0] * 50, after=100) > 0.9
 
 

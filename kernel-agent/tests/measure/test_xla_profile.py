@@ -1,4 +1,4 @@
-"""A trace of two seconds, read at once: against jax's own profiler on XLA:CPU."""
+"""A trace of two seconds, read immediately: compared with jax's own profiler on XLA:CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tpulab.measure.xla_profile import ProfileError, capture
 
 
 def test_an_operation_is_counted_without_the_operations_inside_it() -> None:
-    """F21: a `while` stood first, and the operations of a device added up to more than its time."""
+    """F21: a `while` was listed first, and the operations of a device added up to more than its time."""
     events = [
         Event(0, 10e6, "while", "a"),
         Event(1e6, 4e6, "dot", "a"),
@@ -65,7 +65,7 @@ def test_the_operations_of_a_running_loop_are_found_with_their_program(
             turns.append(1)
 
     def sleep(seconds: float) -> None:
-        """Until a whole step has run, too, on a machine where none may within the time of the trace."""
+        """Until a whole step has run, too, on a machine where none may finish during the trace."""
         before = len(turns)
         time.sleep(seconds)
         wait_until(lambda: len(turns) > before + 1, "a step of the loop")
@@ -120,7 +120,7 @@ def test_the_newest_traces_of_a_run_stay_beside_its_log(tmp_path: Path) -> None:
     assert sorted((tmp_path / "run" / "traces").iterdir()) == made[2:]
     xla_profile.remove_all()
     assert all(folder.is_dir() for folder in made[2:])
-    # Where nothing can be written beside the log, it goes with the kernel.
+    # Where the folder of the log is not writable, it is deleted with the kernel.
     (tmp_path / "file").touch()
     assert xla_profile.new_folder(tmp_path / "file").name.startswith(f"tpulab-profile-{os.getpid()}-")
     xla_profile.remove_all()
@@ -145,7 +145,7 @@ def test_a_trace_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest
 def test_a_trace_that_the_user_begins_comes_first(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cases C13, N14: ours gives way, and his is whole."""
+    """Cases C13, N14: our trace yields, and the user's is complete."""
     import jax
     import jax.numpy as jnp
 

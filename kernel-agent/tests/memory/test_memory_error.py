@@ -1,4 +1,4 @@
-"""A RESOURCE_EXHAUSTED as figures, who holds the memory, and what can be let go of."""
+"""A RESOURCE_EXHAUSTED as figures, the owners of the memory, and the memory that can be released."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_cell_without_memory_is_told_with_the_owners_and_free_lets_go(
         [message] = keeper.wait(lambda: keeper.of_type("memory-error"), "the memory error")
         assert (message["what"], message["requestedBytes"]) == ("allocation", 1 << 48)
         assert (message["location"]["cellId"], message["location"]["function"]) == ("the-cell", "train")
-        # jax may keep a copy of its own, which has no name.
+        # jax may keep an internal copy, which has no name.
         owners = {tuple(entry["shape"]): entry for entry in message["arrays"] if entry["names"]}
         assert owners[512, 512]["names"] == ["last traceback: train, scratch"]
         assert owners[128, 128]["names"] == ["Out[2]"]

@@ -1,4 +1,4 @@
-"""Looking at who holds memory beside a loop that changes its containers (case T3, F1, F8)."""
+"""Finding the owners of memory beside a loop that changes its containers (case T3, F1, F8)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_huge_container_costs_the_budget_and_hides_none_beside_it(space: dict[
     finally:
         tracemalloc.stop()
     assert peak < 8 * 2**20
-    # Of this thread's own work, whatever the machine does beside it; tracing makes it several times slower.
+    # For this thread's own work, whatever the machine does beside it; tracing makes it several times slower.
     assert spent < 20 * BUDGET_S
 
 

@@ -1,5 +1,5 @@
-"""Steps and compilations of PyTorch without XLA, with the real thing on the processor; a device that runs
-behind it is a double."""
+"""Steps and compilations of PyTorch without XLA, with the real package on the processor; a device that runs
+behind the host is a double."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_on_a_processor_device_time_is_not_known_and_part_of_host(keeper: Keeper
 
 
 class Queue:
-    """A device that runs one thing after another, each for so long, behind the host."""
+    """A device that runs one program after another, each for so long, behind the host."""
 
     def __init__(self, lasts_s: float) -> None:
         self.lasts_s = lasts_s
@@ -207,7 +207,7 @@ def test_what_a_device_runs_behind_the_host_is_device_time(
     found = steps_of(keeper, "loop")
     known = [step for step in found if step["deviceKnown"]]
     assert len(known) >= 6
-    # The host asks for a step in less time than the device takes for one.
+    # The host queues a step in less time than the device takes for one.
     assert sum(step["deviceMs"] for step in known) > 0.5 * sum(step["wallMs"] for step in known[1:])
 
 
@@ -261,7 +261,7 @@ def test_the_operations_of_a_program_are_counted_with_its_backward_pass() -> Non
 
     torch.compile(lambda x: layer(x).sum(), backend=backend)(torch.ones(4, 8))
     [program] = seen
-    # The product, and of the two gradients the one that somebody needs.
+    # The product, and of the two gradients the required one.
     assert (program.flops, program.exact) == (2 * (2 * 4 * 8 * 8), True)
 
 

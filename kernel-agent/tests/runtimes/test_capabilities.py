@@ -1,4 +1,4 @@
-"""What the agent says in its greeting of the hooks that it has found."""
+"""The report of found hooks in the agent's greeting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N13: how many CPU devices JAX has: the count that the user gives comes before that of the environment."""
+"""N13: how many CPU devices JAX has: the user's count takes precedence over the environment's."""
 
 from __future__ import annotations
 

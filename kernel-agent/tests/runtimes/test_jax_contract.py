@@ -1,4 +1,4 @@
-"""What the agent relies on in jax without a promise. Pinned to the versions of the `jax` environment.
+"""The private parts of jax that the agent relies on. Pinned to the versions of the `jax` environment.
 
 When one of these fails after an upgrade of jax, `tpulab/runtimes/jax_internals.py` is the place to adapt.
 """
@@ -25,7 +25,7 @@ ADAPT = "jax has changed: adapt tpulab/runtimes/jax_internals.py"
 
 @pytest.fixture
 def received() -> Iterator[list[tuple[str, str, str]]]:
-    """What jax tells while the test runs: kind, event, function."""
+    """Events of jax during the test: kind, event, function."""
     events: list[tuple[str, str, str]] = []
 
     def scalar(event: str, _value: float, **details: Any) -> None:

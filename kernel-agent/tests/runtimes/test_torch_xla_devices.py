@@ -1,4 +1,4 @@
-"""What torch_xla says of TPU chips, by a stand-in for its C++ part: the kind decides the peak rate."""
+"""TPU chips in torch_xla, with a stand-in for its C++ part: the kind decides the peak rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIB = 2**30
 
 
 class StandIn:
-    """The few functions of `_XLAC` that tell of devices, on a machine with two of them; with `process` 1, on
+    """The few functions of `_XLAC` that describe devices, on a machine with two of them; with `process` 1, on
     the second host of two."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which framework a slice runs in: what the kernel uses, not what else its environment holds."""
+"""The framework of a slice: the kernel's own, whatever else its environment has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell says when a host fails, without the hosts."""
+"""The text of a cell when a host fails, without the hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_connection_that_ends_is_named_with_its_last_word() -> None:
 
 
 class Hosts:
-    """Stands for the group: takes what is sent, and remembers signals and the end."""
+    """Replaces the group: accepts messages, and remembers signals and the end."""
 
     def __init__(self, count: int) -> None:
         self.spec = SliceSpec(name="try", others=("",) * (count - 1))

@@ -1,4 +1,4 @@
-"""What the page of a slice is shown, and commands that all hosts apply at the same step."""
+"""The reports on the page of a slice, and commands that all hosts apply at the same step."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_nobody_is_named_where_all_take_as_long() -> None:
 
 
 def test_the_books_of_a_week_of_evaluations_are_bounded() -> None:
-    """F22: each evaluation is a run. The training that goes on is never forgotten."""
+    """F22: each evaluation is a run. The running training is never forgotten."""
     hosts = HostRuns(), HostRuns()
 
     def run(host: int, name: str, number: int, state: str = "finished") -> None:
@@ -133,7 +133,7 @@ def test_a_loop_waits_at_its_fence_for_the_command() -> None:
 
     thread = threading.Thread(target=loop)
     thread.start()
-    # Another host named step 7, so this one goes on until there.
+    # Another host named step 7, so this one continues until there.
     controller.submit(Command("stop", at=7))
     thread.join(PATIENCE_S)
     assert reached == [5, 6]
@@ -155,7 +155,7 @@ def test_the_page_sees_all_hosts_and_steers_them_together(watched: tuple[SlicePr
     request = process.start(LOOP)
 
     def slow_input() -> dict[str, Any] | None:
-        # On a busy machine another host, or something else, may be late for a while.
+        # On a busy machine another host may be late for a while.
         reported = [one for one in keeper.of_type("hosts") if one["straggler"]]
         late = (
             one for one in reported if one["straggler"] | {"host": 1, "cause": "input"} == one["straggler"]
@@ -180,6 +180,6 @@ def test_the_page_sees_all_hosts_and_steers_them_together(watched: tuple[SlicePr
     # Each host prints the rate of each of its steps.
     assert answer.folds == ["host 1: same as host 0"]
     assert sorted(set(json.loads(answer.text()))) == [0.125, 0.25, 0.5]
-    # It comes on another way than the reply.
+    # It comes on another connection than the reply.
     keeper.outcome(stopped, "applied")
     assert keeper.problems == []

@@ -19,7 +19,7 @@ from slice_process import SliceProcess
 from tpulab.slice.hosts import parse_hosts
 
 HOSTS = 4
-#: A step of linear regression over all devices, each with a row of the batch; prints what it learned.
+#: A step of linear regression over all devices, each with a row of the batch; prints the learned values.
 STEP = """
 import json, jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -114,7 +114,7 @@ def test_an_interrupt_reaches_all_hosts(kernel: SliceProcess) -> None:
     kernel.process.send_signal(signal.SIGINT)
     answer = kernel.answer(request)
     assert answer.reply["ename"] == "KeyboardInterrupt"
-    # Hosts that were not yet asleep stand apart.
+    # Hosts that were not yet asleep are listed separately.
     interrupted = re.findall(r"^hosts? ([\d, -]+)$", answer.traceback, re.M)
     assert {host for one in interrupted for host in parse_hosts(one, HOSTS)} == set(range(HOSTS))
     assert kernel.cell("print('on')").text() == "on\n"

@@ -1,4 +1,4 @@
-"""What the supervisor of a host says, with a real process and a metadata server in the form of Google's."""
+"""The messages of a host's supervisor, with a real process and a metadata server in the form of Google's."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_it_ends_the_process_from_before_the_restart_and_waits_for_its_end() -> 
             assert _receive(after, "alive")["alive"] != pid
             assert not os.path.exists(f"/proc/{pid}")
             assert _receive(cut_off, "exited")["exited"] == -9
-            # Of another kernel, or of another host.
+            # The process of another kernel, or of another host.
             assert os.path.exists(f"/proc/{_receive(another, 'alive')['alive']}")
 
 

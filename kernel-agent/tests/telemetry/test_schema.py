@@ -1,4 +1,4 @@
-"""The messages are checked against the protocol as it is, not as it once was."""
+"""The messages are checked against the current protocol, not against an old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headline figures of loops in PyTorch as other people write them, against what was measured outside."""
+"""The headline figures of third-party loops in PyTorch, compared with independent measurements."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ from test_foreign_loops import is_true
 
 @pytest.mark.parametrize("name", TORCH_LOOPS)
 def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
-    # The loaders have threads of their own.
+    # The loaders have their own threads.
     is_true(measure(name), lost_ms=3)

@@ -1,4 +1,4 @@
-"""What is said of loops of torch_xla, with the real thing."""
+"""Advice for loops of torch_xla, with the real package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READS = ("item", "__float__", "__int__", "__bool__")
 
 
 def heavy(x: torch.Tensor) -> torch.Tensor:
-    """Nearly all of a step is the device's work, so that whoever reads the result waits for it."""
+    """Nearly all of a step is the device's work, so that a reader of the result waits for it."""
     for _ in range(6):
         x = x @ x / 600.0
     torch_xla.sync()

@@ -1,4 +1,4 @@
-"""Steps, compilations and control of torch_xla, with the real thing."""
+"""Steps, compilations and control of torch_xla, with the real package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.cells import Cell
 
 pytestmark = pytest.mark.usefixtures("agent")
-#: for a machine that is busy
+#: for a busy machine
 PATIENCE_S = 60.0
 FEWEST_STEPS = 4
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
@@ -121,7 +121,7 @@ def test_a_new_shape_is_named_and_a_new_learning_rate_compiles_nothing(
 ) -> None:
     run = tpulab.run("shapes", hyperparameters={"rate": 0.1}, log=False)
     rates = [0.1, 0.2, 0.0, 1.0, 0.3]
-    _ = Hyperparameters({"nothing": 0.0}).nothing  # the way to make one is a program too
+    _ = Hyperparameters({"nothing": 0.0}).nothing  # creating one is a program too
     for index, batch in enumerate(run.steps([torch.ones(16, 256)] * 5 + [torch.ones(8, 256)])):
         if index == 1:
             before = TorchXlaRuntime().compilations()
@@ -149,7 +149,7 @@ def test_a_shape_that_changes_again_comes_with_the_sizes_to_pad_to(
     model: Model, keeper: KeeperDouble
 ) -> None:
     rate = torch.tensor(0.1).to(model.device)
-    # Sizes that no other test has compiled: a program that is there already is no compilation.
+    # Sizes that no other test has compiled: an existing program is no compilation.
     for size in (16, 20, 24):
         model.step(torch.ones(size, 256), rate).item()
     reason = keeper.wait(
@@ -197,7 +197,7 @@ def test_a_loader_of_torch_xla_launches_the_step_and_only_its_wait_is_input(
     def loader() -> MpDeviceLoader:
         return MpDeviceLoader(torch.utils.data.DataLoader(Slow(), batch_size=None), model.device)
 
-    # Compiles all there is, so that the loader is not ahead when it counts.
+    # Compiles all programs, so that the loader is not ahead when it counts.
     for batch in loader():
         (batch @ model.weight.detach()).sum()
     run = tpulab.run("loader", log=False)
@@ -208,7 +208,7 @@ def test_a_loader_of_torch_xla_launches_the_step_and_only_its_wait_is_input(
     run.finish()
     assert len(seen) == 8
     steps = wait_for_end(keeper, "loader")
-    # It loads ahead while the first item is waited for.
+    # The loader prefetches while the loop waits for the first item.
     assert 500 < steps[0]["inputMs"] <= came_ms[0]
     assert all(step["deviceKnown"] for step in steps[1:])
 
@@ -233,7 +233,7 @@ def test_a_loss_whose_step_the_loader_launches_is_read_without_a_program_of_its_
     model: Model, keeper: KeeperDouble
 ) -> None:
     def launched_by_the_loader() -> Iterator[torch.Tensor]:
-        """As MpDeviceLoader does: asked for a batch, it launches the step before. Until a loss was read."""
+        """As MpDeviceLoader does: a request for a batch launches the step before. Until a loss was read."""
         deadline = time.monotonic() + PATIENCE_S
         for index in itertools.count():
             if index >= FEWEST_STEPS and (has_loss() or time.monotonic() > deadline):
@@ -279,7 +279,7 @@ def test_an_optimizer_follows_without_a_new_graph(kind: Any, agent: Agent, keepe
     _ = Hyperparameters({"nothing": 0.0}).nothing
     moved: list[float] = []
     counts: list[int] = []
-    # SGD takes a number: torch_xla makes data of it too, except of 0 and 1.
+    # SGD takes a number: torch_xla turns it into data too, except 0 and 1.
     last = 0.0 if kind is not torch.optim.SGD else 0.0625
     for rate in run.steps([0.5, 0.5, 0.5, 0.25, 0.125, last]):
         run.controller.set_now("learning_rate", rate, 0)

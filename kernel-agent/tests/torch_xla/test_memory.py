@@ -1,6 +1,6 @@
-"""A device without memory, in torch_xla: what was asked, and who holds the rest.
+"""A device without memory, in torch_xla: the requested bytes, and the owners of the rest.
 
-In a process of its own, because a failed allocation stays with it.
+In a separate process, because a failed allocation persists in it.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def test_the_largest_tensors_are_named_without_reading_them_and_free_lets_go() -
     assert owners["last traceback: train, scratch",]["bytes"] == 512 * 512 * 4
     weights = next(entry for entry in message["arrays"] if "model.0.weight" in entry["names"])
     assert (weights["shape"], weights["dtype"]) == ([256, 256], "float32")
-    # The weight and its gradient; that a view holds the weight too counts nothing.
-    # The view is named first, so the gradient has an entry of its own.
+    # The weight and its gradient; a view of the weight does not count.
+    # The view is named first, so the gradient has a separate entry.
     gradient = next(entry for entry in message["arrays"] if "model.0.weight.grad" in entry["names"])
     assert (weights["count"], weights["bytes"]) == (1, 256 * 256 * 4)
     assert (gradient["count"], gradient["bytes"]) == (1, 256 * 256 * 4)

@@ -1,4 +1,4 @@
-"""Two hosts of a slice in PyTorch, as processes over gloo: what the recipes' seam makes of them."""
+"""Two hosts of a slice in PyTorch, as processes over gloo, through the seam of the recipes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from slice_process import SliceProcess
 
 SAME = ["host 1: same as host 0"]
-#: Three steps of linear regression, each host with half of the rows; prints what was learned.
+#: Three steps of linear regression, each host with half of the rows; prints the learned values.
 TRAINING = """
 import json, numpy as np
 rows = np.random.default_rng(0).normal(size=(8, 5)).astype("float32")
@@ -85,7 +85,7 @@ def test_a_checkpoint_that_one_host_has_is_loaded_by_all(kernel: SliceProcess, t
     )
     assert saved.text() == "7 True 0.5\n"
     assert saved.folds == SAME
-    # Of host 1 not even the folder.
+    # Host 1 does not even have the folder.
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["step-00000007.pt"]
     (tmp_path / "run" / "step-00000007.pt").write_bytes(b"torn")
     torn = kernel.cell("load_checkpoint(own, backend)")

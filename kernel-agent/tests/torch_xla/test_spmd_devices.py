@@ -1,4 +1,4 @@
-"""Under SPMD torch_xla shows one virtual device; how many there are decides the peak rate of a run."""
+"""Under SPMD torch_xla shows one virtual device; the number of real ones decides the peak rate of a run."""
 
 from __future__ import annotations
 

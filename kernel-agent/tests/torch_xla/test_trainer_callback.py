@@ -122,7 +122,7 @@ def test_a_training_that_nobody_steers_is_as_it_was(tmp_path: Path, keeper: Keep
 def test_the_fused_optimizer_gives_way_on_xla(
     device: str, given: str, used: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """N17: the Trainer chooses it by itself, and torch_xla refuses it."""
+    """N17: the Trainer chooses it automatically, and torch_xla refuses it."""
     names = transformers.training_args.OptimizerNames
     arguments = SimpleNamespace(optim=names(given), device=torch.device(device))
     Callback().on_init_end(arguments, None, None)
@@ -174,7 +174,7 @@ def test_steps_reach_from_begin_to_begin_and_figures_stand_at_their_own(
     [end] = keeper.wait(keeper.ended_runs, "the end of the run")
     steps = keeper.steps(end["run"])
     assert [step["index"] for step in steps] == list(range(12))
-    # What follows the end of a step belongs to it. A thread loads the batches, some before the first step.
+    # The time after the end of a step belongs to it. A thread loads the batches, some before the first step.
     assert min(step["wallMs"] for step in steps) >= 20
     for one, other in itertools.pairwise(steps):
         assert other["startTime"] - one["startTime"] == pytest.approx(one["wallMs"], abs=1)

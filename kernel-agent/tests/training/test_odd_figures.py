@@ -1,6 +1,6 @@
-"""Figures that JSON has no words for: taken as what they are, or refused at the call (case T2, F2, F14, N12).
+"""Figures that JSON cannot represent: converted, or refused at the call (case T2, F2, F14, N12).
 
-Whatever becomes of one, the run that has it is told whole, and so is the next one.
+Whatever happens to one, its run is reported completely, and so is the next one.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_numbers_of_a_framework_are_made_plain(value: Any, sent: str) -> None:
 
 
 class Hostile:
-    """Raises at every look but that of its type."""
+    """Raises at every access except to its type."""
 
     def __getattr__(self, name: str) -> Any:
         raise ZeroDivisionError(name)

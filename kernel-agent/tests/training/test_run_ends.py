@@ -1,4 +1,4 @@
-"""How runs end and what is left of them: last figures, totals, sweeps, many threads (cases T4, T5, F9)."""
+"""How runs end and what remains of them: last figures, totals, sweeps, many threads (cases T4, T5, F9)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_figures_that_are_logged_after_their_step_count_for_it(keeper: KeeperDou
         run.log(val_acc=0.5 + 0.1 * epoch)
     run.log(test_accuracy=0.9, final_loss=value)
     run.finish()
-    # At once, not after the next report.
+    # Immediately, not after the next report.
     entries = [json.loads(line) for line in Path("last.jsonl").read_text().splitlines()]
     newest = [entry for entry in entries if entry["type"] == "metrics"][-1]
     assert sorted(newest["values"]) == ["before", "final_loss", "loss", "test_accuracy", "val_acc"]
@@ -61,7 +61,7 @@ def test_figures_that_are_logged_after_their_step_count_for_it(keeper: KeeperDou
     assert curve(keeper, ended["run"], "val_acc") == accuracies
     assert curve(keeper, ended["run"], "test_accuracy") == [(59, 0.9)]
     assert curve(keeper, ended["run"], "final_loss")[0][1] == pytest.approx(0.9**60, rel=1e-4)
-    # A pace of the last step, and all of it before the end.
+    # The rate of the last step, and all of it before the end.
     messages = [message for message in keeper.messages if message.get("run") == ended["run"]]
     assert messages[-1] is ended
     assert keeper.of_type("pace")[-1]["step"] == 60
@@ -73,7 +73,7 @@ def test_figures_that_are_logged_after_their_step_count_for_it(keeper: KeeperDou
 def test_a_run_that_ends_before_the_keeper_answers_has_its_figures_in_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nobody listens there: a keeper that is slow to come.
+    # No listener there: a keeper that connects late.
     agent = Agent(str(tmp_path / "nobody"))
     monkeypatch.setattr(process_agent, "_agent", agent)
     agent.start()

@@ -58,7 +58,7 @@ def states(keeper: KeeperDouble) -> list[str]:
 
 
 class Page(threading.Thread):
-    """Somebody who steers from outside. What fails there ends the run, and the test when it is joined."""
+    """A user who steers from outside. An error there ends the run, and the test when it is joined."""
 
     def __init__(self, run: TrainingRun, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -88,7 +88,7 @@ def test_commands_are_applied_between_steps_in_order_and_told(run: TrainingRun, 
             first = keeper.command("set", name="rate", value=0.25)
             last = keeper.command("checkpoint")
             keeper.outcome(last, "accepted")
-            # Accepted is not applied: the step goes on with what it began with.
+            # Accepted is not applied: the step continues with its first values.
             assert run.hyper["rate"] == 0.5
     assert seen == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
     applied = keeper.outcome(first, "applied")
@@ -158,7 +158,7 @@ def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> N
             reported.append(message["phase"])
             if message["phase"] == "accepted":
                 requested.set()
-                # Time for the loop to come to its next step, if it does not wait for the command.
+                # Time for the loop to reach its next step, if it does not wait for the command.
                 time.sleep(0.2)
 
     controller = Controller("r", Hyperparameters({}), Slow())
@@ -251,7 +251,7 @@ def test_a_handler_that_raises_fails_the_command_and_not_the_run(
 def test_an_interrupt_ends_a_pause_and_the_run_as_failed(run: TrainingRun, keeper: KeeperDouble) -> None:
     def page() -> None:
         keeper.wait(lambda: states(keeper)[-1:] == ["paused"], "the pause")
-        # What is applied now is applied by the loop that waits: its state is told a moment earlier.
+        # The waiting loop applies the command: its state is reported a moment earlier.
         for rate in (0.1, 0.2):
             keeper.outcome(keeper.command("set", name="rate", value=rate), "applied")
         signal.pthread_kill(main, signal.SIGINT)
@@ -297,7 +297,7 @@ def test_an_asynchronous_loop_is_steered_and_a_pause_leaves_the_event_loop_alone
     run: TrainingRun, keeper: KeeperDouble
 ) -> None:
     async def items() -> AsyncIterator[int]:
-        # Without an end of its own: the thread that takes commands may get its turn late.
+        # Without an end of its own: the thread that accepts commands may get its turn late.
         for number in itertools.count():
             await asyncio.sleep(0)
             yield number
@@ -470,7 +470,7 @@ def test_without_a_bridge_commands_of_the_code_are_text(
     printed = capsys.readouterr().err
     assert "[tpulab] alone: rate = 0.25 (was 0.5) applied at step 2\n" in printed
     assert "alone: 3 steps" in printed
-    # Something was changed, so there is a log.
+    # A value was changed, so there is a log.
     assert len(list(tmp_path.glob(".tpulab-runs/alone/*.jsonl"))) == 1
     with tpulab.run("quiet", hyperparameters={"rate": 0.5}) as run:
         for _ in run.steps(range(3)):
@@ -496,7 +496,7 @@ NOTE = "env | grep ^TPULAB_RUN_ | sort > {file}.part && mv {file}.part {file}"
 
 
 def noted(file: Path) -> dict[str, str]:
-    """The environment that the command of `NOTE` has seen."""
+    """The environment of the command `NOTE`."""
     wait_until(file.exists, "the command")
     return dict(line.split("=", 1) for line in file.read_text().splitlines())
 
@@ -576,7 +576,7 @@ def test_an_action_of_ones_own_runs_between_two_steps_and_says_what_came_of_it(k
             for name in ("full evaluation", "break", "unknown"):
                 sent[name] = keeper.command("call", name=name)
             sent["nameless"] = keeper.command("call")
-            # Decided while the step goes on, applied after it.
+            # Decided during the step, applied after it.
             for name in ("full evaluation", "break"):
                 keeper.outcome(sent[name], "accepted")
         time.sleep(0.005)
@@ -623,7 +623,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_checkpoint(keeper: KeeperD
     resumed, written = interrupted_run(4, start=4)
     assert written == [-4, 6]
     assert resumed.step_index == 7
-    # Cut off before its own first checkpoint: that of the run before counts.
+    # Cut off before its own first checkpoint: the previous run's checkpoint counts.
     interrupted_run(2, start=6)
     third, written = tpulab.run("cut off"), []
     third.on_checkpoint(written.append, every=2)
@@ -649,7 +649,7 @@ def test_a_run_that_was_stopped_resumes_from_its_last_checkpoint(tmp_path: Path)
     assert found[0].saved == "ckpt/4"
     assert list(again.steps(range(4, 9))) == [4, 5, 6, 7, 8]
     again.finish()
-    # That one came to its end, so the next begins at the beginning.
+    # That run was completed, so the next starts at the beginning.
     assert tpulab.run("stopped", log=log).restore(pytest.fail) == 0
 
 
@@ -673,7 +673,7 @@ def test_a_run_begins_at_a_checkpoint_of_another_one(keeper: KeeperDouble, tmp_p
         assert ended[f"hot {start}"]["control"]["branch"] == {"run": ended["base"]["run"], "step": start}
         steps = keeper.steps(ended[f"hot {start}"]["run"])
         assert [step["index"] for step in steps] == list(range(start, 9))
-    # A run is also found by its name, and a branch of its own name is resumed as any other.
+    # A run is also found by its name, and a branch with its own name is resumed as any other.
     with tpulab.run("named") as named:
         named.on_checkpoint(lambda: None, every=1)
         list(named.steps(range(2)))
@@ -702,17 +702,17 @@ def test_a_branch_that_the_page_requests_is_where_the_next_run_begins(
     assert (answer["phase"], answer["run"]) == ("applied", None)
     assert answer["reason"] is not None
     assert "begins at step 4, with rate = 0.25" in answer["reason"]
-    # A run with another log leaves it; the one with this log takes it, once.
+    # A run with another log ignores it; a run with this log claims it, once.
     assert train("other") == (0, 0.5)
     assert train("base") == (4, 0.25)
     assert [(one.step, one.saved) for one in loaded] == [(4, "ckpt/4")]
     keeper.wait(lambda: len(keeper.ended_runs()) == 3, "the end of the branch")
     assert keeper.ended_runs()[-1]["control"]["branch"] == {"run": parent, "step": 4}
     assert train("base") == (0, 0.5)
-    # A value that does not fit costs the change, not the branch.
+    # An invalid value costs the change, not the branch.
     request(run=parent, step=2, name="rate", value=7)
     assert train("base") == (2, 0.5)
-    # A checkpoint that is not there is no reason to fail.
+    # A missing checkpoint is no reason to fail.
     request(run=parent, step=3)
     assert train("base") == (0, 0.5)
 

@@ -28,14 +28,14 @@ print(slider.comm.comm_id, button.comm.comm_id)
 
 
 class BusyCell:
-    """A cell that has been started and has said `ready`."""
+    """A cell that has been started and has printed `ready`."""
 
     def __init__(self, kernel: KernelProcess, code: str) -> None:
         self._kernel = kernel
         self.client = kernel.client
         self._request = self.client.execute("print('ready', flush=True)\n" + code)
         self.printed = ""
-        #: what ipywidgets shows of callbacks that failed, or the cell of its own failure
+        #: ipywidgets' output about failed callbacks, or the cell's own failure
         self.errors: list[str] = []
         while "ready\n" not in self.printed:
             self._next()
@@ -53,7 +53,7 @@ class BusyCell:
         return self.send(comm_id, {"method": "custom", "content": {"event": "click"}})
 
     def statuses(self, request: str) -> list[str]:
-        """Reads until the kernel has said `idle` about a message."""
+        """Reads until the kernel has sent `idle` for a message."""
         found: list[str] = []
         while "idle" not in found:
             message = self._next()
@@ -62,7 +62,7 @@ class BusyCell:
         return found
 
     def status(self) -> str:
-        """The next one of the cell itself."""
+        """The next message of the cell itself."""
         while True:
             message = self._next()
             if message["parent_header"].get("msg_id") == self._request and message["msg_type"] == "status":
@@ -101,7 +101,7 @@ def test_a_slider_changes_what_a_busy_cell_reads(kernel: KernelProcess) -> None:
     cell = BusyCell(kernel, "while speed.value != 7:\n    time.sleep(0.002)\nprint(seen)")
     sent = cell.set(slider, 2)
     assert cell.statuses(sent) == ["busy", "idle"]
-    # What a client hears last is what it shows: the cell is not over.
+    # A client shows the last message: the cell is not over.
     assert cell.status() == "busy"
     cell.set(slider, 7)
     assert cell.end() == "[(2, 'main'), (7, 'main')]\n"
@@ -143,7 +143,7 @@ def test_what_comes_when_no_step_follows_is_delivered_when_the_cell_ends(kernel:
     cell.set(slider, 4)
     cell.end()
     assert kernel.run("print(seen, slider.value)") == "[(4, 'main')] 4\n"
-    # Idle: the usual way.
+    # Idle: the usual route.
     idle = kernel.client.session.msg(
         "comm_msg", {"comm_id": slider, "data": {"method": "update", "state": {"value": 5}}}
     )

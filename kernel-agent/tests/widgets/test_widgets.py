@@ -114,7 +114,7 @@ def test_a_run_that_begins_is_in_the_snapshot_although_the_loop_before_it_is_tol
         pass
     run = tpulab.run("training")
     for turn in run.steps(range(3)):
-        # Its beginning, and the steps and the end of the loop before, are told in one go.
+        # Its beginning, and the steps and the end of the loop before, are reported together.
         current_agent().settle(PATIENCE_S)
         snapshot = store.take()
         assert snapshot["run"]["name"] == "training"
@@ -257,7 +257,7 @@ def test_the_picture_is_of_now_although_no_snapshot_was_sent() -> None:
     shown.take(publisher().store.take())
     assert (shown._snapshot["run"] or {}).get("name") != "pictured"
     assert "pictured: " in shown._repr_mimebundle_()["text/html"]
-    # The run has ended: whoever opens the saved notebook without a bridge has its last figures.
+    # The run has ended: a reader of the saved notebook without a bridge gets its last figures.
     shown.keep_picture()
     assert shown._snapshot["run"]["name"] == "pictured"
     shown.close()

@@ -19,13 +19,13 @@ import { isSessionId, MAX_SESSION_ID } from '../journal/index.js';
 import { SUBPROTOCOLS } from './subprotocols.js';
 import { type ChannelName, isChannelName } from '../jupyter/index.js';
 
-/** What can be tuned; every part has defaults. */
+/** Tuning options; each has a default. */
 export interface ChannelsTuning {
   readonly confirmation?: Partial<ConfirmationOptions> | undefined;
   readonly limits?: Partial<FeedLimits> | undefined;
   readonly leases?: Partial<LeaseTimes> | undefined;
   readonly queueLimits?: Partial<QueueLimits> | undefined;
-  /** What all slow clients together may have waiting in memory. */
+  /** Limit of the unsent bytes of all slow clients together. */
   readonly unsentLimitBytes?: number | undefined;
 }
 
@@ -43,7 +43,7 @@ export class ChannelsHub implements Disposable {
   constructor(private readonly options: ChannelsHubOptions) {
     this.#unsent = new UnsentBudget(options.unsentLimitBytes ?? UNSENT_LIMIT_BYTES);
     this.#listening = options.registry.listen({
-      // What clients of an earlier gateway hold ends in its time, though none of them may come back.
+      // Leases of clients of an earlier gateway expire on time even if the clients do not return.
       added: kernel => {
         if (existsSync(path.join(kernel.directory, LEASES_FILE))) this.#of(kernel);
       },
@@ -51,7 +51,7 @@ export class ChannelsHub implements Disposable {
     });
   }
 
-  /** Takes over the socket; it is closed when the kernel or the gateway ends. */
+  /** Takes ownership of the socket, which is closed when the kernel or the gateway ends. */
   attach(kernel: Kernel, request: AttachRequest): void {
     this.#of(kernel).attach(request);
   }
@@ -65,7 +65,7 @@ export class ChannelsHub implements Disposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** Closes all sockets with a code that makes clients come back to the next gateway. */
+  /** Closes all sockets with a code that makes clients reconnect to the next gateway. */
   [Symbol.dispose](): void {
     this.#listening[Symbol.dispose]();
     for (const channels of this.#kernels.values()) channels.close(CLOSE.gatewayStopping);
@@ -94,17 +94,17 @@ export class ChannelsHub implements Disposable {
 }
 
 /**
- * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter's clients. Queries beside Jupyter's `session_id`: `resume=SEQ`, the
- * last record that the client has; `last=CHANNEL:MSG_ID`, repeatable, the last message that it has of a channel;
- * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over; `bounded=true`, on numbered channels,
- * outputs at a pace that a page can show (`LiveBound`).
+ * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter clients. Query parameters beside Jupyter's `session_id`: `resume=SEQ`,
+ * the last record that the client has; `last=CHANNEL:MSG_ID`, repeatable, the last message that it has on a channel;
+ * `predecessor=SESSION_ID`, repeatable, a session whose replies and stdin questions the client takes over; `bounded=true`, on
+ * numbered channels, outputs at a rate that a page can show (`LiveBound`).
  */
 const CHANNELS_PATH = '/api/kernels/:kernelId/channels';
 
-/** Pages that were loaded again since the cell began. */
+/** Limit of sessions from page reloads since the cell began. */
 const MAX_PREDECESSORS = 8;
 
-/** An upgrade route, in the shape that the server takes. */
+/** An upgrade route, in the shape that the server accepts. */
 export function channelsRoute(
   registry: KernelRegistry,
   hub: ChannelsHub,
@@ -116,7 +116,7 @@ export function channelsRoute(
     subprotocols: SUBPROTOCOLS,
     prepare: ({ params, query, actor, may }: UpgradeRequest) => {
       const kernel = registry.get(params['kernelId'] ?? '');
-      // Clients come back after a 503. What this one has, and what it missed, can only be told with the keeper's help.
+      // Clients reconnect after a 503. The client's position and the messages it missed can only be determined with the keeper.
       if (kernel.isPresumed) throw bridgeError('not_ready', kernel.cannotBeReached);
       const sessionId = query.get('session_id');
       const request = {

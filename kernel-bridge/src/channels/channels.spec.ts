@@ -18,14 +18,14 @@ function types(messages: readonly Message[]): string[] {
   return messages.map(({ channel, header }) => `${channel}:${header.msg_type}`);
 }
 
-/** A client whose position is at the present: it has had an answer of its own. */
+/** A client at the current position: it has received an answer. */
 async function attached(options: Parameters<TemporaryGateway['connect']>[1] = {}): Promise<ChannelsClient> {
   const client = await bridge.connect(kernelId, options);
   await client.run('pass');
   return client;
 }
 
-// A09: a client like nbclient knows nothing but its reply, and would wait for ever.
+// A09: a client like nbclient waits only for its reply, and would wait forever.
 describe('a kernel that ends', () => {
   it.each([
     ['by itself', async (client: ChannelsClient) => client.execute('import os; os._exit(1)')],
@@ -66,7 +66,7 @@ describe('framing', () => {
 
   it('[8] a cell run over v1 gives its outputs in order and its reply', async () => {
     using client = await attached();
-    // Without the line end, which is a write of its own, and a message of its own where the kernel stands still before it.
+    // Without the line end: Python writes it separately, which becomes a separate message if the kernel pauses before it.
     const answers = await client.run("print('a', end=''); 2");
     expect(types(answers.filter(({ channel }) => channel === 'iopub'))).toEqual([
       'iopub:status',
@@ -115,7 +115,7 @@ describe('framing', () => {
 });
 
 describe('addressees', () => {
-  it('[11] iopub goes to every client, a reply only to the one that asked', async () => {
+  it('[11] iopub goes to every client, a reply only to the one that sent the request', async () => {
     using asking = await attached();
     using other = await attached();
     const id = asking.execute("print('for all')");
@@ -125,7 +125,7 @@ describe('addressees', () => {
     expect(other.answers(id).filter(({ channel }) => channel !== 'iopub')).toEqual([]);
   });
 
-  it('[11] a question on stdin goes to the client that ran the cell, and so does its answer', async () => {
+  it('[11] a question on stdin reaches the client that ran the cell, and so does its answer', async () => {
     using asking = await attached();
     using other = await attached();
     const id = asking.execute("print(input('name? '))", { allow_stdin: true });
@@ -203,11 +203,11 @@ describe('what a client sends', () => {
 });
 
 describe('state', () => {
-  it("[13] a client that joins while a cell runs is told so, in the kernel's own name", async () => {
+  it('[13] a client that joins while a cell runs is notified, in the name of the kernel', async () => {
     using running = await attached();
     const id = running.execute('input("wait ")', { allow_stdin: true });
     await running.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
-    // The question comes by a socket of its own and may overtake this.
+    // The stdin question uses another socket and may arrive before this.
     await running.until(() => running.answers(id).some(message => isStatus(message, 'busy')));
     const own = running.messages.find(({ channel }) => channel === 'iopub')?.header.session;
     using late = await bridge.connect(kernelId);
@@ -219,9 +219,9 @@ describe('state', () => {
     await late.until(() => late.answers(id).some(message => isStatus(message, 'idle')));
   });
 
-  it('[13] a client that joins an idle kernel is told that it is idle, and nothing else', async () => {
+  it('[13] a client that joins an idle kernel is notified that it is idle, and of nothing else', async () => {
     using client = await bridge.connect(kernelId);
-    // A cell that is sent at once may run before the state is read.
+    // A cell that is sent immediately may run before the state is read.
     await client.first(() => true);
     const id = client.execute('1');
     await client.done(id);
@@ -259,8 +259,8 @@ describe('state', () => {
 });
 
 describe('liveness', () => {
-  it('[12] a client that answers no ping is let go, one that answers stays', async () => {
-    // Both ends are in this process: time enough for an answer, also after it stood still for a while.
+  it('[12] a client that answers no ping is disconnected, one that answers stays', async () => {
+    // Both ends are in this process: the timeout leaves time for an answer even after the process stalled.
     const confirmation = { heartbeatMs: 500, silenceMs: 4_000 };
     await using strict = await TemporaryGateway.start({ confirmation });
     await strict.gateway.ready;
@@ -276,7 +276,7 @@ describe('liveness', () => {
     expect((await silent.untilClosed()).code).toBe(1006);
   });
 
-  it('[12] a gateway that stops closes with 1012, so that clients come back', async () => {
+  it('[12] a gateway that stops closes with 1012, so that clients reconnect', async () => {
     await using stopping = await TemporaryGateway.start();
     await stopping.gateway.ready;
     using client = await stopping.connect(await stopping.startKernel());

@@ -1,4 +1,4 @@
-/** One client attached to one kernel: its socket, what it says, and its feed of the journal. */
+/** One client attached to one kernel: its socket, its messages, and its feed of the journal. */
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { RawData } from 'ws';
@@ -17,7 +17,7 @@ import type { BoundClient, LiveBound } from './live-bound.js';
 import type { ResumePoint } from './resume-point.js';
 import { type Framing, framingOf, madeFrame, noteFrame, numberOf, parseAck } from './subprotocols.js';
 
-/** Sessions that a socket may speak for beside its own; some clients name none in the URL. */
+/** Limit of sessions that a socket may represent beside its own; some clients name none in the URL. */
 const MAX_FURTHER_SESSIONS = 16;
 
 export interface ClientOptions {
@@ -26,28 +26,28 @@ export interface ClientOptions {
   readonly kernel: Kernel;
   /** Null for a client that named no `session_id`: it cannot resume. */
   readonly sessionId: string | null;
-  /** Sessions of earlier pages for which this client speaks too: it gets their replies and questions. */
+  /** Sessions of earlier pages that this client represents too: it gets their replies and stdin questions. */
   readonly predecessors: readonly string[];
-  /** It may look on, and change nothing: this is what it sees. Null: everything. */
+  /** What a read-only client may see; null: the client is not read-only and sees everything. */
   readonly view: ReaderView | null;
   readonly position: number;
-  /** Where to go on, if that is not `position` and has to be found out. */
+  /** Finds the position to continue from, if it is not `position`. */
   readonly findStart: (() => Promise<ResumePoint>) | null;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
-  /** Paces its outputs; it is the same for all sockets of a session. */
+  /** Limits the rate of outputs; all sockets of a session share it. */
   readonly bound: LiveBound | null;
   readonly log: Logger;
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether another attached client has this session id. */
   isClaimed(session: string): boolean;
-  /** Why the kernel does not get this; null when it does. */
+  /** Why a request is not passed to the kernel; null when it is passed. */
   refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null;
-  /** Whether it has been sent in another way. */
+  /** Whether the request was sent another way. */
   detour(request: ClientRequest): boolean;
   confirmed(client: ClientConnection, seq: number): void;
   congested(): void;
-  /** It has been let go, though its socket may still be closing. */
+  /** The client was detached, though its socket may still be closing. */
   detached(client: ClientConnection): void;
   stateChanged(client: ClientConnection, state: FeedState): void;
 }
@@ -55,7 +55,7 @@ export interface ClientOptions {
 export class ClientConnection {
   readonly sessionId: string | null;
   readonly isReader: boolean;
-  /** What this client is sent; records that the keeper pushes are given to it. */
+  /** The feed of this client; it receives the records that the keeper pushes. */
   readonly feed: ClientFeed;
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
@@ -107,14 +107,14 @@ export class ClientConnection {
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     // Errors of the socket (a frame too large, a reset) close it; `close` follows and is handled by the owner.
     socket.on('error', error => options.log.debug({ err: error }, 'error on a channels socket'));
-    // A client that has said goodbye is gone, though it may take long until its connection ends.
+    // A client whose closing handshake has begun counts as detached, though its connection may end much later.
     socket.on(CLOSING, () => {
       if (this.#closedAt === null) this.#peerClosed();
     });
     socket.on('close', code => this.#closed(code));
   }
 
-  /** Whether this client speaks for a session. */
+  /** Whether this client represents a session. */
   readonly owns = (session: string): boolean =>
     session === this.sessionId || this.#furtherSessions.has(session);
 
@@ -122,7 +122,7 @@ export class ClientConnection {
     return this.options.socket.unsentBytes;
   }
 
-  /** Whether it says itself what it has taken. */
+  /** Whether the client itself acknowledges what it has received. */
   get acknowledges(): boolean {
     return this.#framing === 'numbered';
   }
@@ -145,7 +145,7 @@ export class ClientConnection {
     try {
       // Nothing may be awaited between the answer and the message: an idle could come in between.
       const now = await kernel.currentSnapshot();
-      // Of somebody else's request a reader learns nothing, not even that it runs.
+      // A reader is not notified of another client's request, not even that it runs.
       const isSeen = this.sees(busyRequestOf(now));
       const snapshot = now && (isSeen ? now : { ...now, executionState: 'idle' as const, busyParent: null });
       const status = snapshot && attachStatus(snapshot);
@@ -157,12 +157,12 @@ export class ClientConnection {
     this.feed.wake();
   }
 
-  /** Records may exist that were not pushed, because the connection to the keeper was made again. */
+  /** Records may exist that were not pushed, because the connection to the keeper was re-established. */
   wake(): void {
     if (this.#isStarted) this.feed.wake();
   }
 
-  /** Whether it may learn of the request with this id. */
+  /** Whether the client may see the request with this id. */
   sees(msgId: string | null): boolean {
     const { view } = this.options;
     return view === null || msgId === null || view.showsRequest(msgId);
@@ -186,7 +186,7 @@ export class ClientConnection {
     this.options.socket.close(code, reason);
   }
 
-  /** Lets a client go that takes what it is sent too slowly. It comes back and goes on from what it has confirmed. */
+  /** Disconnects a client that reads too slowly. It reconnects and continues after its last confirmed record. */
   shed(): void {
     const { socket, confirmation, log } = this.options;
     log.warn({ unsentBytes: this.unsentBytes, pending: this.pending }, 'a client is too slow and is let go');
@@ -196,14 +196,14 @@ export class ClientConnection {
     this.options.detached(this);
   }
 
-  /** Ends what this object does; the socket is closed or about to be. */
+  /** Stops this object; the socket is closed or about to be. */
   stop(): void {
     this.#confirmations.stop();
     this.feed.stop();
     this.options.bound?.detach(this.#boundClient);
   }
 
-  /** Nothing was heard for long: the network is gone, or what was sent is not being read. */
+  /** No message arrived for a long time: the network is lost, or the client does not read. */
   #silent(): void {
     if (this.unsentBytes > 0) this.shed();
     else this.options.socket.terminate();
@@ -250,7 +250,7 @@ export class ClientConnection {
       }
       if (this.options.detour(request)) return;
       if (!kernel.send(request.header.msg_id, frame)) {
-        // The kernel's keeper does not keep up: take nothing more from this client until it does.
+        // The kernel's keeper cannot keep up: read nothing more from this client until it can.
         socket.pause();
         kernel.drain().then(
           () => socket.resume(),
@@ -269,7 +269,7 @@ export class ClientConnection {
     }
   }
 
-  /** The frame to pass on, after everything that the kernel's keeper relies on has been checked. */
+  /** The frame to pass on, after checking everything that the kernel's keeper relies on. */
   #checked(bytes: Buffer, isBinary: boolean): { frame: Buffer; request: ClientRequest } {
     const isV1 = this.#framing !== 'legacy' && isBinary;
     const message = isV1 ? decodeV1(bytes) : decodeLegacy(isBinary ? bytes : bytes.toString('utf8'));
@@ -286,7 +286,7 @@ export class ClientConnection {
     }
   }
 
-  /** It is let go, and comes back. */
+  /** The client is disconnected, and reconnects. */
   fail(error: unknown): void {
     this.options.log.error({ err: error }, 'a client could not be served');
     this.stop();

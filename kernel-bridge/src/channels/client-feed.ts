@@ -1,10 +1,10 @@
 /**
- * What one client gets of one kernel's journal: every record after its position, in order, once.
+ * One client's share of one kernel's journal: every record after its position, in order, once.
  *
- * A feed is *live* while it takes records as the keeper pushes them, and *replaying* while it reads them from the
- * journal's files. It starts by replaying, changes to live in the same turn of the event loop in which it has
- * reached the newest record, and goes back to the files when its socket is congested or a record is missing. So
- * there is neither hole nor doubling at the seam, and a slow client costs disk reads, not memory.
+ * A feed is *live* while it receives records as the keeper pushes them, and *replaying* while it reads them from the
+ * journal's files. It starts replaying, becomes live in the same turn of the event loop in which it reaches the
+ * newest record, and returns to the files when its socket is congested or a record is missing. So the transition
+ * neither skips nor repeats a record, and a slow client costs disk reads, not memory.
  */
 import type { Duplex } from 'node:stream';
 import { once } from 'node:events';
@@ -16,9 +16,9 @@ import type { ResumePoint } from './resume-point.js';
 import { type Framing, numberOf } from './subprotocols.js';
 
 export interface FeedLimits {
-  /** Unsent bytes at which a live client is sent back to the files. */
+  /** Unsent bytes above which a live client returns to the files. */
   readonly congestedBytes: number;
-  /** Unsent bytes down to which a replaying client waits before it reads on. */
+  /** A replaying client reads on when its unsent bytes fall to this. */
   readonly refillBytes: number;
 }
 
@@ -31,28 +31,28 @@ export interface FeedOptions {
   /** The stream under the WebSocket, for back-pressure. */
   readonly stream: Duplex;
   readonly framing: Framing;
-  /** The last seq that the client has. */
+  /** seq of the last record that the client has. */
   readonly position: number;
   readonly limits?: FeedLimits;
-  /** What paces the outputs of a page; null for a client that is to get every message. */
+  /** Limits the rate of outputs for a page; null for a client that gets every message. */
   readonly bound?: LiveBound | null;
-  /** seq of the newest record that the journal is known to have. */
+  /** seq of the newest record in the journal, as far as the gateway knows. */
   newest(): number;
-  /** Records from there on; a gap record stands for those that are gone. */
+  /** Records from `fromSeq` on; a gap record replaces lost records. */
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether answers to this `header.session` are for this client. */
   owns(session: string): boolean;
-  /** What a client may see that only looks on; null: everything. */
+  /** Filter for a read-only client; null: the client sees everything. */
   readonly view?: { shows(record: JournalRecord): boolean } | null;
-  /** After each record that the feed has passed, whether it was for this client or not. */
+  /** Called after each record that the feed has passed, whether it was for this client or not. */
   moved(bytes: number): void;
   stateChanged(state: FeedState): void;
   /**
-   * At this place of the stream messages are missing; the client is to be told. `parent` is the header (JSON) of the request
-   * whose output comes next, null when nothing has come yet.
+   * Messages are missing at this place in the stream; the client is notified. `parent` is the header (JSON) of the request
+   * whose output comes next, null when none has come yet.
    */
   missing(gap: GapRecord, parent: Buffer | null): void;
-  /** The socket holds more than `congestedBytes`. */
+  /** The socket buffers more than `congestedBytes`. */
   congested(): void;
   failed(error: unknown): void;
 }
@@ -61,10 +61,10 @@ export class ClientFeed {
   readonly #limits: FeedLimits;
   readonly #abort = new AbortController();
   #position: number;
-  /** By channel, up to where the client has everything although its position is before that. */
+  /** By channel: the client has everything up to this record although its position is before it. */
   #has: ReadonlyMap<number, number> = new Map();
   #state: FeedState = 'detached';
-  /** Gaps that wait for the next output, beside which they are shown. */
+  /** Gaps to be reported with the next output, beside which they are shown. */
   readonly #unreportedGaps: GapRecord[] = [];
 
   constructor(private readonly options: FeedOptions) {
@@ -72,7 +72,7 @@ export class ClientFeed {
     this.#position = options.position;
   }
 
-  /** seq of the last record that was given to the socket, or passed over because it is not for this client. */
+  /** seq of the last record that was written to the socket, or skipped because it is not for this client. */
   get position(): number {
     return this.#position;
   }
@@ -81,20 +81,20 @@ export class ClientFeed {
     return this.#state;
   }
 
-  /** Before it begins: another position than the one that it was made with. */
+  /** Replaces the initial position before the feed begins. */
   startAt({ position, has }: ResumePoint): void {
     this.#position = position;
     this.#has = has;
   }
 
-  /** Begins; also to be called when records may exist that were never pushed. */
+  /** Begins reading; also called when records may exist that were never pushed. */
   wake(): void {
     if (this.#state === 'replaying' || this.#abort.signal.aborted) return;
     if (this.#position < this.options.newest()) void this.#replay();
     else if (this.#state !== 'live') this.#enter('live');
   }
 
-  /** A record that the keeper has just pushed. */
+  /** Handles a record that the keeper has just pushed. */
   live(message: OutgoingMessage): void {
     if (this.#state !== 'live' || message.seq <= this.#position) return;
     const missing = message.seq !== this.#position + 1 || message.isAbridged;
@@ -102,7 +102,7 @@ export class ClientFeed {
     else this.#deliver(message);
   }
 
-  /** It would send a record that is pushed now. */
+  /** Whether a record pushed now would be sent. */
   get isWaiting(): boolean {
     return this.#state === 'live' && !this.#isCongested;
   }
@@ -150,8 +150,8 @@ export class ClientFeed {
   }
 
   /**
-   * Waits until the socket has taken most of what it was given. Below its own high-water mark (64 KiB on Linux from
-   * Node 22 on, 16 KiB before) a stream never says `drain`, however long one waits: so little is no reason to.
+   * Waits until the socket has sent most of its data. Below its own high-water mark (64 KiB on Linux from
+   * Node 22 on, 16 KiB before) a stream never emits `drain`, so the feed does not wait for so little.
    */
   async #refill(): Promise<void> {
     const { stream } = this.options;
@@ -163,7 +163,7 @@ export class ClientFeed {
   }
 
   #deliver(message: OutgoingMessage): void {
-    // A gap record stands for all the records that it names.
+    // A gap record covers all the records that it names.
     this.#position = Math.max(message.seq, message.gap?.toSeq ?? 0);
     if (message.gap) this.#unreportedGaps.push(message.gap);
     const { view = null } = this.options;
@@ -180,7 +180,7 @@ export class ClientFeed {
     this.options.moved(bytes);
   }
 
-  /** A live client learns of a gap at once; one that catches up, beside the output that follows it. */
+  /** A live client is notified of a gap immediately; a client that catches up, with the output that follows it. */
   #reportGaps(parent: Buffer | null): void {
     if (!parent && this.#state !== 'live') return;
     if (this.#unreportedGaps.length > 0) this.options.bound?.flush();
@@ -193,7 +193,7 @@ export class ClientFeed {
     return addressee.to === 'session' && this.options.owns(addressee.session);
   }
 
-  /** How many bytes that was. */
+  /** Returns the number of bytes sent. */
   #send(message: OutgoingMessage): number {
     const { socket, framing } = this.options;
     if (framing === 'legacy') {

@@ -41,8 +41,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-describe('[19] what a client holds', () => {
-  it('is kept while it is attached, for however long', () => {
+describe('[19] a lease of a client', () => {
+  it('is kept while the client is attached, for however long', () => {
     const held = leases();
     held.subshellCreated('a', 's1');
     held.debugger = 'a';
@@ -73,7 +73,7 @@ describe('[19] what a client holds', () => {
     }
   );
 
-  it('is given back after its time: the debugger soon, subshells after a day', () => {
+  it('expires after its time: the debugger soon, subshells after a day', () => {
     const held = leases();
     held.subshellCreated('a', 's1');
     held.subshellCreated('a', 's2');
@@ -90,7 +90,7 @@ describe('[19] what a client holds', () => {
     expect(held.subshellsOf('a')).toEqual([]);
   });
 
-  it('is kept when the client comes back in time, and the time then begins anew', () => {
+  it('is kept when the client returns in time, and the time then restarts', () => {
     const held = leases();
     held.subshellCreated('a', 's1');
     for (let time = 0; time < 3; time++) {
@@ -117,7 +117,7 @@ describe('[19] what a client holds', () => {
     expect(done).toEqual(['disconnect']);
   });
 
-  it('goes with the kernel process', () => {
+  it('ends with the kernel process', () => {
     const held = leases();
     held.subshellCreated('a', 's1');
     held.debugger = 'a';
@@ -130,14 +130,14 @@ describe('[19] what a client holds', () => {
     expect(done).toEqual([]);
   });
 
-  it('goes with the kernel process also when another gateway had seen it last', () => {
+  it('ends with the kernel process even when another gateway had seen it last', () => {
     leases().subshellCreated('a', 's1');
     const later = leases();
     expect(later.kernelIs('kernel-2')).toBe(true);
     expect(later.subshellsOf('a')).toEqual([]);
   });
 
-  it('is no longer held when the client itself gives it back', () => {
+  it('ends when the client itself releases it', () => {
     const held = leases();
     held.subshellCreated('a', 's1');
     held.subshellDeleted('s1');
@@ -148,7 +148,7 @@ describe('[19] what a client holds', () => {
     expect(() => statSync(file)).toThrow('ENOENT');
   });
 
-  it.each(['', '{', '{"debugger":1}', '[]'])('is nothing when the file holds %j', text => {
+  it.each(['', '{', '{"debugger":1}', '[]'])('is nothing when the file contains %j', text => {
     writeFileSync(file, text);
     const held = leases();
     expect(held.debugger).toBeNull();

@@ -1,10 +1,10 @@
 /**
- * What clients hold in a kernel: subshells that they have created, and the debugger.
+ * Leases of clients in a kernel: the subshells that they created, and the debugger.
  *
- * A lease lasts while its client is attached, and for a time after that: a laptop that sleeps comes back to its
- * subshells, and a debugger whose page is gone must not keep a cell stopped. What is held is written down, so that the next
- * gateway gives it back too; with a new gateway, and with a new socket, the time begins again. A kernel that is started again
- * holds nothing for anybody.
+ * A lease lasts while its client is attached and for a time after that: a laptop that wakes from sleep finds its
+ * subshells, but a debugger whose page was closed must not leave a cell stopped. Leases are stored in a file, so that the next
+ * gateway ends them too; a new gateway or a new socket restarts the time. A restart of the kernel
+ * ends all leases.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { Type } from '@sinclair/typebox';
@@ -19,7 +19,7 @@ export interface LeaseTimes {
   readonly debuggerMs: number;
 }
 
-/** Subshells cost a sleeping thread each, so a night and more is cheap; a stopped cell is not. */
+/** A subshell costs one sleeping thread, so keeping it for a day is cheap; a stopped cell is not. */
 export const LEASE_TIMES: LeaseTimes = { subshellMs: 24 * 3_600_000, debuggerMs: 60_000 };
 
 export interface LeaseActions {
@@ -27,7 +27,7 @@ export interface LeaseActions {
   deleteSubshell(id: string): void;
   disconnectDebugger(): void;
   readonly onWriteFault: OnWriteFault;
-  /** There is a file, but it cannot be read or understood. */
+  /** The file exists but cannot be read or parsed. */
   onUnreadable(error: Error): void;
 }
 
@@ -37,7 +37,7 @@ const LeasesJson = Type.Object({
   subshells: Type.Record(Type.String(), Type.Array(Type.String()))
 });
 
-/** What setTimeout takes; a longer time is waited for in pieces. */
+/** Maximum of setTimeout; a longer wait is split. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class ClientLeases implements Disposable {
@@ -46,7 +46,7 @@ export class ClientLeases implements Disposable {
   readonly #subshells = new Map<string, Set<string>>();
   #debugger: string | null = null;
   #kernelSession: string | null = null;
-  /** Since when holders are away, by the monotonic clock. */
+  /** Since when lease holders are disconnected, by the monotonic clock. */
   readonly #awaySince = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
 
@@ -59,7 +59,7 @@ export class ClientLeases implements Disposable {
     this.#load();
   }
 
-  /** `header.session` of the client that debugs. */
+  /** `header.session` of the client that is debugging. */
   get debugger(): string | null {
     return this.#debugger;
   }
@@ -87,8 +87,8 @@ export class ClientLeases implements Disposable {
   }
 
   /**
-   * `header.session` of the kernel. When it is another one than before, all that was held went with the old process, and the
-   * answer is true.
+   * `header.session` of the kernel. When it has changed, all leases ended with the old process, and the
+   * result is true.
    */
   kernelIs(session: string): boolean {
     if (session === this.#kernelSession) return false;
@@ -101,7 +101,7 @@ export class ClientLeases implements Disposable {
     return true;
   }
 
-  /** A client has come or gone. */
+  /** A client was attached or detached. */
   clientsChanged(): void {
     this.#schedule();
   }
@@ -121,7 +121,7 @@ export class ClientLeases implements Disposable {
     this.#schedule();
   }
 
-  /** Sees who is away, lets go of what is over, and waits for the next lease to end. */
+  /** Determines which clients are disconnected, ends overdue leases, and schedules the next expiry. */
   #schedule(): void {
     this.#stopWaiting();
     const now = performance.now();
@@ -141,7 +141,7 @@ export class ClientLeases implements Disposable {
     this.#timer = setTimeout(() => this.#schedule(), Math.min(Math.max(next - now, 1), MAX_TIMEOUT_MS));
   }
 
-  /** The times at which the leases of this client end that have not ended yet. */
+  /** The future expiry times of this client's leases; overdue ones are ended. */
   #endOverdue(session: string, since: number, now: number): number[] {
     const pending: number[] = [];
     if (session === this.#debugger) {
@@ -176,7 +176,7 @@ export class ClientLeases implements Disposable {
     writeForThisBootSync(this.file, { kernelSession, debugger: this.#debugger, subshells });
   }
 
-  /** A file that cannot be read holds nothing: the subshells then stay until the kernel ends. */
+  /** A file that cannot be read contains no leases: the subshells then stay until the kernel ends. */
   #load(): void {
     let json: unknown;
     try {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { CONFIRMATION_DEFAULTS, Confirmations } from './confirmations.js';
 
-/** A socket whose pings a test answers when it likes; the timers are those of vitest. */
+/** A socket whose pings a test answers at any time; the timers are vitest's. */
 class FakeSocket extends EventEmitter {
   readonly OPEN = 1;
   readyState = 1;
@@ -50,7 +50,7 @@ afterEach(() => {
 });
 
 describe('[12] signs of life', () => {
-  it('are asked for every 30 s', () => {
+  it('are requested every 30 s', () => {
     const watched = watch();
     vi.advanceTimersByTime(30_000);
     expect(socket.pings).toHaveLength(1);
@@ -61,7 +61,7 @@ describe('[12] signs of life', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('that do not come for 90 s mean that the client is gone', () => {
+  it('that do not come for 90 s mean that the client is lost', () => {
     watch();
     vi.advanceTimersByTime(90_000);
     expect(silences).toBe(0);
@@ -69,7 +69,7 @@ describe('[12] signs of life', () => {
     expect(silences).toBe(1);
   });
 
-  it('are not missed by a gateway that was asleep itself: it asks again before it judges', () => {
+  it('are not missed by a gateway that was asleep itself: it sends another ping before it decides', () => {
     watch();
     vi.advanceTimersByTime(30_000);
     const later = performance.now() + 3_600_000;
@@ -93,7 +93,7 @@ describe('[12] signs of life', () => {
 });
 
 describe('[22] what a client has', () => {
-  it('is asked for a moment after it was sent, and known with the pong', () => {
+  it('is requested a moment after it was sent, and confirmed by the pong', () => {
     const watched = watch();
     position = 7;
     watched.moved(100);
@@ -104,7 +104,7 @@ describe('[22] what a client has', () => {
     expect(confirmed).toEqual([7]);
   });
 
-  it('is asked for again and again while more is sent, with a few questions on their way at most', () => {
+  it('is requested repeatedly while more is sent, with a limited number of pings in flight', () => {
     const watched = watch();
     for (position = 1; position < 50; position++) {
       watched.moved(100);
@@ -120,7 +120,7 @@ describe('[22] what a client has', () => {
     expect(socket.pings).toHaveLength(9);
   });
 
-  it('is asked for after many bytes in any case', () => {
+  it('is requested after many bytes in any case', () => {
     const watched = watch();
     position = 1;
     watched.moved(CONFIRMATION_DEFAULTS.bytes);
@@ -135,7 +135,7 @@ describe('[22] what a client has', () => {
     expect(socket.pings).toEqual(['1', '2', '3']);
   });
 
-  it.each(['9', '-1', 'x', '', '1e3', '99999999999999999'])('is not what a pong says with %j', payload => {
+  it.each(['9', '-1', 'x', '', '1e3', '99999999999999999'])('is not read from a pong with %j', payload => {
     const watched = watch();
     position = 8;
     watched.moved(1);
@@ -152,7 +152,7 @@ describe('[22] what a client has', () => {
     expect(confirmed).toEqual([8]);
   });
 
-  it('is only what the client says, when it acknowledges by itself', () => {
+  it('is only what the client itself acknowledges, when it does', () => {
     const watched = watch(false);
     position = 8;
     watched.moved(CONFIRMATION_DEFAULTS.bytes);
@@ -163,7 +163,7 @@ describe('[22] what a client has', () => {
     expect(confirmed).toEqual([5]);
   });
 
-  it('is not asked for after the end', () => {
+  it('is not requested after the end', () => {
     const watched = watch();
     position = 8;
     watched.moved(1);

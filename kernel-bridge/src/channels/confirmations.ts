@@ -1,28 +1,28 @@
 /**
- * Finds out how far a client has got. A WebSocket ping travels behind the messages before it and its pong brings
- * the payload back, so a pong with a seq in it says: everything up to there has arrived. This works with every client; one that
- * acknowledges by itself is asked for signs of life only.
+ * Finds out which records a client has received. A WebSocket ping travels behind the messages before it and its pong returns
+ * the payload, so a pong with a seq in it confirms everything up to that record. This works with every client; a client that
+ * acknowledges records itself is only pinged for liveness.
  *
- * What was sent but not yet confirmed is sent again after a reconnection. Clients that show `stream` output twice would
- * notice, so a ping follows soon after a message, and further ones while the first are on their way: what is in doubt is one
- * round trip and `delayMs`. Each ping costs a pong and a write of the position, so it does not follow at once.
+ * Unconfirmed records are sent again after a reconnection. A client that shows `stream` output twice would show the
+ * repetition, so a ping follows soon after a message, and further pings while the first are in flight: the uncertainty is one
+ * round trip plus `delayMs`. Each ping costs a pong and a write of the position, so it does not follow immediately.
  */
 import type { WebSocket } from 'ws';
 import { guarded } from '../platform/guard.js';
 
 export interface ConfirmationOptions {
-  /** A ping follows this long after a record, unless too many are on their way. */
+  /** A ping follows this long after a record, unless too many are in flight. */
   readonly delayMs: number;
   /** …or after this many bytes, in any case. */
   readonly bytes: number;
   readonly heartbeatMs: number;
-  /** A client that has not answered for this long is gone. */
+  /** A client that has not answered for this long is considered lost. */
   readonly silenceMs: number;
-  /** A client that is let go has so long to take what it was sent, the close frame at its end. */
+  /** How long a client that is being disconnected has to read the remaining data, including the close frame. */
   readonly farewellMs: number;
   /**
-   * Records by which a client without acknowledgements is sent back behind its confirmed position when it returns. For clients
-   * whose WebSocket answers pings although the page has not taken the messages before them.
+   * Number of records before its confirmed position from which a client without acknowledgements resumes. For clients
+   * whose WebSocket answers pings although the page has not processed the messages before them.
    */
   readonly backStep: number;
 }
@@ -36,14 +36,14 @@ export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
   backStep: 0
 };
 
-/** More would tell little more, and pile up at a client that is stuck. */
+/** More pings would add little information, and pile up at a client that is stuck. */
 const MAX_ON_THE_WAY = 8;
 
 export interface ConfirmationEvents {
-  /** seq of the last record that was given to the socket. */
+  /** seq of the last record that was written to the socket. */
   position(): number;
   confirmed(seq: number): void;
-  /** Nothing was heard for `silenceMs`. */
+  /** No message was received for `silenceMs`. */
   silent(): void;
   readonly failed: (error: unknown) => void;
 }
@@ -52,7 +52,7 @@ export class Confirmations {
   readonly #heartbeat: NodeJS.Timeout;
   #delay: NodeJS.Timeout | null = null;
   #bytes = 0;
-  /** Positions in the pings without a pong. One pong may answer several (RFC 6455, 5.5.3). */
+  /** Positions in pings that are still without a pong. One pong may answer several (RFC 6455, 5.5.3). */
   #onTheWay: number[] = [];
   /** Position in the newest ping. */
   #newestPing = 0;
@@ -64,7 +64,7 @@ export class Confirmations {
   constructor(
     private readonly socket: WebSocket,
     private readonly options: ConfirmationOptions,
-    private readonly events: ConfirmationEvents /** Pongs count. False: the client says itself what it has. */,
+    private readonly events: ConfirmationEvents /** Pongs count. False: the client itself acknowledges what it has. */,
     private readonly byPong = true
   ) {
     this.#heartbeat = setInterval(
@@ -75,7 +75,7 @@ export class Confirmations {
     socket.on('message', () => (this.#lastReceivedAt = performance.now()));
   }
 
-  /** The feed has passed a record of so many bytes. */
+  /** The feed has passed a record of this many bytes. */
   moved(bytes: number): void {
     if (!this.byPong) return;
     this.#bytes += bytes;
@@ -83,9 +83,9 @@ export class Confirmations {
     else if (this.#onTheWay.length < MAX_ON_THE_WAY) this.#pingSoon();
   }
 
-  /** The client itself says what it has. */
+  /** The client itself acknowledges a record. */
   acknowledged(seq: number): void {
-    // For something that was never sent it would lose messages; a late one changes nothing.
+    // A number that was never sent would lose messages; a late one changes nothing.
     if (!(seq > this.#last) || seq > this.events.position()) return;
     this.#last = seq;
     this.events.confirmed(seq);
@@ -124,13 +124,13 @@ export class Confirmations {
     const seq = Number(text);
     this.#onTheWay = this.#onTheWay.filter(sent => sent > seq);
     this.acknowledged(seq);
-    // What was sent while too many were on their way has to be asked about too.
+    // Records that were sent while too many pings were in flight need a ping too.
     if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#newestPing < this.events.position()) this.#pingSoon();
   }
 
   #beat(): void {
     const now = performance.now();
-    // After a sleep of this machine, or a long turn of the event loop, what the client has said is still to be read.
+    // After a sleep of this machine, or a long turn of the event loop, messages of the client are still unread.
     const wasAsleep = now - this.#beatAt > 2 * this.options.heartbeatMs;
     this.#beatAt = now;
     if (!wasAsleep && now - this.#lastReceivedAt > this.options.silenceMs) this.events.silent();

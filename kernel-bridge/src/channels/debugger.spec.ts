@@ -72,7 +72,7 @@ function isEvent(name: string): (message: Message) => boolean {
 }
 
 describe('the debugger of a real kernel', () => {
-  it('[19] stops at a breakpoint of a cell, shows the stack, and goes on', async () => {
+  it('[19] stops at a breakpoint of a cell, shows the stack, and continues', async () => {
     using client = await bridge.connect(kernelId);
     using watching = await bridge.connect(kernelId);
     await watching.run('pass');
@@ -88,7 +88,7 @@ describe('the debugger of a real kernel', () => {
     expect(await debug(client, 'disconnect')).toMatchObject({ success: true });
   });
 
-  it('[19] belongs to one client at a time: a second one is told, in the protocol of debuggers', async () => {
+  it('[19] belongs to one client at a time: a second one is refused, in the protocol of debuggers', async () => {
     using first = await bridge.connect(kernelId);
     using second = await bridge.connect(kernelId);
     await begin(first);
@@ -102,14 +102,14 @@ describe('the debugger of a real kernel', () => {
         .some(({ header, content }) => header.msg_type === 'status' && content['execution_state'] === 'idle')
     );
     expect(await debug(second, 'setBreakpoints')).toMatchObject({ success: false });
-    // Questions that change nothing are anybody's.
+    // Requests that change nothing are open to every client.
     expect(await debug(second, 'debugInfo')).toMatchObject({ success: true, body: { isStarted: true } });
     await second.run('pass');
     expect(await debug(first, 'disconnect')).toMatchObject({ success: true });
     await begin(second);
   });
 
-  it('[19] is given back when the lease of its client ends: the cell goes on, and another may debug', async () => {
+  it('[19] is released when the lease of its client ends: the cell continues, and another client may debug', async () => {
     const ended = await bridge.connect(kernelId);
     using other = await bridge.connect(kernelId);
     await other.run('pass');

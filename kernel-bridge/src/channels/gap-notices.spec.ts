@@ -35,7 +35,7 @@ function output(seq: number, request: string | null): JournalRecord {
   return record(seq, encodeV1({ channel: 'iopub', parts }), RecordChannel.iopub);
 }
 
-/** What a client is sent, in order: `seq`, or the notice of a gap. */
+/** Records what a client receives, in order: `seq`, or the notice of a gap. */
 class Client {
   readonly got: (number | string)[] = [];
   readonly feed: ClientFeed;
@@ -90,7 +90,7 @@ function seqOf(frame: Buffer): number {
 }
 
 describe('a client at a gap', () => {
-  it('is told of it at once when it happens while it is there', async () => {
+  it('is notified immediately when it happens while the client is attached', async () => {
     const client = new Client(0, [output(1, 'a')]);
     await client.caughtUp();
     client.live(gapRecord(2, gap()));
@@ -98,7 +98,7 @@ describe('a client at a gap', () => {
     expect(client.got).toEqual([1, '3 missing in null', 3]);
   });
 
-  it('is told of one that it comes to beside the output that follows', async () => {
+  it('is notified of one in the replay with the output that follows', async () => {
     const client = new Client(0, [
       output(1, 'a'),
       gapRecord(2, gap()),
@@ -111,13 +111,13 @@ describe('a client at a gap', () => {
     expect(client.got).toEqual([1, 4, '3 missing in b', '9 missing in b', 5, 6]);
   });
 
-  it('is told of one at the end when it has caught up', async () => {
+  it('is notified of one at the end when it has caught up', async () => {
     const client = new Client(1, [output(1, 'a'), gapRecord(2, gap())]);
     await client.caughtUp();
     expect(client.got).toEqual(['3 missing in null']);
   });
 
-  it('goes on behind the records that a gap stands for, and is told of them once', async () => {
+  it('continues after the records that a gap covers, and is notified of them once', async () => {
     const client = new Client(0, [gapRecord(1, gap({ count: 40, fromSeq: 1, toSeq: 40 })), output(41, 'a')]);
     await client.caughtUp();
     expect(client.feed.position).toBe(41);
@@ -130,7 +130,7 @@ describe('a client at a gap', () => {
 describe('the notice of a gap', () => {
   const snapshot = { kernelSession: 'kernel', busyParent: '{"msg_id":"running"}' } as KernelSnapshot;
 
-  it('belongs to the request that runs when no output says better', () => {
+  it('belongs to the running request when no output gives a better one', () => {
     const { parts } = decodeV1(gapNotice(snapshot, gap(), null)!);
     expect(parts[PART.parentHeader]!.toString()).toBe('{"msg_id":"running"}');
     const idle = { ...snapshot, busyParent: null };

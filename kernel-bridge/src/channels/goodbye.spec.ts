@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const bridge = gatewayForAll();
 
-describe('a client that says goodbye', () => {
+describe('a client that has begun its closing handshake', () => {
   it('[12] no longer counts, though it reads nothing more and its connection lingers', async () => {
     const id = await bridge.startKernel();
     const connections = async (): Promise<unknown> =>

@@ -1,4 +1,4 @@
-/** The clients of one kernel: who is attached, and passing on what its keeper pushes. */
+/** The clients of one kernel: who is attached, and forwarding what its keeper pushes. */
 import type { ClientEvent } from '@tpulab/protocol';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
@@ -29,10 +29,10 @@ import { encodeV1 } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
 import { setNewest } from '../platform/bounded.js';
 
-/** A kernel that is slow to send again must not keep its clients out. */
+/** A kernel that is slow to resend must not block its clients. */
 const SETTLING_MS = 30_000;
 
-/** Beside the journal: what clients hold in the kernel. */
+/** Beside the journal: the leases of clients in the kernel. */
 export const LEASES_FILE = 'leases.json';
 
 const POSITIONS_AT_RISK =
@@ -60,21 +60,21 @@ export interface AttachRequest {
   readonly socket: GatheringWebSocket;
   readonly stream: Duplex;
   readonly sessionId: string | null;
-  /** Sessions whose place this client takes, those of a page before it was loaded again. */
+  /** Sessions that this client replaces, from a page before it was reloaded. */
   readonly predecessors: readonly string[];
-  /** The client says itself what it has. */
+  /** The last record that the client has, as the client states it. */
   readonly resume: number | null;
-  /** …and which messages it had last. */
+  /** …and the last message that it has on each channel. */
   readonly last: LastMessages;
-  /** A page: outputs come at a pace that it can show. */
+  /** A page: outputs come at a rate that it can show. */
   readonly isBounded: boolean;
-  /** It may look on, and change nothing: this is what it sees. Null: everything. */
+  /** What a read-only client may see; null: the client is not read-only and sees everything. */
   readonly view: ReaderView | null;
   /** Whether it may interrupt and shut down the kernel. */
   readonly maySteer: () => boolean;
 }
 
-/** Sessions whose counts of long outputs are remembered while they have no socket. */
+/** Limit of sessions whose counts of long outputs are kept while they have no socket. */
 const MAX_BOUNDS = 32;
 
 export class KernelChannels {
@@ -84,7 +84,7 @@ export class KernelChannels {
   readonly #journal: JournalReader;
   readonly #listening: Disposable;
   readonly #rules: KernelRules;
-  /** By session, the one that was attached last at the end. */
+  /** By session, the most recently attached last. */
   readonly #bounds = new Map<string, LiveBound>();
   #reportedUnreachable = false;
   #isClosing = false;
@@ -102,7 +102,7 @@ export class KernelChannels {
       queueLimits: options.queueLimits,
       snapshot: () => kernel.snapshot,
       actions: {
-        // The gateway's own subshell serves all clients. A reader answers no question and holds no debugger, whatever session it names.
+        // The gateway's own subshell serves all clients. A reader answers no stdin question and uses no debugger, whatever its session.
         isAttached: session =>
           [...this.#clients].some(
             client => !client.isReader && (session === own.session || client.owns(session))
@@ -136,7 +136,7 @@ export class KernelChannels {
     });
   }
 
-  /** The clients that are attached and have a session id. */
+  /** The attached clients that have a session id. */
   clients(): ClientChange[] {
     return [...this.#bySession].map(([sessionId, client]) =>
       this.#describe(sessionId, client, client.feed.state)
@@ -145,7 +145,7 @@ export class KernelChannels {
 
   attach({ socket, stream, resume, last, view, maySteer, ...requested }: AttachRequest): void {
     const { kernel, confirmation, limits, log, unsent } = this.options;
-    // A reader sees the sessions of others in their messages. It must neither take the place of one nor get its answers.
+    // A reader sees the session ids of others in their messages. It must neither replace such a client nor get its replies.
     const isReader = view !== null;
     const sessionId = isReader ? null : requested.sessionId;
     const predecessors = isReader ? [] : requested.predecessors;
@@ -178,7 +178,7 @@ export class KernelChannels {
       detour: request => (isReader ? this.#answerReader(client, request) : this.#rules.detour(request)),
       confirmed: (confirming, seq) => {
         if (sessionId === null) return;
-        // A socket that was replaced may still say something, but its successor's position counts.
+        // A replaced socket may still confirm something, but its successor's position counts.
         const current = this.#bySession.get(sessionId) ?? confirming;
         if (current === confirming) this.#positions.set(sessionId, seq);
       },
@@ -186,7 +186,7 @@ export class KernelChannels {
       detached: leaving => this.#forget(leaving),
       stateChanged: (changed, state) => this.#clientChanged(changed, state)
     });
-    // Kept at once: a client that is cut off before its first pong must not start at live when it returns.
+    // Stored immediately: a client that is cut off before its first pong must not resume at the live position.
     if (sessionId !== null) {
       if (isNew || resume !== null) this.#positions.set(sessionId, position);
       this.#bySession.set(sessionId, client);
@@ -218,7 +218,7 @@ export class KernelChannels {
     this.#listening[Symbol.dispose]();
     this.#rules[Symbol.dispose]();
     for (const client of [...this.#clients]) client.close(code);
-    // What clients confirm by answering the close frame is still kept.
+    // Positions that clients confirm by answering the close frame are still stored.
     if (this.#clients.size === 0) this.#positions.close();
   }
 
@@ -230,7 +230,7 @@ export class KernelChannels {
     return bound;
   }
 
-  /** A position past the journal's end (of another journal, say) would silence the client for long. */
+  /** A position past the journal's end (from another journal, for example) would block the client's output for long. */
   #startOf(sessionId: string | null, resume: number | null, acknowledges: boolean): number {
     const newest = this.options.kernel.lastSeq;
     const stored = sessionId === null ? undefined : this.#positions.get(sessionId);
@@ -240,7 +240,7 @@ export class KernelChannels {
     return Math.min(resume ?? stored ?? newest, newest);
   }
 
-  /** Null where a number says all. */
+  /** Null where a number is enough. */
   #finderOf(resume: number | null, last: LastMessages): (() => Promise<ResumePoint>) | null {
     const { kernel } = this.options;
     const { renumberedFrom } = kernel.snapshot;
@@ -268,7 +268,7 @@ export class KernelChannels {
     this.#rules.clientsChanged();
   }
 
-  /** A client takes the newest status for the kernel's; where the last one was not the cell's, it is told what the kernel does. */
+  /** A client treats the newest status as the kernel's; if that status was not the cell's, the client is sent the actual state. */
   async #sendBusy(): Promise<void> {
     const { kernel, log } = this.options;
     try {
@@ -281,7 +281,7 @@ export class KernelChannels {
     }
   }
 
-  /** A kernel that only readers look at is used by nobody. */
+  /** A kernel with readers only counts as unused. */
   get #connections(): number {
     return [...this.#clients].filter(({ isReader }) => !isReader).length;
   }
@@ -297,7 +297,7 @@ export class KernelChannels {
     this.#each(client => client.wake());
   }
 
-  /** What fails for one client is the end of that one, and the others go on. */
+  /** A failure for one client ends that client only; the others continue. */
   #each(act: (client: ClientConnection) => void): void {
     for (const client of [...this.#clients]) guarded(error => client.fail(error), act)(client);
   }
@@ -312,7 +312,7 @@ export class KernelChannels {
   }
 }
 
-/** Requests that the gateway itself makes of a kernel, for its clients. Nobody but the gateway and the journal gets the answers. */
+/** Requests that the gateway itself sends to a kernel, for its clients. Only the gateway and the journal get the replies. */
 class OwnRequests {
   /** `header.session` of these requests. */
   readonly session = randomUUID();
@@ -322,7 +322,7 @@ class OwnRequests {
     private readonly log: Logger
   ) {}
 
-  /** Gives the `msg_id` of the request. */
+  /** Returns the `msg_id` of the request. */
   createSubshell(): string {
     return this.#send('create_subshell_request', {});
   }
@@ -332,7 +332,7 @@ class OwnRequests {
     this.#send('delete_subshell_request', { subshell_id: id });
   }
 
-  /** The kernel goes on from where it was stopped. */
+  /** The kernel continues from where it was stopped. */
   disconnectDebugger(): void {
     this.log.info({ kernelId: this.kernel.id }, 'the debugger is disconnected: its client has not come back');
     this.#send('debug_request', {
@@ -349,7 +349,7 @@ class OwnRequests {
     try {
       this.kernel.send(msgId, encodeV1({ channel: 'control', parts }));
     } catch (error) {
-      // Without a kernel there is nothing to give back.
+      // Without a kernel there is nothing to release.
       if (!(error instanceof BridgeError)) throw error;
       this.log.debug({ kernelId: this.kernel.id, err: error }, 'a request of the server was not sent');
     }

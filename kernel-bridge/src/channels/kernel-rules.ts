@@ -1,6 +1,6 @@
 /**
- * What the gateway knows of one kernel beyond passing messages on: who debugs, whose the subshells are, who is asked on stdin,
- * what is asked beside a running cell, and how much waits while the kernel starts. It looks at what passes, and says which requests of a client do not.
+ * State of one kernel beyond forwarding messages: who debugs, who owns the subshells, who answers stdin, which requests
+ * go beside a running cell, and how much waits while the kernel starts. It inspects messages and decides which requests are refused.
  */
 import type { JournalRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
@@ -49,12 +49,12 @@ export class KernelRules implements Disposable {
     this.#state.watched(message);
   }
 
-  /** Whether a request that is not refused goes to the kernel beside the running cell, and not as it is. */
+  /** Whether an accepted request goes to the kernel beside the running cell instead of directly. */
   detour(request: ClientRequest): boolean {
     return this.#state.take(request);
   }
 
-  /** Why a request of a client does not go to the kernel; null when it does. `owns`: the sessions that the client speaks for. */
+  /** Why a client's request does not go to the kernel; null when it does. `owns`: the sessions that the client represents. */
   refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null {
     const isAttached = (session: string): boolean => this.options.actions.isAttached(session);
     const refusal = this.#debug.refuse(request, owns) ?? this.#input.refuse(request, owns, isAttached);
@@ -91,7 +91,7 @@ export class KernelRules implements Disposable {
   }
 }
 
-/** Questions that change nothing for the client that debugs. JupyterLab asks some of them of any kernel. */
+/** Requests that do not affect the client that debugs. JupyterLab sends some of them to any kernel. */
 const OPEN_TO_ALL: ReadonlySet<string> = new Set([
   'debugInfo',
   'inspectVariables',
@@ -104,12 +104,12 @@ const BEGINS: ReadonlySet<string> = new Set(['initialize', 'attach']);
 
 /**
  * One client debugs at a time. A debugger has one list of breakpoints and one stopped thread, so that two clients that
- * step through the same kernel would undo each other's work; the second one is told, in its own protocol.
+ * step through the same kernel would interfere; the second one is refused, in its own protocol.
  */
 class DebugTurns {
   constructor(private readonly leases: ClientLeases) {}
 
-  /** `owns`: whether a session is one that the asking client speaks for. */
+  /** `owns`: whether the requesting client represents a session. */
   refuse({ message, header }: ClientRequest, owns: (session: string) => boolean): Refusal | null {
     if (header.msg_type !== 'debug_request') return null;
     const { command } = debugCommand(message);
@@ -132,19 +132,19 @@ class DebugTurns {
     if (fromClient || header.msg_type !== 'debug_reply') return;
     if (this.leases.debugger === null || parent?.session !== this.leases.debugger) return;
     const { command, success } = content;
-    // An empty answer is ipykernel's way of saying that it has no debugger.
+    // ipykernel answers with empty content when it has no debugger.
     const failedToBegin = (command === 'initialize' && success === false) || command === undefined;
     if (command === 'disconnect' || failedToBegin) this.leases.debugger = null;
   }
 }
 
 /**
- * The question that a kernel waits for on stdin. It belongs to the client that runs the cell: while that client is attached,
- * nobody else answers. When it is away the question stays in the journal and is delivered when it comes back; anybody who has
- * taken its place may then answer too.
+ * The stdin question that a kernel waits for. It belongs to the client that runs the cell: while that client is attached,
+ * no other client answers. When it is away the question stays in the journal and is delivered on its return; a client that has
+ * replaced it may then answer too.
  */
 export class PendingInput {
-  /** `header.session` of the client that was asked. Null: nothing is asked, or was before this gateway began. */
+  /** `header.session` of the client that must answer. Null: there is no question, or it came before this gateway started. */
   #owner: string | null = null;
 
   watched({ channel, fromClient, header, parent }: WatchedMessage): void {
@@ -173,12 +173,12 @@ export class PendingInput {
   }
 }
 
-/** Requests to delete that have not been answered; more than a few means that the kernel does not answer. */
+/** Limit of delete requests without a reply; more than a few means that the kernel does not answer. */
 const MAX_PENDING = 1_000;
 
-/** Follows which subshells exist and whose they are, by what clients ask on control and the kernel answers. */
+/** Tracks which subshells exist and who owns them, from requests on control and the kernel's replies. */
 class SubshellWatch {
-  /** `msg_id` of a `delete_subshell_request` to the subshell it names: the answer does not. */
+  /** `msg_id` of a `delete_subshell_request` to the subshell that it names; the reply names none. */
   readonly #deleting = new Map<string, string>();
 
   constructor(private readonly leases: ClientLeases) {}

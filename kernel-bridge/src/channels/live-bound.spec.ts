@@ -65,7 +65,7 @@ function notes(): Shown[] {
 }
 
 describe('bounded output', () => {
-  it('of a cell that says little is as the kernel sends it, at once', () => {
+  it('of a cell with little output is as the kernel sends it, immediately', () => {
     print('one\n');
     output('display_data', { data: { 'text/plain': 'two' }, metadata: {} });
     expect(sent.map(({ seq: number, type }) => [number, type])).toEqual([
@@ -87,7 +87,7 @@ describe('bounded output', () => {
     expect(text.length).toBeLessThanOrEqual(BOUND_LIMITS.headChars);
     expect(text).toMatch(/x\n$/);
     const all = notes();
-    // Twice a second, so that a page has time for its person.
+    // Twice per second, so that the page stays responsive for its user.
     expect(all.length).toBeLessThan(14);
     expect(ofType('display_data')).toHaveLength(1);
     const last = all.at(-1);
@@ -101,7 +101,7 @@ describe('bounded output', () => {
       isRunning: false
     });
     expect(last?.text.split('\n').length).toBeLessThanOrEqual(BOUND_LIMITS.tailLines + 1);
-    // X5: what a page draws twice a second is short; what it draws once is not.
+    // X5: the text that a page redraws twice per second is short; the text that it draws once is not.
     const whileRunning = all.slice(0, -1).map(({ text: shown }) => shown.split('\n').length);
     expect(Math.max(...whileRunning)).toBe(BOUND_LIMITS.runningLines + 1);
     expect(last?.text.split('\n').length).toBeGreaterThan(BOUND_LIMITS.runningLines + 1);
@@ -130,7 +130,7 @@ describe('bounded output', () => {
     expect(textOf(sent).length).toBeLessThan(500_000);
   });
 
-  it('keeps what a shorter text leaves of the line that it overwrites, and goes on where it ended', () => {
+  it('keeps what a shorter text leaves of the line that it overwrites, and continues where it ended', () => {
     for (let turn = 0; turn < BOUND_LIMITS.perWindow; turn++) print('.');
     print('a longer line\rshort\n');
     print('another one\rno');
@@ -156,7 +156,7 @@ describe('bounded output', () => {
     expect(updates.at(-1)?.content['data']).toEqual({ 'text/plain': '10000' });
   });
 
-  it('sends each message at once again after a window with few of them', () => {
+  it('sends each message immediately again after a window with few of them', () => {
     for (let turn = 0; turn < 100; turn++) print('x');
     vi.advanceTimersByTime(BOUND_LIMITS.windowMs);
     print('joined');
@@ -237,7 +237,7 @@ describe('bounded output', () => {
     ]);
   });
 
-  it('goes on counting for a page that connects again, and counts nothing twice', () => {
+  it('continues counting for a page that reconnects, and counts nothing twice', () => {
     print('z\n'.repeat(BOUND_LIMITS.headChars));
     vi.advanceTimersByTime(1000);
     const { lines } = notes().at(-1)?.note ?? { lines: 0 };

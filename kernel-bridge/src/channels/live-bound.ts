@@ -1,14 +1,14 @@
 /**
- * Bounds what a page is sent live. A cell may print without end and update displays thousands of times a second; a page that
- * takes all of it freezes. Such a page asks for bounded output (`?bounded=true`): it gets the same cell, at a pace that it can show.
+ * Bounds the live output that a page receives. A cell may print without end and update displays thousands of times per second; a page
+ * that shows all of it freezes. Such a page requests bounded output (`?bounded=true`): it gets the same cell, at a rate that it can show.
  *
- * - **Pace.** More than `perWindow` messages in a window wait until its end and are joined, and so do all of the next window: texts of one stream become one message, the
- *   newest update of a display or a widget replaces the one before, and `clear_output` drops what it clears.
- * - **Volume.** Once a cell shows `headChars` of text, further text goes into one display that the bridge makes: `FLOOD_MIME` counts the lines
- *   and bytes, and its text is the last lines. Displays beyond `displays` or `displayBytes` are counted there too, and a single text or
+ * - **Rate.** Messages beyond `perWindow` in a window, and all of the next window, wait until the window's end and are joined: texts of
+ *   one stream become one message, the newest update of a display or widget replaces older ones, and `clear_output` drops what it clears.
+ * - **Volume.** Once a cell shows `headChars` of text, further text goes into one display from the bridge: `FLOOD_MIME` counts the lines
+ *   and bytes, and its text is the last lines. Displays beyond `displays` or `displayBytes` are counted in it too, and a single text or
  *   traceback that is too large is cut.
  *
- * Nothing is lost: the journal has every message, and clients that do not ask get every message.
+ * Nothing is lost: the journal has every message, and clients that do not request bounded output get every message.
  */
 import { FLOOD_MIME, type FloodNote, StreamText, wellFormed } from '@tpulab/protocol';
 import { RecordChannel } from '../journal/record.js';
@@ -24,14 +24,14 @@ export interface BoundLimits {
   /** Text that a cell shows before the rest is counted. */
   readonly headChars: number;
   readonly tailLines: number;
-  /** Of these, what is shown while the cell runs: nobody reads more of what changes twice a second, and a page draws all of it each time. */
+  /** How many of these lines show while the cell runs: more cannot be read at two updates per second, and each update draws them all. */
   readonly runningLines: number;
   readonly tailChars: number;
   readonly displays: number;
   readonly displayBytes: number;
-  /** Of one text or traceback in a single message. */
+  /** Limit of one text or traceback in a single message. */
   readonly oneText: number;
-  /** Unsent bytes above which waiting messages go on waiting. */
+  /** Unsent bytes above which waiting messages stay queued. */
   readonly unsentBytes: number;
 }
 
@@ -48,11 +48,11 @@ export const BOUND_LIMITS: BoundLimits = {
   unsentBytes: 512 * 1024
 };
 
-/** Executions whose outputs are watched; the one that was silent longest is forgotten first. */
+/** Limit of executions whose outputs are tracked; the longest silent one is dropped first. */
 const MAX_CELLS = 64;
-/** Joined messages that may wait, and characters of their text. */
+/** Limits of joined messages that wait, and of characters of their text. */
 const MAX_WAITING = 1_000;
-/** The display with the counts is brought up to date this often. */
+/** How often the display with the counts is updated. */
 const NOTE_MS = 500;
 
 const DISPLAYS: ReadonlySet<string> = new Set(['display_data', 'execute_result']);
@@ -65,7 +65,7 @@ const BOUNDED: ReadonlySet<string> = new Set([
   'error'
 ]);
 
-/** States after which nothing of the process comes any more. */
+/** States after which the process sends nothing more. */
 const ENDS: ReadonlySet<string> = new Set(['restarting', 'autorestarting', 'terminating', 'dead']);
 const EVERY = Symbol('every execution');
 const NO_HEADER = Buffer.from('{}');
@@ -78,16 +78,16 @@ interface Item {
   readonly parent: string;
   parts: readonly Buffer[];
   content: Json;
-  /** It may be sent as the journal has it. */
+  /** The frame, if it may be sent as the journal has it. */
   v1: Buffer | null;
-  /** A later item with the same key takes its place. */
+  /** A later item with the same key replaces it. */
   readonly key: string | null;
-  /** Of a stream: what has been joined. */
+  /** For a stream: the joined texts. */
   texts: string[];
   chars: number;
 }
 
-/** What one execution has put out since its last `clear_output`. */
+/** The output of one execution since its last `clear_output`. */
 class Cell {
   displays = 0;
   displayBytes = 0;
@@ -117,7 +117,7 @@ class Cell {
     for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) this.lines += 1;
   }
 
-  /** Text that is shown: what a carriage return overwrites takes no room, so a progress bar may run for days. */
+  /** Counts shown text: overwritten text (carriage return) needs no space, so a progress bar may run for days. */
   grow(text: string): void {
     for (const [index, line] of text.split('\n').entries()) {
       if (index > 0) {
@@ -139,7 +139,7 @@ class Cell {
 /** The socket of a page. */
 export interface BoundClient {
   send(seq: number, v1: Buffer): void;
-  /** Bytes that it has not taken. */
+  /** Bytes that the client has not received yet. */
   unsent(): number;
 }
 
@@ -151,7 +151,7 @@ export class LiveBound {
   #waiting: Item[] = [];
   #waitingChars = 0;
   #inWindow = 0;
-  /** The last window had more than it may send: until one has not, a page gets one batch a window. */
+  /** The last window exceeded the limit: until a window does not, a page gets one batch per window. */
   #isFlood = false;
   #timer: NodeJS.Timeout | null = null;
   #noteCount = 0;
@@ -162,7 +162,7 @@ export class LiveBound {
     private readonly limits: BoundLimits = BOUND_LIMITS
   ) {}
 
-  /** Its session has a socket again, which is given from its position on what it may have missed. */
+  /** The session has a socket again, which receives from its position on what it may have missed. */
   attach(client: BoundClient): void {
     this.detach(this.#client);
     this.#client = client;
@@ -178,7 +178,7 @@ export class LiveBound {
     this.#waitingChars = 0;
   }
 
-  /** Takes over the sending of a message that is for this client. */
+  /** Accepts a message for this client and sends it. */
   take(message: OutgoingMessage): void {
     const item = message.channel === RecordChannel.iopub ? this.#itemOf(message) : null;
     if (item === null) {
@@ -197,7 +197,7 @@ export class LiveBound {
     else this.#wait(item);
   }
 
-  /** Sends what waits, and the counts as they are. */
+  /** Sends the waiting messages, and the current counts. */
   flush(): void {
     const items = this.#waiting;
     this.#waiting = [];
@@ -205,7 +205,7 @@ export class LiveBound {
     for (const item of items) this.#emit(item);
   }
 
-  /** What is no output must not overtake what came before it. */
+  /** Other messages must not overtake earlier output. */
   #sendOther(message: OutgoingMessage): void {
     this.flush();
     if (this.#cells.size > 0) {
@@ -233,7 +233,7 @@ export class LiveBound {
     this.#kernelSession = field(header, 'session') ?? this.#kernelSession;
     try {
       const { parts } = decodeV1(v1);
-      // A widget's binary data is its own; such updates are few.
+      // A widget's binary data cannot be joined; such updates are few.
       if (type === 'comm_msg' && parts.length > 4) return null;
       const content = parseObject(parts[PART.content] ?? NO_HEADER, 'content');
       const key = keyOf(type, parent, content);
@@ -256,7 +256,7 @@ export class LiveBound {
   #wait(item: Item): void {
     const last = this.#waiting.at(-1);
     if (item.type === 'clear_output') {
-      // What is cleared need not be shown; updates may concern displays of other cells.
+      // Cleared output need not be shown; updates may concern displays of other cells.
       this.#waiting = this.#waiting.filter(
         ({ parent, type }) => parent !== item.parent || type === 'update_display_data' || type === 'comm_msg'
       );
@@ -303,7 +303,7 @@ export class LiveBound {
       return;
     }
     if (type === 'clear_output') {
-      // A pending count belongs to what is cleared.
+      // A pending count belongs to the cleared output.
       this.#cells.set(cell.msgId, new Cell(cell.msgId, cell.parent, item.seq));
     } else if (DISPLAYS.has(type)) {
       const bytes = item.parts[PART.content]?.length ?? 0;
@@ -322,7 +322,7 @@ export class LiveBound {
 
   #text(item: Item, cell: Cell): void {
     const text = item.texts.length === 1 ? (item.texts[0] ?? '') : overwritten(item.texts.join(''));
-    // A client that has come back is given again what it may have missed; the counts have it.
+    // A client that has reconnected is sent again what it may have missed; the counts already include it.
     if (cell.tail !== null && item.seq <= cell.noteSeq) return;
     cell.count(text);
     const room = this.limits.headChars - cell.shown;
@@ -334,14 +334,14 @@ export class LiveBound {
     }
     let end = 0;
     if (cell.tail === null) {
-      // Ends with a line if one ends there.
+      // Cuts at the end of a line if there is one.
       end = text.lastIndexOf('\n', Math.max(0, room)) + 1 || Math.max(0, room);
       const head = wellFormed(text.slice(0, end));
       cell.grow(head);
       if (head !== '') this.#send({ ...item, v1: null, content: { ...item.content, text: head } });
       cell.tail = new StreamText(2 * this.limits.tailChars);
     }
-    // Of a large piece only its end can be seen.
+    // Only the end of a large piece can be seen.
     cell.tail.write(text.slice(Math.max(end, text.length - 2 * this.limits.tailChars)));
     this.#noteChanged(cell, item.seq);
   }
@@ -393,7 +393,7 @@ function joins(last: Item, { type, parent, content }: Item): boolean {
   return last.type === type && last.parent === parent && last.content['name'] === content['name'];
 }
 
-/** Displays and widgets whose newest state is all that counts. */
+/** The key of displays and widgets of which only the newest state counts. */
 function keyOf(type: string, parent: string, content: Json): string | null {
   if (type === 'update_display_data') {
     const id = (content['transient'] as Json | undefined)?.['display_id'];
@@ -413,8 +413,8 @@ function mergeStates(before: Item, now: Item): void {
 }
 
 /**
- * Joined text without what carriage returns in it have overwritten. The line that a page already shows may go on at its beginning, so
- * the first return stays; a backspace there could reach into that line, and such text stays as it is.
+ * Joined text without the parts that carriage returns overwrite. The first line may continue a line that a page already shows, so
+ * the first return stays; a backspace in it could reach into that line, and such text stays unchanged.
  */
 function overwritten(text: string): string {
   if (!/[\r\b]/.test(text)) return text;
@@ -437,7 +437,7 @@ function lastLines(tail: StreamText | null, count: number, chars: number): strin
   return wellFormed(text.slice(at + 1));
 }
 
-/** One text or traceback that no page can show. True if something was cut. */
+/** Cuts a text or traceback that is too large for any page. True if something was cut. */
 function cutContent(content: Json, limit: number): boolean {
   const { data, traceback, evalue } = content;
   let isCut = false;

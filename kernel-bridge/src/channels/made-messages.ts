@@ -1,5 +1,5 @@
 /**
- * The messages that the gateway makes itself: the status of a kernel, for a client that comes late, and the notice that
+ * Messages that the gateway itself creates: the status of a kernel, for a client that attaches late, and the notice that
  * messages are missing. They carry the kernel's own session id.
  */
 import { randomUUID } from 'node:crypto';
@@ -11,7 +11,7 @@ import { jsonIn } from '../platform/json-text.js';
 
 /**
  * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or
- * `idle` with a `kernel_info_request` of ours, as Jupyter's server has the kernel say it. Null when there is nothing true to say.
+ * `idle` with a `kernel_info_request` of ours, as Jupyter's server makes the kernel send it. Null when the state is unknown.
  */
 export function attachStatus(snapshot: KernelSnapshot): Buffer | null {
   const { executionState, kernelSession, busyParent } = snapshot;
@@ -23,13 +23,13 @@ export function attachStatus(snapshot: KernelSnapshot): Buffer | null {
   return statusFrame(kernelSession, 'idle', header);
 }
 
-/** `msg_id` of the request that a kernel is busy with; null when there is none, or none that can be read. */
+/** `msg_id` of the request that a kernel is running; null when there is none, or it cannot be read. */
 export function busyRequestOf(snapshot: KernelSnapshot | null): string | null {
   const { msg_id: id } = (jsonIn(snapshot?.busyParent) ?? {}) as { msg_id?: unknown };
   return typeof id === 'string' ? id : null;
 }
 
-/** An iopub `status: dead`, for when the keeper itself has gone and can no longer say so. */
+/** An iopub `status: dead`, for when the keeper itself has ended and cannot send it. */
 export function deadStatus(snapshot: KernelSnapshot): Buffer | null {
   if (snapshot.kernelSession === null) return null;
   return statusFrame(snapshot.kernelSession, 'dead');
@@ -37,10 +37,10 @@ export function deadStatus(snapshot: KernelSnapshot): Buffer | null {
 
 /**
  * An iopub `stream` on stderr where messages are missing, as the output of the request whose header is `parent`, else of the
- * one that runs. `metadata.tpulab.gap` has the same for programs. Null when the kernel has never said anything.
+ * running request. `metadata.tpulab.gap` has the same for programs. Null when the kernel has never sent a message.
  *
- * The id names the gap, so that a client that drops what it has seen shows it once, however often it comes back: by the
- * numbers of its records where they have some, because the time of a gap may be that of its discovery.
+ * The id identifies the gap, so that a client that drops repeated messages shows it once, however often it reconnects: it uses the
+ * numbers of the missing records where they have some, because the time of a gap may be the time of its discovery.
  */
 export function gapNotice(snapshot: KernelSnapshot, gap: GapRecord, parent: string | null): Buffer | null {
   const { kernelSession, busyParent } = snapshot;

@@ -1,6 +1,6 @@
 /**
- * What a kernel and its clients say to each other on control and stdin, read as it passes. Few messages go there, so
- * taking them apart costs nothing that matters; shell and iopub are left alone.
+ * Messages between a kernel and its clients on control and stdin, read as they pass. Few messages use these channels, so
+ * parsing them costs little; shell and iopub are not parsed.
  */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { contentOf, decodeV1, headerOf, ifMessage, type MessageHeader, parentOf } from '../jupyter/index.js';
@@ -13,13 +13,13 @@ export interface WatchedMessage {
   readonly content: Readonly<Record<string, unknown>>;
 }
 
-/** Whether records of this channel are looked at. */
+/** Whether records of this channel are inspected. */
 export function isWatched(channel: number): boolean {
   const number = channel & ~FROM_CLIENT;
   return number === RecordChannel.control || number === RecordChannel.stdin;
 }
 
-/** Null for other channels, and for what cannot be read. */
+/** Null for other channels, and for messages that cannot be read. */
 export function watchedMessage(record: JournalRecord): WatchedMessage | null {
   if (!isWatched(record.channel)) return null;
   const number = record.channel & ~FROM_CLIENT;

@@ -23,7 +23,7 @@ const isNotice = ({ header, content }: Message): boolean =>
 const LINES = 8000;
 const PART = 1000;
 
-/** Numbered lines of 1 KB. All parts are more than the quota holds, one is far less. */
+/** Numbered lines of 1 KB. All parts together exceed the quota, one is far below it. */
 function part(from: number): string {
   return `
 from IPython.display import display
@@ -37,7 +37,7 @@ function numbers(messages: readonly Message[]): number[] {
     .map(({ content }) => Number((content['data'] as Record<string, string>)['text/plain']!.slice(0, 6)));
 }
 
-/** Old segments are removed beside the writing, and until that is done the gap grows. */
+/** Old segments are removed while writing continues, and until that is done the gap grows. */
 async function oldSegmentsAreRemoved(): Promise<void> {
   const { directory } = bridge.gateway.registry.get(kernelId);
   await vi.waitFor(async () => {
@@ -47,16 +47,16 @@ async function oldSegmentsAreRemoved(): Promise<void> {
   }, 60_000);
 }
 
-describe('a client that comes back to what its kernel no longer keeps', () => {
-  it('[13] is told beside the output how many messages are missing and why, and gets the rest in order', async () => {
+describe('a client that reconnects when the journal no longer has its next messages', () => {
+  it('[13] is notified beside the output how many messages are missing and why, and gets the rest in order', async () => {
     using before = await bridge.connect(kernelId, { sessionId: 'away' });
     await before.run('print("here")');
     const seen = bridge.gateway.registry.get(kernelId).lastSeq;
     await before.abort();
     using other = await bridge.connect(kernelId, { sessionId: 'present' });
-    // In parts: who falls behind by more than the quota misses output too, however quick it is otherwise.
+    // In parts: a client that falls behind by more than the quota misses output too, however fast it is otherwise.
     for (let from = 0; from < LINES; from += PART) await other.run(part(from));
-    // Who was there has missed nothing, and is told nothing.
+    // An attached client has missed nothing, and gets no notice.
     expect(numbers(other.messages)).toEqual(Array.from({ length: LINES }, (_, n) => n));
     expect(other.messages.filter(isNotice)).toEqual([]);
 
@@ -71,7 +71,7 @@ describe('a client that comes back to what its kernel no longer keeps', () => {
       Array.from({ length: retained.length }, (_, index) => LINES - retained.length + index)
     );
     expect(retained.length).toBeLessThan(LINES / 2);
-    // Before the first output that is left, as output of the same request, in the kernel's own session.
+    // Before the first output that remains, as output of the same request, in the kernel's own session.
     const first = again.messages.find(({ header }) => header.msg_type === 'display_data')!;
     expect(again.messages.indexOf(notice)).toBeLessThan(again.messages.indexOf(first));
     expect(notice.channel).toBe('iopub');
@@ -86,7 +86,7 @@ describe('a client that comes back to what its kernel no longer keeps', () => {
     expect(gap.count).toBe(gap.toSeq - gap.fromSeq + 1);
     expect(notice.content['text']).toContain(`${gap.count} messages are missing here`);
 
-    // A client that drops what it has seen drops the notice too.
+    // A client that drops repeated messages drops the notice too.
     using third = await bridge.connect(kernelId, { sessionId: 'away-again', resume: seen });
     await third.until(() => third.messages.some(isNotice));
     expect(third.messages.find(isNotice)!.header.msg_id).toBe(notice.header.msg_id);
@@ -99,7 +99,7 @@ describe('a client that comes back to what its kernel no longer keeps', () => {
     const { directory } = bridge.gateway.registry.get(ended);
     expect((await bridge.rest('DELETE', `/api/kernels/${ended}`)).status).toBe(204);
     expect(await readdir(directory)).toEqual(expect.arrayContaining(['ended.json', 'journal']));
-    // The keeper takes its own files away when it has answered.
+    // The keeper removes its own files after it has answered.
     await vi.waitFor(async () => {
       const left = await readdir(directory);
       expect(left.filter(name => /^(launch|keeper|connection)\.json$|^positions$/.test(name))).toEqual([]);

@@ -22,7 +22,7 @@ function connect(options: Parameters<TemporaryGateway['connect']>[1] = {}): Prom
   return bridge.connect(kernelId, { sessionId, protocols, ...options });
 }
 
-/** Numbers of journaled messages, as they came. */
+/** Numbers of journaled messages, in order of arrival. */
 function seqs({ messages }: ChannelsClient): number[] {
   return messages.flatMap(({ seq }) => (seq === null || seq === 0 ? [] : [seq]));
 }
@@ -45,7 +45,7 @@ for n in range(400):
 `;
 
 describe('numbered channels', () => {
-  it('[22] are chosen when they are offered, and say first where the client stands', async () => {
+  it('[22] are chosen when they are offered, and first report the position of the client', async () => {
     using client = await connect();
     expect(client.protocol).toBe(NUMBERED_SUBPROTOCOL);
     const attached = await client.until(() => client.notes[0]);
@@ -60,7 +60,7 @@ describe('numbered channels', () => {
     const numbers = seqs(client);
     expect(numbers.length).toBeGreaterThan(4);
     expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
-    // A kernel that has started by now is first told of in a message without a number.
+    // A kernel that has started by now is first announced by a message without a number.
     const first = client.messages.find(({ seq }) => seq === numbers[0]);
     const { body } = await bridge.rest(
       'GET',
@@ -77,7 +77,7 @@ describe('numbered channels', () => {
     let client = await connect();
     const id = client.execute(COUNT, { allow_stdin: true });
     for (let question = 1; question <= 4; question++) {
-      // What one socket has brought is not brought again by the next: the question may lie among older messages.
+      // Messages that one socket has delivered are not delivered again by the next: the stdin question may be among older messages.
       const requested = await client.until(() =>
         [...messages, ...client.messages].find(
           ({ header, parent }) =>
@@ -86,7 +86,7 @@ describe('numbered channels', () => {
       );
       answered.add(requested.header.msg_id);
       client.send('stdin', 'input_reply', { value: '', status: 'ok' });
-      // Cut while output is on its way; what the page has is what counts, nothing was acknowledged.
+      // Cut while output is in flight; the messages that the page has count, nothing was acknowledged.
       const before = client.messages.length;
       await client.until(() => client.messages.length > before + 3);
       await client.abort();
@@ -95,7 +95,7 @@ describe('numbered channels', () => {
     }
     const got = (test: (message: Message) => boolean): boolean =>
       [...messages, ...client.messages].some(message => message.parent.msg_id === id && test(message));
-    // The reply comes by another socket of the kernel than the output and may overtake its end: both are awaited.
+    // The reply uses another kernel socket than the output and may arrive before its end: both are awaited.
     await client.until(() => got(({ channel }) => channel === 'shell'));
     await client.until(() => got(message => isStatus(message, 'idle')));
     messages.push(...client.messages);
@@ -105,11 +105,11 @@ describe('numbered channels', () => {
     expect(journaled).toHaveLength(new Set(journaled).size);
   });
 
-  it('[22] go on after the last acknowledgement when the client does not say where', async () => {
+  it('[22] continue after the last acknowledgement when the client names no position', async () => {
     using before = await connect();
     const id = before.execute(COUNT.replace('400', '60'), { allow_stdin: true });
     await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
-    // The question comes by a socket of its own and may overtake output.
+    // The stdin question uses another socket and may arrive before output.
     const { seq: tenth } = await before.until(
       () => before.answers(id).filter(({ header }) => header.msg_type === 'display_data')[9]
     );
@@ -123,7 +123,7 @@ describe('numbered channels', () => {
     expect(displayed(again.messages, id)).toEqual(Array.from({ length: 50 }, (_, n) => String(n + 10)));
   });
 
-  it('[22] do not take a pong for an acknowledgement', async () => {
+  it('[22] do not treat a pong as an acknowledgement', async () => {
     using before = await connect();
     const own = before.execute('print("not acknowledged")');
     await before.done(own);
@@ -145,7 +145,7 @@ describe('numbered channels', () => {
     expect(again.printed(id)).toBe('later\n');
   });
 
-  it('[22] say so when the journal ends before the place from which a client wants to go on', async () => {
+  it('[22] report it when the journal ends before the position from which a client resumes', async () => {
     using client = await connect({ resume: 999_999_999 });
     const attached = await client.until(() => client.notes[0]);
     expect(attached).toMatchObject({ op: 'attached' });
@@ -157,7 +157,7 @@ describe('numbered channels', () => {
     using running = await bridge.connect(kernelId);
     const id = running.execute('input("wait ")', { allow_stdin: true });
     await running.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
-    // The question comes by a socket of its own and may overtake this.
+    // The stdin question uses another socket and may arrive before this.
     await running.until(() => running.answers(id).some(message => isStatus(message, 'busy')));
     using late = await connect();
     const busy = await late.first(({ header }) => header.msg_type === 'status');

@@ -1,8 +1,8 @@
-/** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
+/** A journal record on its way to clients. Derived data (framing, addressee) is computed once for all clients. */
 import { FROM_CLIENT, gapOf, type GapRecord, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeLegacy, ifMessage, parentOf, parseParentHeader, PART } from '../jupyter/index.js';
 
-/** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
+/** `everyone`: iopub. `nobody`: messages from clients, and notes of the bridge. Otherwise one client's session. */
 export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
 
 export interface LegacyFrame {
@@ -13,7 +13,7 @@ export interface LegacyFrame {
 const EVERYONE: Addressee = { to: 'everyone' };
 const NOBODY: Addressee = { to: 'nobody' };
 
-/** Whether anybody gets records of this channel. */
+/** Whether any client gets records of this channel. */
 export function isForClients(channel: number): boolean {
   return channel !== RecordChannel.bridge && (channel & FROM_CLIENT) === 0;
 }
@@ -22,9 +22,9 @@ export class OutgoingMessage {
   readonly seq: number;
   /** The v1 frame, byte for byte as the journal has it. */
   readonly v1: Buffer;
-  /** What this record tells of, when it stands for messages that are missing. */
+  /** The missing messages that this record represents, if any. */
   readonly gap: GapRecord | null;
-  /** It has to be read from the journal before it can be sent. */
+  /** The record has to be read from the journal before it can be sent. */
   readonly isAbridged: boolean;
   readonly channel: number;
   #legacy: LegacyFrame | null | undefined;
@@ -44,7 +44,7 @@ export class OutgoingMessage {
     return this.#legacy;
   }
 
-  /** Header (JSON) of the request that an output belongs to; null for other messages, and where there is none. */
+  /** Header (JSON) of the request that an output belongs to; null for other messages, and when the message has no such header. */
   get outputOf(): Buffer | null {
     if (this.channel !== RecordChannel.iopub) return null;
     return ifMessage(() => {
@@ -58,7 +58,7 @@ export class OutgoingMessage {
   }
 }
 
-/** One odd message must not end what comes after it. */
+/** One malformed message must not stop the messages after it. */
 function legacyOf(frame: Buffer): LegacyFrame | null {
   return ifMessage(() => {
     const encoded = encodeLegacy(decodeV1(frame));
@@ -68,7 +68,7 @@ function legacyOf(frame: Buffer): LegacyFrame | null {
   });
 }
 
-/** An answer without a readable parent belongs to nobody: sending it to all would end other clients' requests. */
+/** An answer without a readable parent goes to no client: sending it to all would end other clients' requests. */
 function addresseeOf(channel: number, frame: Buffer): Addressee {
   if (channel === RecordChannel.iopub) return EVERYONE;
   if (!isForClients(channel)) return NOBODY;

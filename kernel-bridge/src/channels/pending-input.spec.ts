@@ -20,14 +20,14 @@ const everybody = (): boolean => true;
 const nobody = (): boolean => false;
 
 describe('[18] a question on stdin', () => {
-  it('is answered by the client that was asked, and by no other while that one is attached', () => {
+  it('is answered by the client that runs the cell, and by no other while that one is attached', () => {
     const input = new PendingInput();
     input.watched(question);
     expect(input.refuse(reply, isOther, everybody)).toMatchObject({ code: 'input_taken' });
     expect(input.refuse(reply, isOwner, everybody)).toBeNull();
   });
 
-  it('may be answered by another when the one that was asked is away', () => {
+  it('may be answered by another when the client that runs the cell is away', () => {
     const input = new PendingInput();
     input.watched(question);
     expect(input.refuse(reply, isOther, nobody)).toBeNull();

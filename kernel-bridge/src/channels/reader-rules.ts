@@ -1,4 +1,4 @@
-/** What a client gets, and may say, that only looks on. */
+/** What a read-only client (reader) gets, and may send. */
 import type { JournalRecord } from '../journal/index.js';
 import { encodeV1, PART, partOf } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
@@ -7,11 +7,11 @@ import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 
 /** What the client may see of the kernel. */
 export interface ReaderView {
-  /** It gets nothing from before this record. */
+  /** The client gets no record before this one. */
   readonly from: number;
-  /** Whether it gets this record; every record has to pass, in order. */
+  /** Whether the client gets this record; every record has to pass, in order. */
   shows(record: JournalRecord): boolean;
-  /** Whether it may see what belongs to the request with this id. */
+  /** Whether the client may see the request with this id, and its output. */
   showsRequest(msgId: string): boolean;
 }
 
@@ -26,8 +26,8 @@ const NO_STEERING: Refusal = {
 };
 
 /**
- * For one client. A page asks its kernel once what it is, which tells it the language. The gateway answers that itself: nothing of a
- * reader gets to the kernel.
+ * For one client. A page sends its kernel one `kernel_info_request`, which tells it the language. The gateway itself answers it: no
+ * message of a reader reaches the kernel.
  */
 export function readerRefusals(): (request: ClientRequest) => Refusal | null {
   let isRequested = false;
@@ -39,7 +39,7 @@ export function readerRefusals(): (request: ClientRequest) => Refusal | null {
   };
 }
 
-/** What the kernel has said of itself, as its answer to `request`. Null when nobody knows it. */
+/** The kernel's own information, as its answer to `request`. Null when it is not known. */
 export async function kernelInfoFor(kernel: Kernel, { message }: ClientRequest): Promise<Buffer[] | null> {
   const content = await kernel.kernelInfo();
   const session = kernel.snapshot.kernelSession;
@@ -53,7 +53,7 @@ export async function kernelInfoFor(kernel: Kernel, { message }: ClientRequest):
   ];
 }
 
-/** Why a client whose token may run code, and no more, does not send this. */
+/** Why a client whose token may only run code may not send this. */
 export function steeringRefusal({ header, message }: ClientRequest): Refusal | null {
   const isSteering =
     ['interrupt_request', 'shutdown_request'].includes(header.msg_type) ||

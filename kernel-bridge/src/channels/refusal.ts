@@ -1,4 +1,4 @@
-/** Requests that the gateway does not pass on, and the answers by which a client learns why. */
+/** Requests that the gateway does not pass on, and the replies that give the client the reason. */
 import { randomUUID } from 'node:crypto';
 import {
   type ChannelName,
@@ -23,7 +23,7 @@ export interface ClientRequest {
 
 export interface Refusal {
   readonly code: RefusalCode;
-  /** What failed and what to do, for people. */
+  /** What failed and what to do, as text for users. */
   readonly message: string;
 }
 
@@ -71,7 +71,7 @@ function debugResponse({ message }: ClientRequest, refusal: Refusal): object {
   };
 }
 
-/** What a `debug_request` asks for; an empty command when that cannot be read. */
+/** The command of a `debug_request`; empty when it cannot be read. */
 export function debugCommand(message: KernelMessage): { seq: number; command: string } {
   try {
     const { seq, command } = contentOf(message);

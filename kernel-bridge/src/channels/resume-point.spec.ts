@@ -3,7 +3,7 @@ import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import { type ChannelName, encodeV1 } from '../jupyter/index.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 
-/** A journal in words: `iopub:a` is a message of the kernel, numbered from 1. */
+/** A journal in short notation: `iopub:a` is a message of the kernel, numbered from 1. */
 class Journal {
   readonly #records: JournalRecord[];
 
@@ -35,19 +35,19 @@ function find(journal: Journal, renumberedFrom: number, resume: number, last: ob
   return resumePoint(resume, known, { renumberedFrom, newest: journal.newest, read: journal.read });
 }
 
-describe('a client that says what it had last', () => {
+describe('a client that names its last messages', () => {
   const journal = new Journal('iopub:a', 'iopub:b', 'shell:r', 'iopub:c', 'iopub:d');
 
-  it('goes on after its number where that is still the same message', async () => {
+  it('continues after its number where that is still the same message', async () => {
     expect(await find(journal, 2, 4, { iopub: 'c', shell: 'r' })).toEqual({ position: 4, has: new Map() });
   });
 
-  it('goes on after its number where numbers were never in doubt', async () => {
+  it('continues after its number where numbers were never in doubt', async () => {
     expect(await find(journal, 4, 2, { iopub: 'b' })).toEqual({ position: 2, has: new Map() });
   });
 
   it('is recognised channel by channel where its number is another message now', async () => {
-    // It had a, b, c and then the reply; the kernel has sent the reply again first.
+    // The client had a, b, c and then the reply; the kernel has resent the reply first.
     expect(await find(journal, 2, 5, { iopub: 'c', shell: 'r' })).toEqual({
       position: 1,
       has: new Map([

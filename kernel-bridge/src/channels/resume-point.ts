@@ -1,8 +1,8 @@
 /**
- * Where a client goes on that says which messages it had last. Its number is enough while numbers keep their messages. They do
- * not where a journal was cut and the kernel has sent again what was cut off: those messages get new numbers, in another
- * order if there were replies among them. Such a client is recognised by its messages, channel by channel, because a channel
- * keeps its order.
+ * Where a client resumes that names its last messages. Its number is enough while numbers keep their messages. They do
+ * not if a journal was cut and the kernel has resent the lost messages: those get new numbers, in another
+ * order if there were replies among them. Such a client's position is found by its messages, channel by channel, because a
+ * channel keeps its order.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import { type ChannelName, messageIdIn } from '../jupyter/index.js';
@@ -12,18 +12,18 @@ export type LastMessages = ReadonlyMap<ChannelName, string>;
 
 export interface ResumePoint {
   readonly position: number;
-  /** By channel of the journal: up to this record the client has everything. */
+  /** By channel of the journal: the client has everything up to this record. */
   readonly has: ReadonlyMap<number, number>;
 }
 
 export interface Numbering {
-  /** Numbers before this one are what they always were. */
+  /** Numbers before this one have never changed. */
   readonly renumberedFrom: number;
   readonly newest: number;
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
 }
 
-/** To be asked when the kernel has sent again what it will. */
+/** To be called when the kernel has resent all that it will. */
 export async function resumePoint(
   resume: number,
   last: LastMessages,
@@ -46,7 +46,7 @@ export async function resumePoint(
   return { position: renumberedFrom - 1, has };
 }
 
-/** Whether the record of this number is the last message that the client has on its channel. */
+/** Whether the record with this number is the last message that the client has on its channel. */
 async function isAt(
   seq: number,
   ids: ReadonlyMap<number, string>,

@@ -9,7 +9,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const bridge = gatewayForAll({ limits: { congestedBytes: 64 * 1024, refillBytes: 16 * 1024 } });
 let kernelId: string;
 let count = 0;
-/** A client of its own for each test. */
+/** A separate client for each test. */
 let sessionId: string;
 
 beforeAll(async () => {
@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 beforeEach(() => (sessionId = `resuming-${count++}`));
 
-/** Prints numbered lines, waiting in the middle until it is told to go on by an answer to its question. */
+/** Prints numbered lines, and waits in the middle for an answer on stdin before it continues. */
 const COUNT = `
 from IPython.display import display
 for n in range(LINES):
@@ -47,7 +47,7 @@ function upTo(length: number): number[] {
   return Array.from({ length }, (_, n) => n);
 }
 
-describe('a client that comes back with its session_id', () => {
+describe('a client that returns with its session_id', () => {
   it('[22] gets everything that it missed, in order, the reply included', async () => {
     using before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute(counting(100), { allow_stdin: true });
@@ -55,7 +55,7 @@ describe('a client that comes back with its session_id', () => {
     await before.abort();
 
     using other = await bridge.connect(kernelId);
-    // The question was asked of the client that is away; it is kept for it.
+    // The stdin question went to the client that is away; it stays stored for it.
     using again = await bridge.connect(kernelId, { sessionId });
     again.send('stdin', 'input_reply', { value: '', status: 'ok' });
     await again.done(id);
@@ -63,13 +63,13 @@ describe('a client that comes back with its session_id', () => {
     expect(other.messages.filter(({ channel }) => channel === 'stdin')).toEqual([]);
   });
 
-  it('[22] gets what was printed and answered while nobody was there', async () => {
+  it('[22] gets what was printed and answered while no client was attached', async () => {
     using asking = await bridge.connect(kernelId, { sessionId });
     const id = asking.execute(counting(50), { allow_stdin: true });
     await asking.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
     await asking.abort();
     await ended();
-    // Somebody who speaks for the same session ends the cell, and leaves without having read the rest.
+    // A helper for the same session ends the cell, and leaves without having read the rest.
     using helper = await bridge.connect(kernelId, { sessionId: null });
     Object.defineProperty(helper, 'sessionId', { value: sessionId });
     helper.send('stdin', 'input_reply', { value: '', status: 'ok' });
@@ -98,7 +98,7 @@ describe('a client that comes back with its session_id', () => {
     using before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute(counting(20), { allow_stdin: true });
     await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
-    // The question comes by a socket of its own and may overtake output.
+    // The stdin question uses another socket and may arrive before output.
     await before.until(() => numbers(before.messages, id).at(-1) === 10);
     await confirmed(sessionId);
     await before.abort();
@@ -108,14 +108,14 @@ describe('a client that comes back with its session_id', () => {
     expect(numbers(again.messages, id)).toEqual(upTo(20).slice(11));
   });
 
-  it('[22] may say itself where it goes on', async () => {
+  it('[22] may itself name where it resumes', async () => {
     using before = await bridge.connect(kernelId, { sessionId });
-    // One write, and so one message, however long the kernel stands still.
+    // One write, and so one message, however long the kernel pauses.
     const id = before.execute('print("once", end="")');
     await before.done(id);
     await confirmed(sessionId);
     const first = await seqOf(id, 'stream');
-    // Not the reply: it comes by a socket of its own, and may stand before the output.
+    // Not the reply: it uses another socket, and may precede the output.
     using again = await bridge.connect(kernelId, { sessionId, resume: first - 1 });
     await again.until(() => again.answers(id).some(message => isStatus(message, 'idle')));
     expect(again.printed(id)).toBe('once');
@@ -139,7 +139,7 @@ describe('a client of a gateway with a back-step', () => {
     await before.abort();
     using again = await other.connect(id, { sessionId });
     await again.run('pass');
-    // The reply comes by a socket of its own: where it stands among the ten is not said.
+    // The reply uses another socket: its place among the ten is undefined.
     const ids = (messages: readonly Message[]): string[] => messages.map(({ header }) => header.msg_id);
     expect(ids(again.answers(cell))).toEqual(ids(before.messages.slice(-10)));
     expect(ids(before.messages.slice(-10))).toEqual(ids(before.answers(cell).slice(-10)));
@@ -157,7 +157,7 @@ describe('a client with a new session_id', () => {
 });
 
 describe('a client that reads slowly', () => {
-  it('[12] gets everything from the files, while the gateway holds only a little for it', async () => {
+  it('[12] gets everything from the files, while the gateway buffers only a little for it', async () => {
     using slow = await bridge.connect(kernelId, { sessionId });
     using quick = await bridge.connect(kernelId);
     await Promise.all([slow.run('pass'), quick.run('pass')]);
@@ -175,13 +175,13 @@ for n in range(${lines}): display({'text/plain': str(n), 'text/html': 'x' * 4000
   });
 });
 
-/** When the gateway knows that nobody is attached any more. */
+/** Resolves when the gateway has noticed that no client is attached any more. */
 async function ended(): Promise<void> {
   const { registry } = bridge.gateway;
   await vi.waitUntil(() => registry.get(kernelId).connections === 0, { timeout: 60_000 });
 }
 
-/** When the gateway knows that the client has everything there is. */
+/** Resolves when the gateway has noticed that the client has all records. */
 async function confirmed(client: string, kernel = bridge.gateway.registry.get(kernelId)): Promise<void> {
   const { PositionStore } = await import('../journal/index.js');
   await vi.waitUntil(

@@ -27,10 +27,10 @@ function untilIdle(client: ChannelsClient, id: string): Promise<true> {
 }
 
 describe('a client that does not read what it is sent', () => {
-  it('[12] is closed with 1013 after a while, hurts nobody, and gets everything when it comes back', async () => {
+  it('[12] is closed with 1013 after a while, disturbs no other client, and gets everything when it reconnects', async () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 256 * 1024, refillBytes: 64 * 1024 },
-      // Both ends are in this process: the quick one needs time for its answer when that stood still for a while.
+      // Both ends are in this process: the fast client needs time for its answer when the process stalled.
       confirmation: { heartbeatMs: 1_000, silenceMs: 8_000, farewellMs: 60_000 }
     });
     await bridge.gateway.ready;
@@ -83,13 +83,13 @@ describe('a client that does not read what it is sent', () => {
   });
 });
 
-/** A client that was let go has a minute here to read why, so who waits for it must look at once, not after the flood. */
+/** A disconnected client has one minute here to read the reason, so the wait must poll immediately, not after the flood. */
 function connectionsAre(kernelId: string, count: number): Promise<unknown> {
   const { registry } = bridge.gateway;
   return vi.waitUntil(() => registry.get(kernelId).connections === count, { timeout: 60_000, interval: 20 });
 }
 
-/** Which of two clients was let go, and which was served to the end. */
+/** Which of two clients was disconnected, and which was served to the end. */
 async function quickest(
   one: ChannelsClient,
   two: ChannelsClient,
@@ -104,7 +104,7 @@ async function quickest(
     return [two, one];
   });
   const ended = await Promise.race([oneEnds, twoEnds]);
-  // The other one waits for an end that does not come in this test.
+  // The other client waits for an end that does not come in this test.
   oneEnds.catch(() => undefined);
   twoEnds.catch(() => undefined);
   return ended;

@@ -56,7 +56,7 @@ describe('requests for a kernel that is starting', () => {
   });
 });
 
-describe('held requests', () => {
+describe('queued requests', () => {
   it('[16] are bounded by default', () => {
     const held = new StartQueue(QUEUE_LIMITS);
     const taken = Array.from({ length: QUEUE_LIMITS.requests + 1 }, () => held.take(1, true));
@@ -68,7 +68,7 @@ describe('held requests', () => {
   });
 });
 
-/** A kernel that starts when a file is there. */
+/** A kernel that starts once a file exists. */
 function writeSlowSpec(folder: string, gateFile: string): void {
   const specs = path.join(folder, 'jupyter', 'kernels');
   const stock = JSON.parse(readFileSync(path.join(specs, 'python3', 'kernel.json'), 'utf8')) as {

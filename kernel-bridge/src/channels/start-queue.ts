@@ -1,13 +1,13 @@
 /**
- * How much may wait for a kernel that is starting. The keeper holds requests until the kernel can take them; a client that
- * sends without end meanwhile must not fill its memory.
+ * How much may wait for a kernel that is starting. The keeper queues requests until the kernel accepts them; a client that
+ * sends without end meanwhile must not fill the keeper's memory.
  */
 export interface QueueLimits {
   readonly requests: number;
   readonly bytes: number;
 }
 
-/** A notebook of a thousand cells, run as a whole, fits. */
+/** Enough for a notebook of a thousand cells, run as a whole. */
 export const QUEUE_LIMITS: QueueLimits = { requests: 2_000, bytes: 64 * 1024 * 1024 };
 
 export class StartQueue {
@@ -16,7 +16,7 @@ export class StartQueue {
 
   constructor(private readonly limits: QueueLimits) {}
 
-  /** Whether one more request of so many bytes may wait. `isStarting`: requests are held at present. */
+  /** Whether one more request of this many bytes may wait. `isStarting`: requests are queued at present. */
   take(bytes: number, isStarting: boolean): boolean {
     if (!isStarting) {
       this.#requests = 0;
@@ -29,7 +29,7 @@ export class StartQueue {
     return true;
   }
 
-  /** The kernel takes requests: none is held any more. */
+  /** The kernel accepts requests: none is queued any more. */
   release(): void {
     this.#requests = 0;
     this.#bytes = 0;

@@ -4,7 +4,7 @@ import type { WatchedMessage } from './message-watch.js';
 import type { ClientRequest } from './refusal.js';
 import { StateRequests } from './state-requests.js';
 
-/** For each request that was sent on: to which subshell. */
+/** For each request that was forwarded: its subshell. */
 let sentTo: unknown[];
 let failures: number;
 let sendFails: boolean;
@@ -47,7 +47,7 @@ const created: WatchedMessage = {
 };
 
 describe('a question about the state of a busy kernel', () => {
-  it('waits for a subshell and goes to that', () => {
+  it('waits for a subshell and uses it', () => {
     expect(requests.take(question('a'))).toBe(true);
     expect(sentTo).toEqual([]);
     requests.watched(created);
@@ -55,7 +55,7 @@ describe('a question about the state of a busy kernel', () => {
     expect(sentTo).toEqual(['s', 's']);
   });
 
-  // F9: in a timer, nobody else would catch it.
+  // F9: in a timer, no other code would catch it.
   it('is dropped, and fails nothing else, where the kernel cannot be reached any more', () => {
     sendFails = true;
     expect(requests.take(question('a'))).toBe(true);

@@ -1,10 +1,10 @@
 /**
- * Questions about a kernel's state are answered beside a running cell.
+ * Requests about a kernel's state are answered beside a running cell.
  *
- * A page that is opened while a cell runs asks what kernel it is and which widgets there are (`kernel_info_request`,
- * `comm_info_request`, `jupyter.widget.control`). On the main shell that waits until the cell has ended, so these questions, and
- * no others, go to a subshell of the gateway's own: the kernel itself answers, to any client, with the state that its widgets have
- * at that moment. Kernels without subshells are asked as before.
+ * A page that is opened while a cell runs asks for the kernel's information and its widgets (`kernel_info_request`,
+ * `comm_info_request`, `jupyter.widget.control`). On the main shell these wait until the cell has ended, so they, and
+ * no others, go to a subshell of the gateway: the kernel itself answers, to any client, with the current state of its
+ * widgets. A kernel without subshells gets them on its main shell.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import { guarded } from '../platform/guard.js';
@@ -22,24 +22,24 @@ import type { WatchedMessage } from './message-watch.js';
 import type { ClientRequest } from './refusal.js';
 import { dropOldest } from '../platform/bounded.js';
 
-/** Of ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
+/** From ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
 const CONTROL_TARGET = 'jupyter.widget.control';
-/** A page waits for these before it asks for anything else. */
+/** A page waits for these before it sends anything else. */
 const ABOUT_THE_KERNEL: ReadonlySet<string> = new Set(['kernel_info_request', 'comm_info_request']);
-/** A kernel that knows subshells makes one in milliseconds; one that does not may not answer at all. */
+/** A kernel that supports subshells creates one in milliseconds; another kernel may not answer at all. */
 const SUBSHELL_TIMEOUT_MS = 5_000;
-/** Pages that ask at the same time, and then some. */
+/** Enough for the pages that send such requests at the same time. */
 const MAX_IDS = 1_000;
 
 export interface StateRequestActions {
-  /** Whether the kernel works on a request now. */
+  /** Whether the kernel is running a request now. */
   isBusy(): boolean;
-  /** Asks the kernel for a subshell; gives the `msg_id` of the request. */
+  /** Requests a subshell from the kernel; returns the `msg_id` of the request. */
   createSubshell(): string;
   send(msgId: string, frame: Buffer): void;
-  /** Requests that were held back cannot be sent. */
+  /** Waiting requests cannot be sent. */
   readonly failed: (error: unknown) => void;
-  /** An answer has ended with an idle, which clients take for that of the cell. */
+  /** An answer has ended with an idle, which clients mistake for the cell's. */
   answered(): void;
 }
 
@@ -51,7 +51,7 @@ interface Waiting {
 export class StateRequests implements Disposable {
   /** Control comms of pages, opened on the subshell. */
   readonly #comms = new Set<string>();
-  /** Requests whose idle has not come. */
+  /** Requests whose idle has not arrived. */
   readonly #open = new Set<string>();
   #waiting: Waiting[] = [];
   #requestId: string | null = null;
@@ -61,7 +61,7 @@ export class StateRequests implements Disposable {
 
   constructor(private readonly actions: StateRequestActions) {}
 
-  /** Whether this request goes to the subshell. If so it has been sent, or will be when the subshell is there. */
+  /** Whether this request goes to the subshell. If so it has been sent, or will be when the subshell exists. */
   take({ message, header }: ClientRequest): boolean {
     if (message.channel !== 'shell' || this.#isUnsupported || typeof header.subshell_id === 'string') {
       return false;
@@ -77,7 +77,7 @@ export class StateRequests implements Disposable {
     return true;
   }
 
-  /** What passes on control. */
+  /** Handles a message on control. */
   watched({ channel, fromClient, header, parent, content }: WatchedMessage): void {
     if (channel !== 'control') return;
     if (fromClient) {
@@ -89,14 +89,14 @@ export class StateRequests implements Disposable {
     }
   }
 
-  /** Any record, in order. Looked into only while an answer is on its way. */
+  /** Handles any record, in order. Parsed only while an answer is pending. */
   passed({ channel, payload }: JournalRecord): void {
     if (this.#open.size === 0 || channel !== RecordChannel.iopub) return;
     const parent = parentOfIdle(payload);
     if (parent !== null && this.#open.delete(parent)) this.actions.answered();
   }
 
-  /** Another process has none of it. */
+  /** A new process has no subshell of the old one. */
   restarted(): void {
     this.#stopTimer();
     this.#comms.clear();
@@ -130,7 +130,7 @@ export class StateRequests implements Disposable {
     this.#requestId = this.actions.createSubshell();
   }
 
-  /** A kernel that only stood still answers later, and can be asked beside its cells from then on. */
+  /** A kernel that was only stalled answers later, and gets requests beside its cells from then on. */
   #giveUp(): void {
     const requestId = this.#requestId;
     this.#settle(null);
@@ -144,7 +144,7 @@ export class StateRequests implements Disposable {
     this.#isUnsupported = subshell === null;
     if (this.#isUnsupported) {
       this.#comms.clear();
-      // Sent as they are, they are answered as any other.
+      // Requests that go to the main shell are answered as any other.
       this.#open.clear();
     }
     for (const waiting of this.#waiting.splice(0)) this.#send(waiting);

@@ -29,7 +29,7 @@ function journal(): Buffer {
 }
 
 describe('a question of a real kernel', () => {
-  it('[18] is not asked when the request does not allow it', async () => {
+  it('[18] is not sent when the request does not allow it', async () => {
     using client = await bridge.connect(kernelId);
     const id = client.execute('input("may I? ")', { allow_stdin: false });
     await client.done(id);
@@ -56,13 +56,13 @@ describe('a question of a real kernel', () => {
     expect(journal().includes('"value":"an ordinary answer"')).toBe(true);
   });
 
-  it('[18] is answered by the client that was asked, not by another while that one is there', async () => {
+  it('[18] is answered by the client that runs the cell, not by another while that one is attached', async () => {
     using owner = await bridge.connect(kernelId);
     using other = await bridge.connect(kernelId);
     const id = owner.execute('print(input("who? "))', { allow_stdin: true });
     await requested(owner, id);
     answer(other, 'the wrong one');
-    // Behind its answer on the same socket: when this is answered, the gateway has seen both.
+    // Sent behind its answer on the same socket: when this is answered, the gateway has seen both.
     await other.request('control', 'kernel_info_request');
     answer(owner, 'the right one');
     await owner.done(id);
@@ -70,7 +70,7 @@ describe('a question of a real kernel', () => {
     expect(journal().includes('the wrong one')).toBe(false);
   });
 
-  it('[18] may be answered by another when the client that was asked is gone', async () => {
+  it('[18] may be answered by another when the client that runs the cell is lost', async () => {
     const owner = await bridge.connect(kernelId);
     using other = await bridge.connect(kernelId);
     await other.run('pass');

@@ -1,4 +1,4 @@
-/** What a client that knows nothing of the bridge, and drops nothing that it has seen, gets twice: nothing, where that can be. */
+/** What a client that does not know the bridge, and does not drop repeated messages, gets twice: nothing, wherever possible. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
@@ -64,7 +64,7 @@ function positionOf(): number {
   return position;
 }
 
-/** seq of the newest record, asked of the gateway. */
+/** seq of the newest record, from the gateway. */
 async function newest(): Promise<number> {
   const response = await fetch(new URL(`bridge/v1/kernels/${kernelId}/journal?limit=10000`, gateway.url), {
     headers: { authorization: `token ${TOKEN}` }
@@ -73,7 +73,7 @@ async function newest(): Promise<number> {
   return entries.at(-1)?.seq ?? 0;
 }
 
-/** The keeper ends, and of its files the last thousands of bytes are gone, with what would say that they were there. */
+/** The keeper ends, and its files lose their last thousands of bytes, with every trace of them. */
 async function losePower(): Promise<void> {
   const kernelDir = path.join(stateDir, 'kernels', kernelId);
   const { pid } = JSON.parse(await readFile(path.join(kernelDir, 'keeper.json'), 'utf8')) as { pid: number };
@@ -119,7 +119,7 @@ describe('a stock client', () => {
     await writeFile(gate, '');
     await vi.waitUntil(() => existsSync(ended), { timeout: 60_000 });
     gateway = await GatewayProcess.start(stateDir, gateway.port);
-    // It comes back so late that the numbers beyond the end are taken.
+    // It reconnects so late that the numbers beyond the end are in use.
     await vi.waitUntil(async () => (await newest()) > output + 100, { timeout: 60_000 });
     using again = await connect();
     await again.done(id);
@@ -135,7 +135,7 @@ describe('a stock client', () => {
     await before.until(() => before.printed(id).length > 500);
     await gateway.end('SIGTERM');
     expect((await before.untilClosed()).code).toBe(1012);
-    // Not before: all could have been printed by then, and the end of the cell been told.
+    // Not before: otherwise everything could already be printed, and the end of the cell reported.
     await writeFile(gate, '');
     gateway = await GatewayProcess.start(stateDir, gateway.port);
     using again = await connect();

@@ -1,11 +1,11 @@
-/** The framings of a channels socket: which one a client has, and how its frames are made and read. */
+/** The framings of a channels socket: which one a client uses, and how its frames are built and parsed. */
 import { AckNote, type GatewayNote, NUMBERED_HEADER_BYTES, NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { Value } from '@sinclair/typebox/value';
 import { decodeV1, encodeLegacy, WireError } from '../jupyter/index.js';
 
 export const V1_SUBPROTOCOL = 'v1.kernel.websocket.jupyter.org';
 
-/** In the order in which they are preferred. A client that offers none of them gets the legacy framing. */
+/** In order of preference. A client that offers none of them gets the legacy framing. */
 export const SUBPROTOCOLS: readonly string[] = [NUMBERED_SUBPROTOCOL, V1_SUBPROTOCOL];
 
 export type Framing = 'numbered' | 'v1' | 'legacy';
@@ -15,7 +15,7 @@ export function framingOf(subprotocol: string): Framing {
   return subprotocol === V1_SUBPROTOCOL ? 'v1' : 'legacy';
 }
 
-/** What precedes the v1 frame on numbered channels: the number of its record. */
+/** The prefix of a v1 frame on numbered channels: the number of its record. */
 export function numberOf(seq: number): Buffer {
   const number = Buffer.allocUnsafe(NUMBERED_HEADER_BYTES);
   number.writeUInt32LE(seq >>> 0, 0);
@@ -23,7 +23,7 @@ export function numberOf(seq: number): Buffer {
   return number;
 }
 
-/** A message that is in no journal, for a client with this framing. */
+/** A message that is not in a journal, for a client with this framing. */
 export function madeFrame(framing: Framing, v1: Buffer): string | Buffer {
   if (framing === 'numbered') return Buffer.concat([numberOf(0), v1]);
   return framing === 'v1' ? v1 : encodeLegacy(decodeV1(v1));
@@ -33,7 +33,7 @@ export function noteFrame(note: GatewayNote): string {
   return JSON.stringify(note);
 }
 
-/** The number that a client of ours acknowledges. Throws `frame_malformed`. */
+/** The record number that a numbered client acknowledges. Throws `frame_malformed`. */
 export function parseAck(text: string): number {
   let note: unknown;
   try {

@@ -18,7 +18,7 @@ beforeEach(async () => {
 
 afterEach(async () => bridge[Symbol.asyncDispose]());
 
-/** A client that has had an answer on shell, as front ends have before they ask for subshells. */
+/** A client that has received an answer on shell, as front ends do before they request subshells. */
 async function connected(sessionId?: string): Promise<ChannelsClient> {
   const client = await bridge.connect(kernelId, sessionId === undefined ? {} : { sessionId });
   await client.run('pass');
@@ -36,7 +36,7 @@ async function listed(client: ChannelsClient): Promise<string[]> {
   return content['subshell_id'] as string[];
 }
 
-/** Asks until the kernel has exactly these subshells. */
+/** Polls until the kernel has exactly these subshells. */
 async function untilListed(client: ChannelsClient, ids: readonly string[]): Promise<void> {
   await vi.waitUntil(async () => JSON.stringify(await listed(client)) === JSON.stringify(ids), {
     timeout: 60_000
@@ -76,7 +76,7 @@ describe('subshells of a real kernel', () => {
     await untilListed(staying, [retained]);
   });
 
-  it('[19] stay while their client is attached, and when it comes back in time', async () => {
+  it('[19] stay while their client is attached, and when it returns in time', async () => {
     await bridge[Symbol.asyncDispose]();
     bridge = await TemporaryGateway.start({ leases: { subshellMs: 3_600_000 } });
     await bridge.gateway.ready;

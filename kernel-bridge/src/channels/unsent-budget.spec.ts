@@ -18,12 +18,12 @@ function shedOf(limit: number, sizes: readonly number[]): boolean[] {
 }
 
 describe('[12] what waits for slow clients', () => {
-  it('lets go of the slowest, and of no more than must be', () => {
+  it('disconnects the slowest, and no more than necessary', () => {
     expect(shedOf(100, [10, 60, 50])).toEqual([false, true, false]);
     expect(shedOf(40, [10, 60, 50])).toEqual([false, true, true]);
   });
 
-  it('hurts nobody while it fits', () => {
+  it('disconnects no client while it fits', () => {
     expect(shedOf(120, [10, 60, 50])).toEqual([false, false, false]);
   });
 

@@ -1,10 +1,10 @@
 /**
- * Bounds what slow clients cost together. Each alone is bounded by its feed; but messages may be large and clients many, so
- * when all that waits in memory exceeds the limit, the client with the most is let go. It comes back and is served from
- * the files.
+ * Bounds the total cost of slow clients. Each feed is bounded; but messages may be large and clients many, so
+ * when the unsent data in memory exceeds the limit, the client with the most is disconnected. It reconnects and is served
+ * from the files.
  */
 export interface Sheddable {
-  /** Bytes that were given to its socket and have not left. */
+  /** Bytes that were written to its socket and are not sent yet. */
   readonly unsentBytes: number;
   shed(): void;
 }

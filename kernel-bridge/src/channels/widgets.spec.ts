@@ -26,7 +26,7 @@ function commId({ content }: Message): string {
   return content['comm_id'] as string;
 }
 
-/** The comm over which a widget of this model speaks. */
+/** The comm of a widget with this model. */
 function opened(client: ChannelsClient, model: string): Promise<Message> {
   return client.first(
     message => message.header.msg_type === 'comm_open' && dataOf(message).state?.['_model_name'] === model
@@ -62,7 +62,7 @@ describe('widgets of a real kernel', () => {
     expect(client.printed(id)).toBe('True\n');
   });
 
-  it('[18] speak both ways in messages of their own, with buffers', async () => {
+  it('[18] send messages both ways, with buffers', async () => {
     using client = await bridge.connect(kernelId);
     await client.run(
       'import ipywidgets\n' +
@@ -86,7 +86,7 @@ describe('widgets of a real kernel', () => {
 
   it('[18] stand in the journal in the order in which they came, as updates and clearings of output do', async () => {
     using client = await bridge.connect(kernelId, { sessionId: 'ordered' });
-    // A client that is still being let in when its cell begins is notified of that by a message that is in no journal.
+    // A client that is still attaching when its cell begins is notified of it by a message that is not in a journal.
     await client.run('pass');
     const id = client.execute(`
 import ipywidgets
@@ -127,13 +127,13 @@ for n in range(20):
         'shown = ipywidgets.IntProgress(value=1, max=9)\n' +
         'picture = ipywidgets.Image(value=bytes(range(256)), format="png")'
     );
-    // An idle kernel is asked as its clients ask.
+    // An idle kernel is sent such requests on its main shell.
     await runs.request('shell', 'comm_info_request');
     const before = await runs.request('control', 'list_subshell_request');
     expect(before.content['subshell_id']).toEqual([]);
     const cell = runs.execute('shown.value = 4\ninput("go on? ")\nshown.value = 9', { allow_stdin: true });
     await runs.first(({ header }) => header.msg_type === 'input_request');
-    // The question comes by a socket of its own and may overtake this; until it has come, the kernel counts as idle.
+    // The stdin question uses another socket and may arrive before this; until it has come, the kernel counts as idle.
     await runs.until(() => runs.answers(cell).some(message => isStatus(message, 'busy')));
 
     using page = await bridge.connect(kernelId, { sessionId: 'page' });
@@ -155,7 +155,7 @@ for n in range(20):
     const info = await page.request('shell', 'comm_info_request', { target_name: 'jupyter.widget' });
     expect(Object.keys(info.content['comms'] as object)).toEqual(expect.arrayContaining(Object.keys(states)));
 
-    // Both answers end with an idle of their own; the newest status is the cell's all the same.
+    // Both answers end with their own idle; the newest status is the cell's all the same.
     const statuses = (): Message[] => page.messages.filter(({ header }) => header.msg_type === 'status');
     await page.until(() => statuses().some(({ parent }) => parent.msg_id === sent));
     await page.until(() => statuses().at(-1)?.parent.msg_id === cell);

@@ -29,7 +29,7 @@ describe('tpulab check', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('hands its options to the check of the agent, and ends with its exit code', async () => {
+  it('passes its options to the check of the agent, and ends with its exit code', async () => {
     const ran = await check(notebook, '--chips', 'v5e-8', '--largest-batch', '--json', '--', '--steps', '3');
     expect(ran.error).toBeNull();
     const words = ran.stdout.trim().split('\n');
@@ -52,7 +52,7 @@ describe('tpulab check', () => {
     expect(ran.error).toMatchObject({ code: 'env_not_created' });
   });
 
-  it('refuses a file that is not there before anything is installed', async () => {
+  it('refuses a missing file before anything is installed', async () => {
     vi.stubEnv('TPULAB_AOT_PYTHON', undefined);
     const ran = await check(path.join(folder, 'none.ipynb'), '--env-dir', folder);
     expect(ran.error).toMatchObject({ code: 'notebook_unusable' });

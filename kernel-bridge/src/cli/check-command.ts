@@ -13,7 +13,7 @@ interface CheckOptions {
   readonly json?: true | string;
 }
 
-/** What the check of the agent takes under the same name: values, and switches. */
+/** Options that the agent's check has under the same name: options with a value, and switches. */
 const VALUES = {
   '--chips <types>': 'machine types, with commas (default: v5e-8,v6e-8, or those of tpulab.toml)',
   '--cells <numbers>': 'only these cells of a notebook, as in 1-4,7',

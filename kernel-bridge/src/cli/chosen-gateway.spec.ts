@@ -10,7 +10,7 @@ import type { RunningGatewayFolder } from '../gateway/running-gateways.js';
 import { ENTRY } from '../testing/gateway-process.js';
 import { chosenStateFolder } from './running-gateway.js';
 
-// Two gateways and four commands, each a process of its own.
+// Two gateways and four commands, each in its own process.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 function running(stateDir: string): RunningGatewayFolder {
@@ -29,18 +29,18 @@ const choose = (...folders: string[]): Promise<string> =>
 describe('the state folder of a command', () => {
   const own = path.resolve(PACKAGE_FOLDER, '..', '.tpulab', 'state', 'bridge');
 
-  it('is the one that is named, whatever runs', async () => {
+  it('is the named folder, whichever gateways run', async () => {
     const all = () => Promise.resolve([running('/a'), running('/b')]);
     expect(await chosenStateFolder('/asked', {}, all)).toBe('/asked');
     expect(await chosenStateFolder(undefined, { TPULAB_STATE_DIR: '/named' }, all)).toBe('/named');
   });
 
-  it('is that of the gateway that runs, and the default folder where none does', async () => {
+  it("is the running gateway's folder, and the default folder if none runs", async () => {
     expect(await choose('/a')).toBe('/a');
     expect(await choose()).toBe('/state/tpulab');
   });
 
-  it('is that of npm start for the command of the same checkout', async () => {
+  it('is the folder of npm start for the command of the same checkout', async () => {
     expect(await choose('/a', own)).toBe(own);
   });
 

@@ -1,11 +1,11 @@
-/** What every command has: a description, help that works, and output for programs. */
+/** Properties of every command: a description, help that works, and output for programs. */
 import type { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { programOf, run } from './program.js';
 
 const program = await programOf({ stdout: { write: () => true }, stderr: { write: () => true } });
 
-/** `serve` prints one JSON line when it is ready, without being asked. */
+/** `serve` prints one JSON line when it is ready, also without `--json`. */
 const WITHOUT_JSON = ['serve'];
 
 function leaves(command: Command, path: readonly string[] = []): [string, Command][] {
@@ -34,7 +34,7 @@ it('there are commands', () => {
   );
 });
 
-it.each(all)('%s says what it does, and what each option does', (_name, command) => {
+it.each(all)('%s describes itself and each of its options', (_name, command) => {
   expect(command.description()).toMatch(/^[a-z].{10,}[^.]$/);
   expect(command.helpInformation()).toContain('Usage: tpulab');
   for (const option of command.options) expect(option.description, option.flags).not.toBe('');

@@ -4,14 +4,14 @@ import { agree } from './output.js';
 const streams = { stdout: { write: () => true }, stderr: { write: () => true } };
 const plan = { plan: 'delete a.txt', question: 'Delete it?' };
 
-it('does it when a person says yes, or a script said --yes', async () => {
+it('runs when a person confirms, or a script passes --yes', async () => {
   await agree(streams, {}, plan, async () => true);
   await agree(streams, { yes: true }, plan, async () => {
     throw new Error('nobody is asked');
   });
 });
 
-it('does nothing when a person says no, and shows the plan where nobody can be asked', async () => {
+it('does nothing when a person declines, and shows the plan if there is no terminal', async () => {
   await expect(agree(streams, {}, plan, async () => false)).rejects.toMatchObject({
     code: 'not_confirmed',
     message: 'Nothing was done.'

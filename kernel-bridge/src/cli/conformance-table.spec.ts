@@ -7,7 +7,7 @@ const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
 const FOLDERS = ['kernel-bridge/src', 'tests'];
 const IS_TEST = /\.spec\.tsx?$|(^|\/)test_\w+\.py$/;
 
-/** `| 12 | text | specs |`, the specs being files in backticks. */
+/** `| 12 | text | specs |`, where the specs are files in backticks. */
 const ROW = /^\| (\d+) \| ([^|]+) \| ([^|]+) \|$/;
 /** The title of a test, or the docstring of one, that begins with the numbers of requirements. */
 const TAGS = /['"`]((?:\[\d{1,2}\] )+)\S/g;
@@ -22,7 +22,7 @@ function testFiles(): string[] {
   );
 }
 
-/** Number of a requirement to the files that have a test with this number, sorted. */
+/** For each requirement number, the sorted list of files with a test of that number. */
 function tagged(): Map<number, string[]> {
   const found = new Map<number, Set<string>>();
   for (const file of testFiles()) {

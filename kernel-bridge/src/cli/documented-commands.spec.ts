@@ -1,4 +1,4 @@
-/** Each command in the pages about remotes is one that the program takes, and is run by a test or named here with the reason. */
+/** Each command in the pages about remotes is valid, and is either run by a test or listed here with the reason. */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Command, CommanderError } from 'commander';
@@ -9,14 +9,14 @@ import { documentedCommands, NOT_RUN, ON_A_VM, ON_COLAB, PAGES } from './testing
 const ALL = [...new Set(PAGES.flatMap(documentedCommands))];
 const RUN = [...ON_A_VM, ...ON_COLAB].filter(({ isOwn }) => isOwn !== true).map(({ line }) => line);
 
-/** The argument parser of the real program, with nothing behind it. */
+/** The argument parser of the real program, without its actions. */
 async function parse(argv: readonly string[]): Promise<string | null> {
   const quiet = { write: () => true };
   let ran: string | null = null;
   const idle = (command: Command): void => {
     command.exitOverride().configureOutput({ writeOut: () => undefined, writeErr: () => undefined });
     if (command.commands.length === 0) command.action(() => void (ran = command.name()));
-    // What a hook would look for on this machine is not what the page is about.
+    // The hooks check this machine, which the pages do not describe.
     Object.assign(command, { _lifeCycleHooks: {} });
     for (const child of command.commands) idle(child);
   };
@@ -39,7 +39,7 @@ describe('the other pages', () => {
         const code = await parse(line.split(' ').slice(1)).catch(
           (error: unknown) => (error as CommanderError).code
         );
-        // What only names a command may lack its arguments.
+        // A command that the text only mentions may lack its arguments.
         return /unknown(Command|Option)/.test(code ?? '') ? line : null;
       });
     expect((await Promise.all(refused)).filter(line => line !== null)).toEqual([]);
@@ -56,7 +56,7 @@ describe.each(PAGES)('docs/%s', page => {
   });
 });
 
-it('refuses what is no command', async () => {
+it('refuses an invalid command', async () => {
   await expect(parse(['machine', 'frobnicate'])).rejects.toThrow(CommanderError);
   await expect(parse(['connect', 'vm', '--no-such-option'])).rejects.toThrow(CommanderError);
 });
@@ -65,7 +65,7 @@ it('a command of these pages is run on a stand-in, or is named with the reason w
   const reasonFor = (line: string): string | undefined =>
     Object.entries(NOT_RUN).find(([words]) => line === words || line.startsWith(`${words} `))?.[1];
   expect(ALL.filter(line => !RUN.includes(line) && reasonFor(line) === undefined)).toEqual([]);
-  // Nothing is kept for a command that the pages no longer have.
+  // No entry remains for a command that the pages no longer contain.
   expect(RUN.filter(line => !ALL.includes(line))).toEqual([]);
   const unused = Object.keys(NOT_RUN).filter(words => !ALL.some(line => line.startsWith(words)));
   expect(unused).toEqual([]);

@@ -4,7 +4,7 @@ import { BRIDGE_ERRORS, BridgeError, bridgeError, type BridgeErrorCode } from '.
 import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| (?:([^|]+) \| )?([^|]+) \|$/;
-/** Where the rows of a heading of docs/errors.md are seen; the rows of docs/error-codes.md say it themselves. */
+/** Where the rows below a heading of docs/errors.md appear; the rows of docs/error-codes.md contain it themselves. */
 const SEEN: Readonly<Record<string, string>> = { Commands: 'command', Machines: 'remote' };
 
 function documented(): Map<string, { seen: string; meaning: string }> {
@@ -22,13 +22,13 @@ function documented(): Map<string, { seen: string; meaning: string }> {
 }
 
 describe('docs/errors.md and docs/error-codes.md', () => {
-  it('list the codes of the bridge, each with where it is seen', () => {
+  it('list the codes of the bridge, each with the place where it appears', () => {
     const listed = [...documented()].map(([code, { seen }]) => [code, seen]);
     const sorted = (rows: Iterable<readonly string[]>): string[] => [...rows].map(String).sort();
     expect(sorted(listed)).toEqual(sorted(ERROR_TABLE));
   });
 
-  it('says of each code what to make of it', () => {
+  it('give a remedy for each code', () => {
     for (const [code, { meaning }] of documented()) expect(meaning, code).toMatch(/^[A-Z].{15,}\.$/);
   });
 });

@@ -9,7 +9,7 @@ let folder: string;
 beforeEach(() => (folder = mkdtempSync(path.join(tmpdir(), 'tpl-'))));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('three ends in a minute are a loop, and one that was long ago is none', () => {
+it('three ends in a minute are a loop, and an old end does not count', () => {
   const now = Date.now();
   for (const at of [now - 50_000, now - 20_000]) noteEnd(folder, at);
   expect(isCrashLoop(folder, now)).toBe(false);
@@ -24,7 +24,7 @@ it('one fault is logged with its stack and ends nothing; many in a row end the g
   const lines: string[] = [];
   let ends = 0;
   const log = pino({}, { write: line => lines.push(line) });
-  // The runner of the specs has its own.
+  // The test runner has its own listeners.
   const before = process.listeners('uncaughtException');
   process.removeAllListeners('uncaughtException');
   try {

@@ -1,4 +1,4 @@
-/** `tpulab examples FOLDER`: the notebooks that come with the bridge, to work in. */
+/** `tpulab examples FOLDER`: copies the bundled notebooks into a folder. */
 import path from 'node:path';
 import { Command } from 'commander';
 import { copyLessons } from '../environments/index.js';

@@ -33,7 +33,7 @@ describe('--machine', () => {
     expect(listed.stdout).toContain(KERNEL.slice(0, 8));
   });
 
-  it('says which machines are mirrored here, and takes no path for a name', async () => {
+  it('lists the machines that are mirrored here, and accepts no path as a name', async () => {
     await mkdir(path.join(stateDir, 'mirrors', 'my-tpu'), { recursive: true });
     for (const name of ['other', '..', '../mirrors/my-tpu']) {
       const { error } = await runCommand(journalCommand, 'list', '--machine', name, '--state-dir', stateDir);

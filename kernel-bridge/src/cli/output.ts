@@ -1,4 +1,4 @@
-/** What a command says: a line for people, or with `--json` one line of JSON; failures as one sentence. */
+/** The output of a command: a line for people, or with `--json` one line of JSON; failures as one sentence. */
 import { forTerminal, forTerminalAsJson } from '../platform/plain-text.js';
 import { CodedError } from '../platform/coded-error.js';
 import { createInterface } from 'node:readline/promises';
@@ -13,11 +13,11 @@ export interface Streams {
 }
 
 export function print(streams: Streams, { json }: OutputOptions, value: object, text: string): void {
-  // Much of it may be what a kernel, or a machine far away, has said.
+  // Much of the value may come from a kernel, or from a remote machine.
   streams.stdout.write(`${json === true ? forTerminalAsJson(value) : forTerminal(text)}\n`);
 }
 
-/** The code of an error of ours, for programs; null for what was not foreseen. */
+/** The code of one of our errors, for programs; null for an unexpected error. */
 export function codeOf(error: unknown): string | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'string' && /^[a-z][a-z_]+$/.test(code) ? code : null;
@@ -58,19 +58,19 @@ export type CommandErrorCode =
   | 'run_not_started'
   | 'notebook_failed';
 
-/** Why a command that talks to a running gateway, or its arguments, failed. */
+/** Why a command failed that talks to a running gateway, or whose arguments are wrong. */
 export class CommandError extends CodedError<CommandErrorCode> {}
 
-/* Keeps tokens out of what is printed and logged. */
+/* Removes tokens from printed and logged text. */
 
-/** `?token=…` in URLs and `Authorization` values, wherever they stand in a text. */
+/** `?token=…` in URLs and `Authorization` values, anywhere in a text. */
 function redact(text: string): string {
   return text
     .replace(/([?&]token=)[^&\s"']+/gi, '$1[token]')
     .replace(/\b(token|bearer) +[\x21-\x7e]{8,}/gi, '$1 [token]');
 }
 
-/** Fields that a logged object may have by accident. */
+/** Fields that a logged object may contain by accident. */
 export const SECRET_FIELDS = [
   'token',
   '*.token',
@@ -82,13 +82,13 @@ export const SECRET_FIELDS = [
   '*.headers["x-xsrftoken"]'
 ];
 
-/** Commands that may run long end in order when they are interrupted. */
+/** Long-running commands shut down in order when they are interrupted. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Runs `work` with a signal that is aborted by the first interruption; what it rejects with because of that is no failure.
+ * Runs `work` with a signal that the first interruption aborts; a rejection caused by that is not a failure.
  *
- * @param signals what interrupts it; the others do what they always do
+ * @param signals the signals that interrupt it; other signals keep their default effect
  */
 export async function interruptible(
   work: (signal: AbortSignal) => Promise<void>,
@@ -106,12 +106,12 @@ export async function interruptible(
   }
 }
 
-/** What cannot be undone is shown before it is done, and a person says yes; a script says `--yes`. */
+/** An irreversible action is shown before it is done, and a person confirms it; a script passes `--yes`. */
 export interface ConfirmOptions extends OutputOptions {
   readonly yes?: true;
 }
 
-/** null: there is nobody at this terminal. */
+/** null: there is no person at this terminal. */
 export type Confirm = (question: string) => Promise<boolean | null>;
 
 export const YES: readonly [string, string] = ['--yes', 'do it without asking'];
@@ -126,7 +126,7 @@ export const confirmOnTerminal: Confirm = async question => {
   }
 };
 
-/** @throws CommandError `not_confirmed` unless it was agreed to; the message has the plan where nobody could be asked */
+/** @throws CommandError `not_confirmed` unless confirmed; the message contains the plan if nobody could be asked */
 export async function agree(
   streams: Streams,
   { yes }: ConfirmOptions,

@@ -50,7 +50,7 @@ async function serve(): Promise<GatewayProcess> {
 const SENTENCE = /^[A-Z][^\n]+\.\n$/;
 
 describe('tpulab serve', () => {
-  it('prints one JSON line with its url and pid, and keeps its files to itself', async () => {
+  it('prints one JSON line with its url and pid, and protects its files from other users', async () => {
     const { ready, child } = await serve();
     expect(ready).toEqual({
       url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/$/) as string,
@@ -79,11 +79,11 @@ describe('tpulab serve', () => {
     expect(second.code).toBe(1);
     expect(second.stderr).toMatch(SENTENCE);
     expect(second.stderr).toContain(`pid ${ready.pid}`);
-    // The one that serves is not disturbed.
+    // The running gateway is not disturbed.
     expect((await tpulab('status', '--state-dir', stateDir)).code).toBe(0);
   });
 
-  it('takes over from one that was killed', async () => {
+  it('takes over from a killed one', async () => {
     await (await serve()).end('SIGKILL');
     const { ready } = await serve();
     const { stdout } = await tpulab('status', '--state-dir', stateDir, '--json');
@@ -91,7 +91,7 @@ describe('tpulab serve', () => {
     expect(JSON.parse(stdout)).toMatchObject({ pid: ready.pid, status: 'ok', lingering, kernels: [] });
   });
 
-  it('says so when the port is taken', async () => {
+  it('reports that the port is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
@@ -113,7 +113,7 @@ describe('tpulab serve', () => {
     expect(outcome.stderr).toMatch(/^error: /);
   });
 
-  it('says so when the state folder or the root folder cannot be used', async () => {
+  it('reports that the state folder or the root folder cannot be used', async () => {
     writeFileSync(path.join(folder, 'file'), '');
     const state = await tpulab('serve', '--state-dir', path.join(folder, 'file'), '--json');
     expect(state.stderr).toMatch(SENTENCE);
@@ -129,7 +129,7 @@ describe('tpulab serve', () => {
     expect(JSON.parse(root.stdout)).toMatchObject({ error: { code: 'root_dir_missing' } });
   });
 
-  it.skipIf(process.getuid?.() === 0)('says so when the state folder may not be written', async () => {
+  it.skipIf(process.getuid?.() === 0)('reports that the state folder may not be written', async () => {
     chmodSync(folder, 0o500);
     const outcome = await tpulab('serve', '--state-dir', stateDir);
     chmodSync(folder, 0o700);
@@ -154,7 +154,7 @@ describe('tpulab status and stop', () => {
     expect((await tpulab('status', '--state-dir', stateDir)).code).toBe(1);
   });
 
-  it('stop ends the gateway and says what became of the kernels', async () => {
+  it('stop ends the gateway and reports the state of the kernels', async () => {
     const { child } = await serve();
     const outcome = await tpulab('stop', '--state-dir', stateDir, '--kernels', '--json');
     expect(JSON.parse(outcome.stdout)).toEqual({ pid: child.pid, kernelsShutDown: 0, kernelsLeft: 0 });

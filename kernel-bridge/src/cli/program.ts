@@ -3,7 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
 import { complain, type Streams } from './output.js';
 
-/** In the order of the help. A command loads what it needs and no other command's. */
+/** In the order of the help. Each command loads only its own modules. */
 const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>> = {
   serve: async streams => (await import('./serve-command.js')).serveCommand(streams),
   session: async streams => (await import('./session-command.js')).sessionCommand(streams),
@@ -29,7 +29,7 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   examples: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
 };
 
-/** Names in older scripts and reports. Help and documentation have the new ones alone. */
+/** Names in older scripts and reports. Help and documentation list only the new ones. */
 const FORMER: Readonly<Record<string, string>> = {
   run: 'execute',
   holders: 'ps',
@@ -38,10 +38,10 @@ const FORMER: Readonly<Record<string, string>> = {
   remotes: 'machine'
 };
 
-/** Options of the program itself; other options without a command are those of `session`. */
+/** Options of the program itself; other options without a command belong to `session`. */
 const OF_PROGRAM = /^(-h|--help|-V|--version)$/;
 
-/** Runs a command line (without `node` and the script); the result is the exit code. */
+/** Runs a command line (without `node` and the script); returns the exit code. */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [first = '--', ...rest] = args;
   const current = (Object.hasOwn(FORMER, first) ? FORMER[first] : undefined) ?? first;
@@ -60,7 +60,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
   }
 }
 
-/** All commands with their options; with a name, that one alone, if there is one of that name. */
+/** All commands with their options; with a name, only that command, if it exists. */
 export async function programOf(streams: Streams, name?: string): Promise<Command> {
   const program = new Command('tpulab')
     .description('serve Jupyter kernels, save everything they print, and manage their environments')
@@ -75,7 +75,7 @@ export async function programOf(streams: Streams, name?: string): Promise<Comman
   return program;
 }
 
-/** No command ends the process by itself, so that what is open can be closed. */
+/** No command exits the process itself, so that open resources can be closed. */
 function quiet(command: Command, streams: Streams): void {
   command.exitOverride().configureOutput({
     writeOut: text => streams.stdout.write(text),

@@ -1,4 +1,4 @@
-/** A gateway that some process serves, found by the files in its state folder. */
+/** A gateway of a running process, found by the files in its state folder. */
 import { jsonIn } from '../platform/json-text.js';
 import { KernelModel } from '../kernels/kernel-model.js';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -21,17 +21,17 @@ import type { Command } from 'commander';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
 import { readdir, stat } from 'node:fs/promises';
 
-/** A gateway behind which a remote is may have to wait for it. */
+/** A gateway that forwards to a remote may have to wait for it. */
 const ANSWER_MS = 30_000;
 const FIRST_ANSWER_MS = 10_000;
-/** A gateway that has just started asks its kernels first, and a busy machine takes its time. */
+/** A newly started gateway first queries its kernels, and a busy machine is slow. */
 const READY_MS = 30_000;
 const READY_POLL_MS = 250;
-/** Kernels are given time to end by themselves before they are killed. */
+/** Kernels have time to end before they are killed. */
 const SHUTDOWN_MS = 60_000;
 const RESTART_MS = 180_000;
 
-/** What the commands need of the kernels. */
+/** The fields of a kernel that the commands need. */
 const Kernels = Type.Array(Type.Object({ ...KernelModel.properties, last_activity: Type.String() }));
 const Sessions = Type.Array(Type.Object({ path: Type.String(), kernel: Type.Object({ id: Type.String() }) }));
 
@@ -42,14 +42,14 @@ export interface RequestOptions {
   readonly timeoutMs?: number;
 }
 
-/** The gateway refused, with a code of its own (docs/errors.md), or something that it does has failed with that code. */
+/** The gateway refused with an error code (docs/errors.md), or one of its operations has failed with that code. */
 export class GatewayRefusal extends Error {
   override readonly name = 'GatewayRefusal';
 
   constructor(
     readonly code: string,
     message: string,
-    /** Of the answer; null: it was not one. */
+    /** HTTP status of the answer; null: it was not one. */
     readonly status: number | null = null
   ) {
     super(message);
@@ -63,7 +63,7 @@ export class RunningGateway {
     readonly token: string
   ) {}
 
-  /** Throws `no_gateway` when none serves the folder, `gateway_unresponsive` when one does but does not answer. */
+  /** Throws `no_gateway` if none serves the folder, `gateway_unresponsive` if one does but does not answer. */
   static async find(stateDir: string): Promise<RunningGateway> {
     const record = await readGatewayRecord(stateDir);
     const token = await readToken(stateDir);
@@ -76,7 +76,7 @@ export class RunningGateway {
       );
     }
     if (presence !== 'here') throw noGateway(stateDir);
-    // Another program may have got the port of a gateway that was killed; it is not to have the token.
+    // Another program may have got the port of a killed gateway; it must not receive the token.
     if (!(await answerOf(record, stateDir, provesItself(record)))) throw noGateway(stateDir);
     const answer = send(record.url, token, 'GET', 'bridge/v1/health', { timeoutMs: FIRST_ANSWER_MS });
     const health = await answerOf(record, stateDir, answer);
@@ -84,7 +84,7 @@ export class RunningGateway {
     return new RunningGateway(record, health, token);
   }
 
-  /** @throws GatewayRefusal; CommandError where the answer is not what was asked for */
+  /** @throws GatewayRefusal; CommandError if the answer does not fit the schema */
   async request<T extends TSchema>(
     schema: T,
     method: string,
@@ -99,7 +99,7 @@ export class RunningGateway {
     );
   }
 
-  /** As `ask`, with whatever is answered. What is refused because the gateway has just started is asked again. */
+  /** Like `request`, but returns any answer. A refusal because the gateway has just started is retried. */
   async send(method: string, path: string, how: RequestOptions = {}): Promise<unknown> {
     const deadline = performance.now() + READY_MS;
     for (;;) {
@@ -121,7 +121,7 @@ export class RunningGateway {
     return this.request(DevicesPage, 'GET', 'bridge/v1/devices');
   }
 
-  /** @param remote name of a remote, for the chips of that one */
+  /** @param remote name of a remote, for its chips */
   holders(remote?: string): Promise<HoldersPage> {
     return this.request(HoldersPage, 'GET', `${below(remote)}bridge/v1/devices/holders`);
   }
@@ -140,12 +140,12 @@ export class RunningGateway {
     await this.send('DELETE', `api/kernels/${id}`, { timeoutMs: SHUTDOWN_MS });
   }
 
-  /** Resolves when the kernel has been asked; what it does with that is its own business. */
+  /** Resolves after the request to the kernel; the kernel's reaction is not awaited. */
   async interruptKernel(id: string): Promise<void> {
     await this.send('POST', `api/kernels/${id}/interrupt`);
   }
 
-  /** Resolves when the new process has answered. */
+  /** Resolves after the new process has answered. */
   async restartKernel(id: string): Promise<void> {
     await this.send('POST', `api/kernels/${id}/restart`, { timeoutMs: RESTART_MS });
   }
@@ -156,12 +156,12 @@ export class RunningGateway {
     return answer.map(({ path, kernel }) => ({ path, kernelId: kernel.id }));
   }
 
-  /** Asks the process to end and waits until it has. */
+  /** Requests the end of the process and waits for it. */
   async stop(): Promise<void> {
     const { pid } = this.record;
     process.kill(pid, 'SIGTERM');
     const deadline = performance.now() + SHUTDOWN_MS;
-    // One that has ended and that nobody reaps, as in a container without an init, has ended.
+    // An ended process without a parent that reaps it, as in a container without an init, counts as ended.
     while ((await processStart(pid)) !== null) {
       if (performance.now() > deadline) {
         throw new CommandError(
@@ -193,12 +193,12 @@ async function answerOf<T>({ pid, url }: GatewayRecord, stateDir: string, answer
   }
 }
 
-/** The check of a schema with a format needs the format registered; the shape is what matters here. */
+/** A schema with a format requires a registered format; only the shape matters here. */
 function isHealth(value: unknown): value is Health {
   return typeof value === 'object' && value !== null && 'gatewayId' in value && 'status' in value;
 }
 
-/** @throws when nobody answers. A gateway of an earlier version has no key; then its id is all there is. */
+/** @throws if nothing answers. A gateway of an earlier version has no key; then only its id is checked. */
 async function provesItself({ url, proofKey }: GatewayRecord): Promise<boolean> {
   if (proofKey === undefined) return true;
   const challenge = newChallenge();
@@ -228,14 +228,14 @@ async function send(
   throw new GatewayRefusal(code, message, status);
 }
 
-/** How requests to the gateway of a remote begin. */
+/** The path prefix for requests to the gateway of a remote. */
 export function below(remote: string | null | undefined): string {
   return remote == null ? '' : `machines/${encodeURIComponent(remote)}/`;
 }
 
-/* Which state folder a command means: the one that is named, else that of the gateway that runs. */
+/* Selects the state folder of a command: the named one, else the folder of the running gateway. */
 
-/** What every command has that looks at a state folder or at the gateway of one. */
+/** Options of every command that reads a state folder or calls its gateway. */
 export interface StateOptions extends OutputOptions {
   readonly stateDir?: string;
 }
@@ -251,14 +251,14 @@ export async function chosenGateway({ stateDir }: StateOptions): Promise<Running
   return RunningGateway.find(await chosenStateFolder(stateDir));
 }
 
-/** `.tpulab`, in which `npm start` keeps its state: beside `kernel-bridge`, and around the bundle. */
+/** `.tpulab`, in which `npm start` stores its state: beside `kernel-bridge`, and around the bundle. */
 const OF_CHECKOUT = ['../.tpulab', '..']
   .map(part => path.resolve(PACKAGE_FOLDER, part))
   .filter(folder => path.basename(folder) === '.tpulab');
 
 /**
- * `--state-dir`, else `$TPULAB_STATE_DIR`, else the folder of the one gateway that runs; the checkout's own goes before others. Where
- * none runs, the default folder.
+ * `--state-dir`, else `$TPULAB_STATE_DIR`, else the folder of the only running gateway; the checkout's own has priority. If none
+ * runs, the default folder.
  *
  * @throws CommandError `several_gateways`
  */

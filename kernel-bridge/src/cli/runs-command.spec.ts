@@ -18,7 +18,7 @@ const GOLDEN_EVENTS = [
   '0a046c6f737315000000c0c8d689b0'
 ].join('');
 
-/** 40 steps, of which each waits so long for input. */
+/** 40 steps; each waits this long for input. */
 function run(name: string, at: number, inputMs: number, fingerprint: string): StoredRun {
   const sums = { wallMs: 40 * (inputMs + 9), inputMs: 40 * inputMs, hostMs: 40, deviceMs: 320, gapMs: 0 };
   const location = { cellId: null, executionCount: 3, line: 9, file: null, function: null };
@@ -46,7 +46,7 @@ function run(name: string, at: number, inputMs: number, fingerprint: string): St
   };
 }
 
-/** With two checkpoints and a value that can be changed. */
+/** A run with two checkpoints and a value that can be changed. */
 function steered(): StoredRun {
   const command = { type: 'control' as const, time: T0, run: 'r3', name: null, value: null, before: null };
   const applied = { origin: 'code' as const, phase: 'applied' as const, durationMs: 1, reason: null };
@@ -110,13 +110,13 @@ describe('tpulab runs', () => {
     expect(JSON.parse(await readFile(out, 'utf8'))).toMatchObject({ runs: [{ name: 'steered' }] });
     const { stdout } = await runs('export', 'k.r3', '--to', 'tensorboard', '--out', path.join(folder, 'tb'));
     expect(stdout).toContain('Wrote 1 to ');
-    // As tensorboardX 2.6.5 writes the same three points, wall times and checksums included.
+    // The same three points as tensorboardX 2.6.5 writes them, including wall times and checksums.
     const events = await readFile(path.join(folder, 'tb', 'k.r3', 'events.out.tfevents.0.k.r3'));
     expect(events.toString('hex')).toBe(GOLDEN_EVENTS);
     expect((await runs('export', 'none', '--out', out)).error).toMatchObject({ code: 'run_not_found' });
   });
 
-  it('asks for a branch at a checkpoint only, and with a hyperparameter of the run', async () => {
+  it('requests a branch at a checkpoint only, and with a hyperparameter of the run', async () => {
     const error = async (...args: readonly string[]) => (await runs('branch', ...args)).error;
     expect(await error('quick')).toMatchObject({ message: 'quick has no such checkpoint: it has none.' });
     expect(await error('k.r3', '--step', '5')).toMatchObject({ message: /it has 10, 20\.$/ });
@@ -126,11 +126,11 @@ describe('tpulab runs', () => {
     expect(await error('k.r3', '--set', 'rate=fast')).toMatchObject({
       message: 'rate is a number, not "fast".'
     });
-    // All else is right, but its kernel has ended.
+    // The request is valid, but the kernel has ended.
     expect(await error('k.r3', '--set', 'rate=0.1')).toMatchObject({ code: 'kernel_not_found' });
   });
 
-  it('compares two: what each span takes, the program that changed, the settings that differ', async () => {
+  it('compares two: the cost of each span, the program that changed, the settings that differ', async () => {
     const { stdout } = await runs('compare', 'k.r2', 'quick');
     expect(stdout).toMatch(/takes 30\.0 ms more per step than quick\.\n/);
     expect(stdout).toContain('step    10.0 ms and 40.0 ms');

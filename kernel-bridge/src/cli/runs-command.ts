@@ -1,4 +1,4 @@
-/** `tpulab runs`: the stored training runs of the running server; one of them; why one is slower than another. */
+/** `tpulab runs`: lists the stored training runs of the running server; shows one; explains why one is slower than another. */
 import { randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -112,7 +112,7 @@ export function runsCommand(streams: Streams): Command {
 const STEERED: readonly ControlAction[] = ['pause', 'resume', 'stop', 'checkpoint', 'evaluate', 'sample'];
 const ASK_AGAIN_MS = 500;
 
-/** What became of it, when that is decided: a run applies a command between two steps. Throws where it was not applied. */
+/** Waits for the decision: a run applies a command between two steps. Throws if it was not applied. */
 async function steer(
   gateway: RunningGateway,
   { kernelId, run }: StoredRunSummary,
@@ -125,7 +125,7 @@ async function steer(
     ...(match ? { action: match } : { action: 'call', name: requested })
   };
   for (;;) {
-    // The same command again is asked after, and not applied twice.
+    // Repeating the same command queries its result, and does not apply it twice.
     const answer = await gateway.request(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
       json: command
     });

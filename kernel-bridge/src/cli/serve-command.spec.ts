@@ -38,7 +38,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The environment without what the one who runs the specs has set. */
+/** The environment without the variables of the user who runs the specs. */
 function environment(further: Record<string, string>): Record<string, string | undefined> {
   const own = Object.entries(process.env).filter(([name]) => !/^(TPULAB_|npm_)/.test(name));
   return { ...Object.fromEntries(own), XDG_STATE_HOME: folder, ...further };
@@ -87,7 +87,7 @@ function written(name: string, text: string): string {
 
 describe('tpulab serve that fails', () => {
   it('has the error with its stack in gateway.log, and the next one serves', async () => {
-    // Something of ours throws where nobody catches it.
+    // An uncaught error in our own code.
     const bug = 'process.on("SIGUSR2", () => { throw new Error("a fault of ours") })';
     const { child } = await serve([], {
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(bug)}`
@@ -95,7 +95,7 @@ describe('tpulab serve that fails', () => {
     const ended = once(child, 'exit');
     const log = path.join(stateDir, 'gateway.log');
     const faults = () => readFileSync(log, 'utf8').split('an unexpected error was caught').length - 1;
-    // A gateway outlives single faults; ten in a minute end it.
+    // A gateway survives single faults; ten per minute end it.
     for (let fault = 1; fault <= 10; fault++) {
       child.kill('SIGUSR2');
       await vi.waitFor(() => expect(faults()).toBe(fault), 60_000);
@@ -113,7 +113,7 @@ describe('tpulab serve that fails', () => {
 });
 
 describe('tpulab serve --config', () => {
-  it('serves as the file says, a variable above it and a flag above both', async () => {
+  it('serves with the settings of the file, a variable above it and a flag above both', async () => {
     const file = written(
       'config.toml',
       `[ServerApp]\nbase_url = "/from-file"\nallow_origin = "http://from-file"\n[IdentityProvider]\ntoken = "${TOKEN}-file"\n`
@@ -137,7 +137,7 @@ describe('tpulab serve --config', () => {
     expect(existsSync(stateDir)).toBe(false);
   });
 
-  it('--print-config prints what would be, with its place, and starts nothing', async () => {
+  it('--print-config prints the resulting settings with their sources, and starts nothing', async () => {
     const file = written('config.toml', '[ServerApp]\nport = 8890\n');
     const outcome = await tpulab('serve', '--state-dir', stateDir, '--config', file, '--print-config');
     expect(outcome.code).toBe(0);
@@ -171,7 +171,7 @@ describe('the token of a server', () => {
     expect(JSON.parse(outcome.stdout)).toMatchObject({ error: { code: 'token_unusable' } });
   });
 
-  it('given as a flag is warned of, without being said again', async () => {
+  it('given as a flag causes a warning that does not repeat it', async () => {
     const { url, stderr } = await serve(['--token', TOKEN]);
     expect(await status(url, TOKEN)).toBe(200);
     expect(stderr()).toContain('Other users can see a token');
@@ -179,7 +179,7 @@ describe('the token of a server', () => {
   });
 
   // N5: npm's own process and its shell would show it.
-  it('given as a flag is refused under npx, with the ways that show it to nobody', async () => {
+  it('given as a flag is refused under npx, with the safe alternatives', async () => {
     const started = serve(['--token', TOKEN], { npm_command: 'exec' });
     await expect(started).rejects.toThrow(/With npx.*TPULAB_TOKEN or --token-file/);
     await expect(started).rejects.not.toThrow(TOKEN);
@@ -211,7 +211,7 @@ describe('tpulab serve --unix-socket', () => {
     expect(existsSync(path.join(stateDir, 'run', 'gateway.sock'))).toBe(false);
   });
 
-  // In a container without an init nobody reaps it: its pid stays, and its name.
+  // In a container without an init no process reaps it: its pid and its name stay.
   it.skipIf(process.platform !== 'linux')(
     'stop does not wait for a server that has become a zombie',
     async () => {
@@ -231,7 +231,7 @@ describe('tpulab serve --unix-socket', () => {
     }
   );
 
-  it('takes the place of one that was killed', async () => {
+  it('takes the place of a killed one', async () => {
     const { child } = await serve(['--unix-socket']);
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
@@ -256,7 +256,7 @@ describe('tpulab serve --unix-socket', () => {
 });
 
 describe('tpulab token', () => {
-  it('makes, lists and revokes tokens that a running gateway takes and no longer takes', async () => {
+  it('makes, lists and revokes tokens, which a running gateway accepts until their revocation', async () => {
     const { url } = await serve([]);
     const made = await tpulab(
       'token',
@@ -284,7 +284,7 @@ describe('tpulab token', () => {
     expect(log).not.toContain(token);
   });
 
-  it('prints the token alone, so that a script can take it', async () => {
+  it('prints the token alone, so that a script can read it', async () => {
     const made = await tpulab('token', 'create', 'script', '--state-dir', stateDir);
     expect(made.stdout).toMatch(/^tpl_[\w-]{43}\n$/);
   });

@@ -56,7 +56,7 @@ async function serve(
   }
   if (settings.sources.token === 'flag') {
     if (process.env['npm_command'] === 'exec') {
-      // The title of this process can be changed, that of npm and of its shell cannot.
+      // This process can change its own title, but not the titles of npm and of its shell.
       throw new ConfigError(
         'config_invalid',
         'With npx, every user of this machine can see a token on the command line for as long as the server runs; use TPULAB_TOKEN or --token-file instead.'
@@ -64,7 +64,7 @@ async function serve(
     }
     hideArguments(streams);
   }
-  // The other commands do without all that a gateway loads.
+  // Other commands do not load the gateway's modules.
   const { serveUntilStopped } = await import('./serve-gateway.js');
   await serveUntilStopped(settings.values, async ({ url, specs }) => {
     const line: ServeReady = { url, pid: process.pid };
@@ -74,7 +74,7 @@ async function serve(
   });
 }
 
-/** The flag of a setting; its text is checked where it is read, so that the message names the flag. */
+/** The flag of a setting; its text is validated where it is parsed, so that the message names the flag. */
 function optionOf(key: SettingKey): Option | null {
   const { flag, kind, help, fallback, fallbackText } = SETTINGS[key];
   if (flag === undefined) return null;
@@ -92,8 +92,8 @@ function optionOf(key: SettingKey): Option | null {
 }
 
 /**
- * Arguments are shown to every user of the machine for as long as the process runs. The title takes their place, but they
- * were there for a moment, and stay in the history of the shell.
+ * Every user of the machine can see the arguments while the process runs. The title replaces them, but they were
+ * visible for a moment, and stay in the history of the shell.
  */
 function hideArguments(streams: Streams): void {
   process.title = 'tpulab serve';

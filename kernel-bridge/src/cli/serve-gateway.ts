@@ -1,4 +1,4 @@
-/** A gateway in this process, with its log and its entry among those that run. */
+/** A gateway in this process, with its log and its entry in the list of running gateways. */
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { destination, type Level, type Logger, multistream, pino } from 'pino';
@@ -13,7 +13,7 @@ import { SECRET_FIELDS } from './output.js';
 
 const LOST = 'Another server has taken the state folder over while this one stood still';
 
-/** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves */
+/** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves requests */
 export async function serveUntilStopped(
   settings: Settings,
   onReady: (gateway: Gateway) => void | Promise<void>
@@ -52,13 +52,13 @@ export async function serveUntilStopped(
 /** At a start, a log larger than this becomes gateway.log.1, which replaces an older one. */
 const ROTATE_BYTES = 16 * 1024 * 1024;
 
-/** The server's log: all of it in `<state>/gateway.log`, errors on stderr too. */
+/** The server's log: all lines in `<state>/gateway.log`, errors on stderr too. */
 export function openLog(stateDir: string, level: Level): Logger {
   const file = path.join(stateDir, 'gateway.log');
   rotate(file);
-  // Written at once: the lines before a crash are the ones that matter.
+  // Written synchronously: the lines before a crash matter most.
   const log = destination({ dest: file, mode: 0o600, sync: true });
-  // A full disk must not end a gateway because its log cannot be written.
+  // A full disk must not end the gateway through its log.
   log.on('error', () => undefined);
   chmodSync(file, 0o600);
   return pino(
@@ -79,19 +79,19 @@ function rotate(file: string): void {
 }
 
 /*
- * What no other guard has caught. Whatever it belonged to has ended; the gateway goes on, for kernels and their outputs are not in it. Only
- * where one such fault follows another it ends, and notes when: after the third end in a minute the next gateway starts without its remotes,
- * whose answers are the likeliest cause.
+ * The last guard for uncaught errors. The failed operation has ended; the gateway continues, because kernels and their outputs are in other
+ * processes. It ends only after repeated faults, and records the time: after the third end in a minute the next gateway starts without its
+ * remotes, whose answers are the likeliest cause.
  */
 
-/** Faults in a minute that a gateway outlives. */
+/** Faults per minute that a gateway survives. */
 const MOST_FAULTS = 10;
 const ENDS = 3;
 const WITHIN_MS = 60_000;
-/** A loop that was long ago is over. */
+/** Older ends do not count as a loop. */
 const RECENT_MS = 10 * 60_000;
 
-/** @param end called where the gateway cannot go on */
+/** @param end called if the gateway cannot continue */
 export function guardProcess(stateDir: string, log: Logger, end: () => void): Disposable {
   const faults: number[] = [];
   const onFault = (err: unknown, origin: string): void => {
@@ -127,11 +127,11 @@ export function noteEnd(stateDir: string, now = Date.now()): void {
   try {
     writeFileSync(fileIn(stateDir), JSON.stringify([...endsIn(stateDir), now].slice(-ENDS)), { mode: 0o600 });
   } catch {
-    // The log has it.
+    // The log contains the error.
   }
 }
 
-/** Whether the last gateways of this folder ended one after the other. */
+/** Whether the last gateways of this folder ended in quick succession. */
 export function isCrashLoop(stateDir: string, now = Date.now()): boolean {
   const ends = endsIn(stateDir);
   const [first = 0, last = 0] = [ends[0], ends.at(-1)];

@@ -40,7 +40,7 @@ describe('tpulab session', () => {
     return JSON.parse(out);
   };
 
-  // N3: what the browser's history keeps is worthless.
+  // N3: the link in the browser's history is worthless.
   it('links to the notebook at the gateway that runs, with a code that works once', async () => {
     const linked = async (...args: string[]): Promise<URL> =>
       new URL(((await session(...args)) as { url: string }).url);
@@ -53,7 +53,7 @@ describe('tpulab session', () => {
       fetch(new URL(route, bridge.url), {
         headers: { authorization: `token ${token}`, ...(cookie !== undefined && { cookie }) }
       });
-    // It opens nothing but this one route.
+    // It grants access to this one route only.
     expect((await request('api/kernels', code)).status).toBe(403);
     const first = await request('bridge/v1/page-key', code);
     const { key } = (await first.json()) as { key: string };
@@ -69,7 +69,7 @@ describe('tpulab session', () => {
     expect(await session(other)).toMatchObject({ error: { code: 'notebook_unusable' } });
   });
 
-  it('keeps the prefix of a gateway behind a proxy', () => {
+  it('preserves the prefix of a gateway behind a proxy', () => {
     expect(sessionLink('http://127.0.0.1:1/some/where/', 'x+y', 'd/ü.ipynb')).toBe(
       'http://127.0.0.1:1/some/where/session/d/%C3%BC.ipynb#code=x%2By'
     );

@@ -1,4 +1,4 @@
-/** `tpulab session`: the session page in a browser, with the gateway that serves it. */
+/** `tpulab session`: opens the session page in a browser, with its gateway. */
 import { spawn } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -65,7 +65,7 @@ export function sessionCommand(streams: Streams): Command {
     });
 }
 
-/** The code works once. It is in the fragment, which is sent to no server and written into no log. */
+/** The code works once. It is in the fragment, which reaches no server and no log. */
 export function sessionLink(gateway: string, code: string, notebook: string | null): string {
   const name = (notebook ?? '').split('/').map(encodeURIComponent).join('/');
   return `${new URL(`session/${name}`, gateway).href}#${new URLSearchParams({ code }).toString()}`;
@@ -77,7 +77,7 @@ function requireNotebook(notebook: string): string {
   throw new CommandError('notebook_unusable', `There is no notebook ${file}; name an existing one, or none.`);
 }
 
-/** As the page names it. */
+/** The path as the page names it. */
 function belowRoot(file: string | undefined, rootDir: string | undefined): string | null {
   if (file === undefined) return null;
   if (rootDir !== undefined && file !== rootDir && isWithin(rootDir, file))
@@ -90,8 +90,8 @@ function belowRoot(file: string | undefined, rootDir: string | undefined): strin
 }
 
 /**
- * Through a file that only this user can read: what is on a command line is shown to every user of the machine. A machine without a
- * browser has the printed link.
+ * Uses a file that only this user can read: every user of the machine can see a command line. On a machine without a
+ * browser, the user opens the printed link.
  */
 async function openBrowser(stateDir: string, link: string): Promise<void> {
   const file = path.join(stateDir, 'open-session.html');

@@ -1,4 +1,4 @@
-/** `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends it, and with `--kernels` its kernels first. */
+/** `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends the server, and with `--kernels` also its kernels. */
 import { Command } from 'commander';
 import { chosenGateway, type StateOptions } from './running-gateway.js';
 import { print, type Streams } from './output.js';
@@ -29,7 +29,7 @@ export function statusCommand(streams: Streams): Command {
     });
 }
 
-/** `lingering` is null where systemd does not run: there is nothing to advise then. */
+/** `lingering` is null if systemd does not run: no advice is needed then. */
 export function lingerAdvice(lingering: boolean | null): readonly string[] {
   return lingering === false
     ? [

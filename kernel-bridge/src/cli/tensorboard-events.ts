@@ -37,7 +37,7 @@ function record(fields: readonly Buffer[]): Buffer {
   return Buffer.concat([length, masked(length), data, masked(data)]);
 }
 
-/** CRC-32C, rotated by 15 bits and moved: a checksum of data that has checksums in it would be weak. */
+/** CRC-32C, rotated by 15 bits and shifted: a plain checksum of data that contains checksums would be weak. */
 function masked(bytes: Buffer): Buffer {
   const crc = crc32c(bytes);
   const moved = Buffer.alloc(4);

@@ -73,7 +73,7 @@ export function tokenCommand(streams: Streams): Command {
   return command;
 }
 
-/** Not the digest: nobody needs it. */
+/** Omits the digest, which no caller needs. */
 function shown({ name, createdAt, expiresAt, reads, rights }: TokenRecord) {
   const expired = hasExpired({ expiresAt }, Date.now());
   return {
@@ -91,7 +91,7 @@ interface AddOptions extends StateOptions {
   readonly machines?: string[];
 }
 
-/** Null: everything. Without a level, patterns would narrow nothing. */
+/** null: all rights. Without a level, patterns would restrict nothing. */
 function rightsOf({ may, notebooks, kernels, machines }: AddOptions): Rights | null {
   const patterns = {
     ...(notebooks && { notebooks }),
@@ -131,7 +131,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   w: 604_800_000
 };
 
-/** When a token ends: `12h`, `30d`, or a date. @throws TokenError `token_expiry_invalid` for what is neither, or lies in the past */
+/** Expiry of a token: `12h`, `30d`, or a date. @throws TokenError `token_expiry_invalid` for other text, or a time in the past */
 export function parseExpiry(text: string, now: Date): Date {
   const [, count, unit] = /^(\d{1,6})([mhdw])$/.exec(text) ?? [];
   const unitMs = UNIT_MS[unit ?? ''];

@@ -87,7 +87,7 @@ describe('a configuration file', () => {
     if (near !== null) expect(message).toMatch(new RegExp(`nearest name is ${near}`));
   });
 
-  it("takes the configuration of a real installation, and names what it passes over of Jupyter's classes", () => {
+  it("reads the configuration of a real installation, and names the settings of Jupyter's classes that it skips", () => {
     const passed = new Map<string, string | null>();
     const real = {
       ServerApp: {
@@ -194,7 +194,7 @@ describe('a configuration file', () => {
     expect(failure(() => readConfigFile(written(name, text), () => undefined)).message).toMatch(why);
   });
 
-  it('says so when there is none', () => {
+  it('reports a missing file', () => {
     expect(failure(() => readConfigFile(path.join(folder, 'none'), () => undefined))).toMatchObject({
       code: 'config_unreadable'
     });

@@ -6,7 +6,7 @@ import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
 import { CodedError } from '../platform/coded-error.js';
 
-/** What a file sets; a setting that it does not name is absent. */
+/** The settings in a file; the map contains only settings that the file names. */
 export type FileSettings = ReadonlyMap<SettingKey, unknown>;
 
 const MAX_FILE_BYTES = 1024 * 1024;
@@ -17,10 +17,10 @@ const KEY_OF: ReadonlyMap<string, SettingKey> = new Map(
   )
 );
 
-/** Of Jupyter's own classes, with what to say of it: a real `jupyter_server_config.json` has many that mean nothing here. */
+/** Receives skipped settings of Jupyter's own classes, with the reason: many of a real `jupyter_server_config.json` mean nothing here. */
 export type PassOver = (name: string, why: string | null) => void;
 
-/** Jupyter's classes are named like this; sections that only we have are checked by name. */
+/** The name pattern of Jupyter's classes; our own sections are checked by name. */
 const JUPYTER_CLASS =
   /^[A-Z][A-Za-z]*(App|Manager|Provider|Provisioner|Authorizer|Handler|Checkpoints|Store|Restarter|Session|Exporter|Preprocessor|Logger|Resolver|Base)$/;
 const OURS: ReadonlySet<string> = new Set(
@@ -73,7 +73,7 @@ export function settingsOf(json: unknown, file: string, passOver: PassOver = () 
   const found = new Map<SettingKey, unknown>();
   const nameUsed = new Map<SettingKey, string>();
   for (const [section, traits] of Object.entries(json)) {
-    // Jupyter writes the version of its own format here.
+    // Jupyter stores the version of its own format here.
     if (section === 'version' && traits === 1) continue;
     if (!isTable(traits)) throw unknown(section, file);
     for (const [trait, value] of Object.entries(traits)) {
@@ -109,7 +109,7 @@ export function settingsOf(json: unknown, file: string, passOver: PassOver = () 
   return found;
 }
 
-/** A name that is no setting: whether that ends the start, and what helps whoever wrote it. */
+/** An unknown name: whether it prevents the start, and which advice the message gives. */
 function judge(section: string, name: string): { readonly why: string | null; readonly isRefused: boolean } {
   const known = NOT_IN_FILE[name];
   if (known !== undefined) return { why: known.why, isRefused: known.isRefused };
@@ -144,8 +144,8 @@ const refused = (why: string): NotHere => ({ why, isRefused: true });
 const ignored = (why: string): NotHere => ({ why, isRefused: false });
 
 /**
- * Settings that Jupyter has and the bridge on purpose does not, with what to do instead. Whoever set one that is refused relies on
- * it for safety; the others are passed over, and named.
+ * Settings of Jupyter that the bridge deliberately lacks, with the alternative. A user of a refused setting relies on
+ * it for safety; the other settings are skipped, and named.
  */
 export const NOT_IN_FILE: Readonly<Record<string, NotHere>> = {
   'ServerApp.allow_origin_pat': ignored(
@@ -178,5 +178,5 @@ export const NOT_IN_FILE: Readonly<Record<string, NotHere>> = {
 
 export type ConfigErrorCode = 'config_unreadable' | 'config_unknown_setting' | 'config_invalid';
 
-/** Why the settings of a gateway cannot be used. Shown by the command line. */
+/** Why the settings of a gateway are unusable. Shown by the command line. */
 export class ConfigError extends CodedError<ConfigErrorCode> {}

@@ -81,7 +81,7 @@ describe('--print-config', () => {
     expect(resolveSettings({ ...NOTHING, file }).values).toEqual(before.values);
   });
 
-  it('names every setting, says where it comes from, and shows no token', () => {
+  it('names every setting, shows its source, and shows no token', () => {
     const printed = printSettings(
       resolveSettings({ ...NOTHING, flags: { token: 'very-secret-token', port: 1 } })
     );

@@ -1,4 +1,4 @@
-/** Puts the settings together: a flag wins over a variable, a variable over the file, the file over the default. */
+/** Combines the settings: a flag overrides a variable, a variable the file, the file the default. */
 import { ConfigError, type FileSettings } from './config-file.js';
 import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, type Settings, SETTINGS } from './settings.js';
@@ -71,7 +71,7 @@ function checkTogether(resolved: ResolvedSettings): ResolvedSettings {
   return resolved;
 }
 
-/** Of a token and a token file the one that was said nearer to the command counts. */
+/** Of a token and a token file, the one from the source with higher priority counts. */
 function oneToken({ values, sources }: ResolvedSettings): ResolvedSettings {
   if (values.token === null || values.tokenFile === null) return { values, sources };
   const [token, file] = [RANK[sources.token], RANK[sources.tokenFile]];
@@ -84,7 +84,7 @@ function oneToken({ values, sources }: ResolvedSettings): ResolvedSettings {
   return { values: { ...values, ...(token > file ? { tokenFile: null } : { token: null }) }, sources };
 }
 
-/** `tpulab serve --print-config`: all settings as a TOML file that would set the same, with where each value comes from. */
+/** `tpulab serve --print-config`: all settings as an equivalent TOML file, with the source of each value. */
 export function printSettings({ values, sources }: ResolvedSettings): string {
   const sections = new Map<string, SettingKey[]>();
   for (const key of SETTING_KEYS) {

@@ -1,13 +1,13 @@
-/** What values a setting can have: read from a file (JSON or TOML) and from text (a flag, an environment variable). */
+/** The possible values of a setting: parsed from a file (JSON or TOML) and from text (a flag, an environment variable). */
 import { normalOrigin } from '../http/origin-policy.js';
 
 export interface Kind<T> {
-  /** What is expected, in words that follow "expected". */
+  /** The expected value, as the text after "expected". */
   readonly expected: string;
   /** The value, or `INVALID`. */
   fromFile(value: unknown): T | typeof INVALID;
   fromText(text: string): T | typeof INVALID;
-  /** As it would stand in a file. */
+  /** The value in the form for a file. */
   toFile(value: T): unknown;
 }
 
@@ -81,7 +81,7 @@ export function bytes(min: number, max = Number.MAX_SAFE_INTEGER): Kind<number> 
   };
 }
 
-/** One text, or several. As a variable or in one text they are separated by commas. */
+/** One text, or several. In a variable or a single text they are separated by commas. */
 export function list(what: string, one: (item: string) => string | typeof INVALID): Kind<readonly string[]> {
   const check = (items: readonly unknown[]) => {
     const checked = items.map(item => (typeof item === 'string' ? one(item) : INVALID));
@@ -103,7 +103,7 @@ export function list(what: string, one: (item: string) => string | typeof INVALI
   };
 }
 
-/** Exact origins only: `*` and patterns let in pages that nobody had in mind. */
+/** Exact origins only: `*` and patterns admit pages that the user did not consider. */
 export const origins = list('an origin like http://127.0.0.1:8888 (no * and no path)', item => {
   try {
     return normalOrigin(item);
@@ -138,7 +138,7 @@ export const logLevel: Kind<string> = {
   toFile: value => value
 };
 
-/** The path of a socket; `true` for the usual place, an empty text for none. */
+/** The path of a socket; `true` for the default path, an empty text for none. */
 export const socket: Kind<string | true> = {
   expected: 'the path of a unix socket, or true for run/gateway.sock in the state folder',
   fromFile: value => (value === true || typeof value === 'string' ? value : INVALID),

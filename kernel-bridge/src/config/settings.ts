@@ -1,6 +1,6 @@
 /**
- * Every setting of `tpulab serve`: its name in a configuration file, its flag, its variable, its values and its default. Where
- * Jupyter has the setting it has Jupyter's name. docs/configuration.md lists the same (spec).
+ * Every setting of `tpulab serve`: its name in a configuration file, its flag, its variable, its values and its default. A setting
+ * that Jupyter has too uses Jupyter's name. docs/configuration.md lists the same settings (spec).
  */
 import { LEASE_TIMES } from '../channels/client-leases.js';
 import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
@@ -18,12 +18,12 @@ export interface Setting<T = unknown> {
   readonly name: string;
   /** Other names under which Jupyter knows it. */
   readonly aliases: readonly string[];
-  /** As commander writes it; without one: files and variables only. */
+  /** In commander's notation; if omitted: only files and variables set it. */
   readonly flag?: string;
   readonly variable: string;
   readonly kind: kinds.Kind<T>;
   readonly fallback: T | null;
-  /** Describes a default that is not one value. */
+  /** Describes a default that depends on other values. */
   readonly fallbackText?: string;
   readonly help: string;
   readonly isSecret?: true;
@@ -31,19 +31,19 @@ export interface Setting<T = unknown> {
 
 const MIB = 1024 * 1024;
 const MAX_INT = Number.MAX_SAFE_INTEGER;
-/** Timers of Node hold 31 bits of milliseconds. */
+/** Node's timers hold 31 bits of milliseconds. */
 const MAX_TIMER_S = 2_147_483;
 const CULLERS = ['MappingKernelManager', 'AsyncMappingKernelManager'];
-/** The managers of Jupyter that have the settings of kernels. */
+/** Jupyter's managers that have the settings of kernels. */
 const KERNEL_MANAGERS = [...CULLERS, 'MultiKernelManager', 'AsyncMultiKernelManager'];
 
-/** Most variables are called after the name in the file. */
+/** Most variables are named after the setting in the file. */
 function named(sections: readonly string[], trait: string): Pick<Setting, 'name' | 'aliases' | 'variable'> {
   const [name = '', ...aliases] = sections.map(section => `${section}.${trait}`);
   return { name, aliases, variable: `TPULAB_${trait.toUpperCase()}` };
 }
 
-/** In the order in which the documentation has them. */
+/** In the order of the documentation. */
 const TABLE = {
   // Address, access and folders.
   host: {
@@ -351,7 +351,7 @@ const TABLE = {
 
 type Table = typeof TABLE;
 export type SettingKey = keyof Table;
-/** The value of each setting, which is null where it has no default. */
+/** The value of each setting; null if it has no default. */
 export type Settings = {
   readonly [K in SettingKey]:
     | (Table[K]['kind'] extends kinds.Kind<infer T> ? T : never)

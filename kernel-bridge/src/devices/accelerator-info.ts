@@ -1,21 +1,21 @@
-/** What the environment and the cloud's metadata server say of the accelerator. Neither has to be there. */
+/** The accelerator, as described by the environment and the cloud's metadata server. Either may be missing. */
 import type { AcceleratorInfo } from '@tpulab/protocol';
 import { deadline } from '../platform/waiting.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** It is one hop away; where there is none, nobody should wait for it. */
+/** The server is one hop away; if it does not exist, no caller should wait long. */
 const METADATA_MS = 1_000;
 const MAX_BYTES = 64 * 1024;
 
 export interface MetadataOptions {
-  /** With a scheme, without a slash at the end. */
+  /** With a scheme, without a trailing slash. */
   readonly url?: string;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** The user's own words win over the cloud's. The metadata server is asked only when a field is still open. */
+/** The user's variables override the cloud. The metadata server is queried only if a field is still unknown. */
 export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): Promise<AcceleratorInfo> {
   const fromEnv = {
     type: env['TPU_ACCELERATOR_TYPE'] ?? null,
@@ -42,12 +42,12 @@ export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): 
   };
 }
 
-/** With a scheme, without a slash at the end. Variables as Google's own libraries read them. */
+/** With a scheme, without a trailing slash. Uses the same variables as Google's own libraries. */
 export function metadataUrl(env: Env): string {
   return `http://${env['GCE_METADATA_IP'] ?? env['GCE_METADATA_HOST'] ?? 'metadata.google.internal'}`;
 }
 
-/** `tpu-env` is a list of `KEY: 'value'` lines. Whatever goes wrong, there is simply nothing told. */
+/** `tpu-env` is a list of `KEY: 'value'` lines. Any failure counts as an empty list. */
 async function tpuEnv({
   url = '',
   timeoutMs = METADATA_MS,

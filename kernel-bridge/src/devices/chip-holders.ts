@@ -1,4 +1,4 @@
-/** Who holds the chips: the processes that have a device file open, or the lock of libtpu. */
+/** The holders of the chips: processes that have a device file open, or hold the lock of libtpu. */
 import { lstat, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Holder, LibtpuLock } from '@tpulab/protocol';
@@ -7,12 +7,12 @@ import { findChips } from './find-chips.js';
 
 export interface ChipHoldersOptions {
   readonly table: ChipTable;
-  /** Stands for `/` in specs. */
+  /** Replaces `/` in specs. */
   readonly root?: string | undefined;
   readonly lockFile?: string | undefined;
 }
 
-/** What can be seen from outside the gateway; it adds what it knows of its kernels. */
+/** Facts that are visible from outside the gateway; the gateway adds the kernels that it knows. */
 export type FoundHolder = Omit<Holder, 'kernel'>;
 
 export class ChipHolders {
@@ -62,19 +62,19 @@ export class ChipHolders {
     return readLock(this.#root, this.#lockFile);
   }
 
-  /** Whether it may be removed is for the caller to say. */
+  /** Removes the lock file; the caller decides whether that is allowed. */
   removeLock(): Promise<void> {
     return removeLock(this.#root, this.#lockFile);
   }
 }
 
 /**
- * The lock file of libtpu. A process that uses the chips has a lock on it until it ends; the lock goes with the process, the file
- * stays. A file that another user left cannot be opened, and libtpu then says that the TPU is in use although nobody uses it.
+ * The lock file of libtpu. A process that uses the chips holds a lock on it until it ends; the lock ends with the process, but the file
+ * stays. If another user left the file, it cannot be opened, and libtpu then reports that the TPU is in use although no process uses it.
  */
 const LIBTPU_LOCK = '/tmp/libtpu_lockfile';
 
-/** @param root stands for `/` in specs */
+/** @param root replaces `/` in specs */
 async function readLock(root = '/', file = LIBTPU_LOCK): Promise<LibtpuLock> {
   const found = await lstat(path.join(root, file)).catch(() => null);
   if (found?.isFile() !== true) return { path: file, state: 'none', owner: null, pids: [] };
@@ -82,7 +82,7 @@ async function readLock(root = '/', file = LIBTPU_LOCK): Promise<LibtpuLock> {
   const [locked, opened] = await Promise.all([lockHolders(found.ino, root), openedBy(file, root)]);
   const pids = [...new Set([...(locked ?? []), ...opened])].sort((one, other) => one - other);
   if (pids.length > 0) return { path: file, state: 'held', owner, pids };
-  // Without the kernel's list of locks, processes of other users would not be seen.
+  // Without the kernel's list of locks, processes of other users are invisible.
   return { path: file, state: locked === null ? 'unknown' : 'left', owner, pids };
 }
 
@@ -90,7 +90,7 @@ async function removeLock(root = '/', file = LIBTPU_LOCK): Promise<void> {
   await rm(path.join(root, file));
 }
 
-/** Of all users. By the inode alone: on layered file systems the device number is another; so a lock may seem held that is not. */
+/** For all users. Compares only the inode: layered file systems show other device numbers; so a free lock may appear to be held. */
 async function lockHolders(inode: number, root: string): Promise<number[] | null> {
   const text = await readFile(path.join(root, 'proc/locks'), 'utf8').catch(() => null);
   if (text === null) return null;
@@ -116,7 +116,7 @@ async function openedBy(file: string, root: string): Promise<number[]> {
   return found;
 }
 
-/** @param root stands for `/` in specs */
+/** @param root replaces `/` in specs */
 async function userOfProcess(pid: number, root = '/'): Promise<string | null> {
   const found = await stat(path.join(root, 'proc', String(pid))).catch(() => null);
   return found === null ? null : userName(found.uid, root);
@@ -132,22 +132,22 @@ async function userName(uid: number, root = '/'): Promise<string> {
   return String(uid);
 }
 
-/** Kernels, and what they start, have the id of the kernel in their environment. */
+/** Kernels and their child processes have the id of the kernel in their environment. */
 const ID = /(?:^|\0)TPULAB_KERNEL_ID=([\w-]{1,64})(?:\0|$)/;
 
-/** Null for processes of others, and for what is no kernel. Nothing else of the environment is looked at. */
+/** null for processes of other users, and for processes outside kernels. No other variable of the environment is read. */
 export async function kernelOfProcess(pid: number, root = '/'): Promise<string | null> {
   const text = await readFile(path.join(root, 'proc', String(pid), 'environ'), 'latin1').catch(() => '');
   return ID.exec(text)?.[1] ?? null;
 }
 
-/** Which processes hold which chips: "TPU already in use" is answered with a name. */
+/** A process that holds chips: it turns "TPU already in use" into a name. */
 export interface Owner {
   readonly pid: number;
   readonly command: string | null;
 }
 
-/** Looks through open files; those of other users only root may see, and these are simply not found. */
+/** Scans open files; only root can see the files of other users, so a normal user does not find those. */
 export async function chipOwners(
   nodes: readonly string[],
   root = '/'

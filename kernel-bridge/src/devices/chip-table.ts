@@ -1,4 +1,4 @@
-/** The table of chips: ours, with what a user's file says instead or in addition. */
+/** The table of chips: our own, with changes and additions from a user's file. */
 import { readFile } from 'node:fs/promises';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -6,7 +6,7 @@ import { ChipSpec } from '@tpulab/protocol';
 import { CHIPS } from './chip-data.js';
 import { CodedError } from '../platform/coded-error.js';
 
-/** A chip of ours needs only what differs; the whole is checked when both are put together. */
+/** An entry for one of our chips needs only the changed fields; the merged entry is validated as a whole. */
 const ChipFile = Type.Object(
   {
     chips: Type.Array(
@@ -19,7 +19,7 @@ const ChipFile = Type.Object(
   { additionalProperties: false }
 );
 
-/** What an addition may leave out. */
+/** Fields that an additional chip may omit. */
 const UNSAID = {
   deviceKinds: [],
   pci: [],
@@ -37,7 +37,7 @@ const UNSAID = {
 export class ChipTable {
   readonly #chips: ReadonlyMap<string, ChipSpec>;
 
-  /** @param own those of `chips` that a user's file names */
+  /** @param own the entries of `chips` that a user's file names */
   constructor(
     chips: readonly ChipSpec[] = CHIPS,
     private readonly own: readonly ChipSpec[] = []
@@ -59,7 +59,7 @@ export class ChipTable {
     if (!Value.Check(ChipFile, json)) throw unusable(file, 'it should be {"chips": [{"name": …}, …]}');
     const own = ownChips(json, file);
     const names = new Set(own.map(({ name }) => name));
-    // The user's chips come first, so that theirs is found where both fit.
+    // The user's chips come first, so that they are preferred if both match.
     return new ChipTable([...own, ...CHIPS.filter(({ name }) => !names.has(name))], own);
   }
 
@@ -71,7 +71,7 @@ export class ChipTable {
     return [...this.#chips.values()];
   }
 
-  /** By the ids of its PCI function, in the way sysfs writes them. */
+  /** By the ids of its PCI function, in sysfs notation. */
   byPci(device: string, subsystem: string | null): ChipSpec | null {
     return (
       this.list().find(({ pci }) =>
@@ -85,8 +85,8 @@ export class ChipTable {
   }
 
   /**
-   * Of the chips that the user's file names, as the agents in kernels read it: bf16 operations a second for one device, by the kind that
-   * the runtime reports. Null where the file gives none, which takes away what the agent's own table has.
+   * The user's chips in the form for the agents in kernels: bf16 operations per second of one device, by the kind that
+   * the runtime reports. null if the file gives none, which removes the value of the agent's own table.
    */
   ownPeakFlops(): Record<string, number | null> {
     return Object.fromEntries(
@@ -122,5 +122,5 @@ function unusable(file: string, why: string): DeviceError {
 
 export type DeviceErrorCode = 'chip_table_unusable';
 
-/** Why the description of chips that a user gave cannot be used. */
+/** Why a user's description of chips is unusable. */
 export class DeviceError extends CodedError<DeviceErrorCode> {}

@@ -75,7 +75,7 @@ describe('the chip table', () => {
     expect(table.byDeviceKind('TPU v99')).toBeNull();
   });
 
-  it('has no more usable memory than there is, and counts devices within cores', () => {
+  it('has no more usable memory than the chip contains, and counts devices within cores', () => {
     for (const { name, hbmGiB, usableGiBPerDevice, devices, tensorCores } of CHIPS) {
       // The published memory of v5p is rounded down.
       expect([name, usableGiBPerDevice! * devices <= hbmGiB! * 1.01]).toEqual([name, true]);
@@ -83,7 +83,7 @@ describe('the chip table', () => {
     }
   });
 
-  it('takes what differs, and further chips, from a file', async () => {
+  it('reads changes and further chips from a file', async () => {
     await machine.write(
       'chips.json',
       JSON.stringify({
@@ -99,7 +99,7 @@ describe('the chip table', () => {
     expect(table.list()).toHaveLength(CHIPS.length + 1);
   });
 
-  it('tells the agents the peak rates of the chips that a file names, for each device and kind', async () => {
+  it('reports to the agents the peak rates of the chips that a file names, for each device and kind', async () => {
     expect(new ChipTable().ownPeakFlops()).toEqual({});
     await machine.write(
       'chips.json',
@@ -135,7 +135,7 @@ describe('the chip table', () => {
     });
   });
 
-  it('refuses a file that is not there', async () => {
+  it('refuses a missing file', async () => {
     await expect(ChipTable.read(`${machine.root}/none.json`)).rejects.toMatchObject({
       code: 'chip_table_unusable',
       message: expect.stringContaining('ENOENT') as string
@@ -144,7 +144,7 @@ describe('the chip table', () => {
 });
 
 describe('the accelerator', () => {
-  /** The server is in this process; when that stands still for a while, both do. */
+  /** The server runs in this process; if the process pauses, both sides pause. */
   const timeoutMs = 30_000;
   const NONE = { type: null, workerId: null, processBounds: null, chipsPerProcessBounds: null };
 
@@ -169,7 +169,7 @@ describe('the accelerator', () => {
     };
   }
 
-  it('is what the metadata server says, unless the environment says otherwise', async () => {
+  it('comes from the metadata server, unless the environment overrides it', async () => {
     await using server = await metadata({
       body: "ACCELERATOR_TYPE: 'v5litepod-8'\nWORKER_ID: '0'\nTPU_PROCESS_BOUNDS: '1,1,1'\nZONE: x\n: bad\n"
     });
@@ -182,7 +182,7 @@ describe('the accelerator', () => {
     expect(server.asked).toEqual(['/computeMetadata/v1/instance/attributes/tpu-env', 'Google']);
   });
 
-  it('takes the address of the metadata server from the environment, as jax does', async () => {
+  it('reads the address of the metadata server from the environment, as jax does', async () => {
     await using server = await metadata({ body: 'ACCELERATOR_TYPE: v6e-8' });
     const env = { GCE_METADATA_IP: server.url.replace('http://', '') };
     expect(await acceleratorInfo(env, { timeoutMs })).toMatchObject({ type: 'v6e-8' });
@@ -196,13 +196,13 @@ describe('the accelerator', () => {
     }
   );
 
-  it('is unknown when the server is silent, or there is none', async () => {
+  it('is unknown when the server does not answer, or there is none', async () => {
     await using server = await metadata('silence');
     expect(await acceleratorInfo({}, { url: server.url, timeoutMs: 50 })).toEqual(NONE);
     expect(await acceleratorInfo({}, { url: 'http://127.0.0.1:1' })).toEqual(NONE);
   });
 
-  it('is not asked for where TPU_SKIP_MDS_QUERY is set', async () => {
+  it('is not queried where TPU_SKIP_MDS_QUERY is set', async () => {
     await using server = await metadata({ body: 'ACCELERATOR_TYPE: v6e-8' });
     expect(await acceleratorInfo({ TPU_SKIP_MDS_QUERY: '1' }, { url: server.url })).toEqual(NONE);
     expect(server.asked).toEqual([]);

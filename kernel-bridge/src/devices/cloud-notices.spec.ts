@@ -12,7 +12,7 @@ const QUIET = { preempted: 'FALSE', 'maintenance-event': 'NONE' };
 const WAIT = { timeout: 50_000 };
 
 describe('notices of the cloud', () => {
-  it('say at once that a spot machine is taken back, with the deadline, and only once', async () => {
+  it('report immediately that a spot machine is taken back, with the deadline, and only once', async () => {
     await using server = await MetadataServer.start(QUIET);
     await using notices = new CloudNotices({ env: { GCE_METADATA_HOST: server.host }, log, now: () => 1000 });
     const reported: (RemoteNotice | null)[] = [];
@@ -32,7 +32,7 @@ describe('notices of the cloud', () => {
     expect(reported).toHaveLength(1);
   });
 
-  it('say when maintenance begins, and that it is over', async () => {
+  it('report the start and the end of maintenance', async () => {
     await using server = await MetadataServer.start({
       ...QUIET,
       'maintenance-event': 'TERMINATE_ON_HOST_MAINTENANCE',
@@ -45,7 +45,7 @@ describe('notices of the cloud', () => {
     await vi.waitFor(() => expect(notices.notice).toBeNull(), WAIT);
   });
 
-  it('are not asked for outside the cloud', async () => {
+  it('are not requested outside the cloud', async () => {
     await using machine = await FakeMachine.make();
     await machine.write('sys/class/dmi/id/product_name', 'Standard PC\n');
     const requested = vi.spyOn(globalThis, 'fetch');
@@ -55,7 +55,7 @@ describe('notices of the cloud', () => {
     requested.mockRestore();
   });
 
-  it('do not take another server for the metadata server, and end when the gateway ends', async () => {
+  it('accept no other server as the metadata server, and end when the gateway ends', async () => {
     const portal = createServer((_, response) => response.writeHead(200, { etag: '1' }).end('TRUE'));
     await new Promise<void>(resolve => portal.listen(0, '127.0.0.1', resolve));
     const { port } = portal.address() as AddressInfo;

@@ -1,6 +1,6 @@
 /**
- * What the cloud announces for this machine: that it takes it back (spot), or that its host is maintained. Compute Engine tells on its
- * metadata server, which answers a waiting request at the moment when a value changes. Elsewhere nothing is asked and nothing runs.
+ * The cloud's notices for this machine: that it is being taken back (spot), or that its host has maintenance. Compute Engine has them on
+ * its metadata server, which answers a waiting request at the moment when a value changes. Elsewhere nothing is requested.
  *
  * https://cloud.google.com/compute/docs/metadata/getting-live-migration-notice, …/instances/spot ("detecting preemption").
  */
@@ -14,19 +14,19 @@ import { metadataUrl } from './accelerator-info.js';
 
 export interface CloudNoticesOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Stands for `/` in specs. */
+  /** Replaces `/` in specs. */
   readonly root?: string | undefined;
   readonly log: Logger;
-  /** Base of the metadata server; default that of `env`, else Google's. */
+  /** Base of the metadata server; by default from `env`, else Google's. */
   readonly url?: string | undefined;
   readonly now?: () => number;
 }
 
-/** The server ends a waiting request after this; it is then made again. */
+/** The server ends a waiting request after this time; the request is then repeated. */
 const WAIT_S = 300;
 const ANSWER_SLACK_MS = 30_000;
 const RETRY_MS = { first: 1_000, longest: 60_000 };
-/** Compute Engine gives a spot machine this long between the notice and the end. */
+/** Compute Engine's time between the notice and the end of a spot machine. */
 export const PREEMPTION_MS = 30_000;
 const MAX_BYTES = 64 * 1024;
 
@@ -48,7 +48,7 @@ export class CloudNotices implements AsyncDisposable {
     this.#watching = this.#start();
   }
 
-  /** The gravest that holds now. */
+  /** The gravest current notice. */
   get notice(): RemoteNotice | null {
     return this.#preemption ?? this.#maintenance;
   }
@@ -76,7 +76,7 @@ export class CloudNotices implements AsyncDisposable {
     ]);
   }
 
-  /** A name that only resolves in the cloud is not asked for elsewhere. */
+  /** A name that resolves only in the cloud is not looked up elsewhere. */
   async #isInCloud(): Promise<boolean> {
     const { env, root = '/', url } = this.options;
     if (url !== undefined || env['GCE_METADATA_HOST'] || env['GCE_METADATA_IP']) return true;
@@ -113,7 +113,7 @@ export class CloudNotices implements AsyncDisposable {
     return this.#stopping.signal.aborted;
   }
 
-  /** The first time the value as it is; then waits for another one. */
+  /** Returns the current value the first time; later calls wait for another value. */
   async #fetchValue(name: string, last: Value | null): Promise<Value> {
     const query =
       last === null
@@ -121,7 +121,7 @@ export class CloudNotices implements AsyncDisposable {
         : `?wait_for_change=true&timeout_sec=${WAIT_S}&last_etag=${encodeURIComponent(last.etag)}`;
     const { status, text, etag } = await this.#get(`${name}${query}`);
     if (status !== 200) throw new Error(`${name}: ${status}`);
-    // Without an etag the server would answer at once for ever.
+    // Without an etag the server would answer immediately every time.
     if (etag === null) throw new Error(`${name}: no etag`);
     return { text, etag };
   }
@@ -165,7 +165,7 @@ export class CloudNotices implements AsyncDisposable {
     };
   }
 
-  /** When the announced window begins; null where nothing is announced. */
+  /** Start of the announced window; null if none is announced. */
   async #windowStart(): Promise<number | null> {
     try {
       const { status, text } = await this.#get('upcoming-maintenance?alt=json');

@@ -15,7 +15,7 @@ import {
 const BANDWIDTH = 'tpu.runtime.hbm.utilization.percent';
 const TOTAL = 'tpu.runtime.hbm.memory.total.bytes';
 const STYLES: OrdinalStyle[] = ['number', 'text', 'list'];
-/** The server is in this process; when that stands still for a while, both do. */
+/** The server runs in this process; if the process pauses, both sides pause. */
 const answerMs = 30_000;
 const generationOf = (name: string): Generation => GENERATIONS.find(one => one.name === name)!;
 
@@ -51,7 +51,7 @@ describe('readings of devices', () => {
     }
   });
 
-  it('of an unknown chip take each device for a chip', async () => {
+  it('of an unknown chip count each device as one chip', async () => {
     serve(server, generationOf('v6e'), { chips: 2 });
     using readings = new DeviceReadings({ ports: [server.port], answerMs });
     const { devices } = await readings.read(null);
@@ -80,7 +80,7 @@ describe('readings of devices', () => {
     }
   );
 
-  it('say so when one of several processes is stuck, and have the figures of the others', async () => {
+  it('report that one of several processes is stuck, and have the figures of the others', async () => {
     await using second = await MetricServer.start(await freePort());
     serve(server, generationOf('v5p'), { chips: 1 });
     second.isStuck = true;
@@ -93,7 +93,7 @@ describe('readings of devices', () => {
     });
   });
 
-  it('ask seldom for what changes seldom, and for what the runtime did not know', async () => {
+  it('rarely request slowly changing metrics, and metrics that the runtime did not know', async () => {
     let now = 0;
     serve(server, generationOf('v2'));
     using readings = new DeviceReadings({ ports: [server.port], answerMs, now: () => now });
@@ -110,7 +110,7 @@ describe('readings of devices', () => {
     expect([requested(TOTAL), requested(BANDWIDTH)]).toEqual([3, 2]);
   });
 
-  it('are none when nobody serves, and begin anew with the next process', async () => {
+  it('are empty when no process serves, and start again with the next process', async () => {
     const { port } = server;
     serve(server, generationOf('v3'));
     using readings = new DeviceReadings({ ports: [port], answerMs });
@@ -129,7 +129,7 @@ describe('readings of devices', () => {
       .toBe(10);
   });
 
-  it('say why a process that serves gives none', async () => {
+  it('report why a process that serves gives none', async () => {
     server.refusal = { code: status.PERMISSION_DENIED, details: 'not yours' };
     using readings = new DeviceReadings({ ports: [server.port], answerMs });
     expect(await readings.read(1)).toEqual({

@@ -2,7 +2,7 @@
 import type { DeviceFigures, MetricsState, RuntimeDetails } from '@tpulab/protocol';
 import { type Distribution, type MetricAnswer, MetricClient } from './metric-service.js';
 
-/** Figure of each ordinal. */
+/** The figure for each ordinal. */
 type Column = ReadonlyMap<number, number>;
 type Columns = Partial<Record<DeviceField, Column>>;
 
@@ -11,7 +11,7 @@ export interface Readings {
   readonly metrics: MetricsState;
 }
 
-/** How often what changes rarely is requested, and a metric that the runtime did not know is tried again. */
+/** How often slowly changing metrics are requested, and metrics that the runtime did not know are retried. */
 export const SLOW_MS = 5_000;
 export const UNKNOWN_MS = 60_000;
 
@@ -21,7 +21,7 @@ export interface ReadingsOptions {
   readonly now?: () => number;
 }
 
-/** What is remembered of one metric of one server. */
+/** The state of one metric of one server. */
 interface Remembered {
   readonly column: Column | null;
   readonly until: number;
@@ -33,7 +33,7 @@ export class DeviceReadings implements Disposable {
   readonly #remembered = new Map<string, Remembered>();
 
   constructor({ ports, answerMs, now = () => performance.now() }: ReadingsOptions) {
-    // Several ports are several processes, and each answers for itself; one answers for its host.
+    // Several ports mean several processes, each of which answers for itself; a single process answers for its host.
     const alone = ports.length > 1;
     this.#clients = ports.map(
       port => new MetricClient({ port, alone, ...(answerMs === undefined ? {} : { answerMs }) })
@@ -41,7 +41,7 @@ export class DeviceReadings implements Disposable {
     this.#now = now;
   }
 
-  /** @param devicesPerChip null for an unknown chip, which is taken to have one */
+  /** @param devicesPerChip null for an unknown chip, which is assumed to have one */
   async read(devicesPerChip: number | null): Promise<Readings> {
     const servers = await Promise.all(this.#clients.map(client => this.#readOne(client)));
     const serving = servers.filter(server => server.state === 'serving');
@@ -64,7 +64,7 @@ export class DeviceReadings implements Disposable {
     const [first, ...others] = DEVICE_METRICS;
     if (!first) return { state: 'idle' };
     const columns: Columns = {};
-    // Where the first is not answered, asking for the others would only multiply the wait.
+    // If the first request fails, further requests would only multiply the wait.
     const probe = await this.#column(client, first);
     if (probe.state === 'absent') {
       this.#forget(client);
@@ -95,7 +95,7 @@ export class DeviceReadings implements Disposable {
     return { state: 'ok', column };
   }
 
-  /** The next process may be of another runtime. */
+  /** The next process may use another runtime. */
   #forget({ port }: MetricClient): void {
     for (const key of this.#remembered.keys()) if (key.startsWith(`${port} `)) this.#remembered.delete(key);
   }
@@ -114,14 +114,14 @@ type ColumnAnswer =
   | { readonly state: 'ok'; readonly column: Column | null }
   | Exclude<MetricAnswer, { state: 'ok' | 'unknown' }>;
 
-/** Points without an ordinal are of the whole process, not of a device. */
+/** Points without an ordinal describe the whole process, not a device. */
 function columnOf({ points }: Extract<MetricAnswer, { state: 'ok' }>): Column {
   const column = new Map<number, number>();
   for (const { ordinal, value } of points) if (ordinal !== null && value !== null) column.set(ordinal, value);
   return column;
 }
 
-/** A row for each device. Memory says which devices there are; it is always given for each. */
+/** One row per device. The memory metric defines the devices, because it always exists for each device. */
 function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
   const memory = columns.hbmUsedBytes ?? columns.hbmTotalBytes;
   const readings = memory && memory.size > 0 ? [memory] : Object.values(columns);
@@ -129,7 +129,7 @@ function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
   const figure = (field: DeviceField, ordinal: number): number | null => {
     const column = columns[field];
     if (!column) return null;
-    // v2 and v3 give one duty cycle for both devices of a chip. Half as many figures say so, whatever the generation.
+    // v2 and v3 report one duty cycle for both devices of a chip. Half as many figures indicate this, for any generation.
     const perChip = devicesPerChip > 1 && column.size * devicesPerChip === ordinals.length;
     return column.get(perChip ? Math.floor(ordinal / devicesPerChip) : ordinal) ?? null;
   };
@@ -146,8 +146,8 @@ function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
 }
 
 /**
- * Processes with a chip each may number their devices from 0, or as the host does. When two have the same number they count
- * from 0, and follow each other in the order of the ports.
+ * Processes with one chip each number their devices from 0, or as the host does. If two have the same number, they count
+ * from 0, and are sorted by their ports.
  */
 function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
   const ordinals = tables.flatMap(table => table.map(({ ordinal }) => ordinal));
@@ -169,12 +169,12 @@ function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
 const NONE: RuntimeDetails = { uptimeS: null, errors: null, distributions: [] };
 
 /**
- * What the runtime reports beside the figures of its devices: its uptime, how long programs and transfers take, errors between hosts.
- * Requested when somebody wants it, not sampled: these are sums over the life of the process. From the first server that has them.
+ * Further metrics of the runtime: its uptime, the duration of programs and transfers, errors between hosts.
+ * Requested on demand, not sampled: these are sums over the life of the process. Uses the first server that has them.
  */
 async function runtimeDetails(clients: readonly MetricClient[]): Promise<RuntimeDetails> {
   for (const client of clients) {
-    // A runtime that cannot list its metrics is asked for all that we know.
+    // If a runtime cannot list its metrics, all known metrics are requested.
     const supported = await client.supported();
     const has = (metric: string): boolean => supported?.has(metric) ?? true;
     const uptime = has(UPTIME_METRIC) ? await client.metric(UPTIME_METRIC) : null;
@@ -207,10 +207,10 @@ async function runtimeDetails(clients: readonly MetricClient[]): Promise<Runtime
 }
 
 /**
- * Bucket 0 is all below `scale`, bucket i reaches from `scale * growth^(i-1)` to `scale * growth^i`, and the last has no end.
- * Inside a bucket the values are taken as spread evenly, and the answer never leaves [min, max].
+ * Bucket 0 contains all values below `scale`, bucket i reaches from `scale * growth^(i-1)` to `scale * growth^i`, and the last has no end.
+ * Values inside a bucket are assumed to be evenly spread, and the result always lies in [min, max].
  *
- * @returns null when nothing was counted or the buckets are not exponential
+ * @returns null if nothing was counted or the buckets are not exponential
  */
 export function quantile(of: Distribution, share: number): number | null {
   const { buckets, growthFactor, scale } = of;
@@ -231,9 +231,9 @@ export function quantile(of: Distribution, share: number): number | null {
 
 /** A metric of libtpu's runtime that the sampler reads. */
 interface MetricName {
-  /** As libtpu names it. */
+  /** libtpu's name. */
   readonly metric: string;
-  /** As our figures name it. */
+  /** The field name in our figures. */
   readonly field: DeviceField;
   /** `slow`: changes rarely, or is a sum over the life of the process. */
   readonly interval: 'each' | 'slow';
@@ -254,17 +254,17 @@ const DEVICE_METRICS: readonly MetricName[] = [
   { metric: 'tpu.runtime.hbm.memory.usage.bytes', field: 'hbmUsedBytes', interval: 'each' },
   { metric: 'tpu.runtime.hbm.memory.total.bytes', field: 'hbmTotalBytes', interval: 'slow' },
   { metric: 'tpu.runtime.tensorcore.dutycycle.percent', field: 'dutyCyclePercent', interval: 'each' },
-  // Since v4; older chips answer that they do not know it.
+  // Since v4; older chips answer that the metric is unknown.
   { metric: 'tpu.runtime.hbm.utilization.percent', field: 'hbmBandwidthPercent', interval: 'each' },
   { metric: 'tpu.runtime.tensorcore.idle_duration.seconds', field: 'idleS', interval: 'slow' },
-  // Programs come and go faster than any pace shows; now and then says whether there is a queue at all.
+  // Programs change faster than any sampling rate shows; an occasional sample shows whether a queue exists at all.
   { metric: 'hlo.queue.size.gauge', field: 'hloQueueSize', interval: 'slow' }
 ];
 
 /** One figure for the process that serves the metrics. Served only with `ENABLE_RUNTIME_UPTIME_TELEMETRY=1`, which jax sets. */
 const UPTIME_METRIC = 'tpu.runtime.uptime.seconds.gauge';
 
-/** Distributions since the process began: of one program's execution, and of what travels between hosts. */
+/** Distributions since the start of the process: the execution time of a program, and transfers between hosts. */
 const DISTRIBUTION_METRICS: readonly { readonly metric: string; readonly unit: string }[] = [
   { metric: 'hlo.execution.timing.distribution.microseconds', unit: 'us' },
   { metric: 'megascale.dcn_transfer_latencies.microsecond.cumulative.distribution', unit: 'us' },

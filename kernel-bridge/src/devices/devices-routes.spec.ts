@@ -35,7 +35,7 @@ afterAll(async () => {
   await metrics[Symbol.asyncDispose]();
 });
 
-/** The server has a second to answer a sample, and is in this process: when that stands still, the next sample counts. */
+/** The server has one second to answer a sample, and runs in this process: if the process pauses, the next sample counts. */
 function served(from: TemporaryGateway): Promise<Answer> {
   return vi.waitFor(async () => {
     const answer = await from.rest('GET', '/bridge/v1/devices');
@@ -63,7 +63,7 @@ class Page implements Disposable {
 }
 
 describe('/bridge/v1/devices', () => {
-  it('answers with what the runtime tells of its devices, as the protocol has it', async () => {
+  it('answers with the device figures of the runtime, in the schema of the protocol', async () => {
     const { status, body } = await served(bridge);
     expect([status, [...Value.Errors(DevicesPage, body)]]).toEqual([200, []]);
     const { sample } = body as DevicesPage;
@@ -79,7 +79,7 @@ describe('/bridge/v1/devices', () => {
       expect((await bridge.rest('GET', target, { token: null })).status).toBe(403);
   });
 
-  it('has a history that a new gateway on the same folder goes on with', async () => {
+  it('has a history that a new gateway on the same folder continues', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const first = await TemporaryGateway.start({ stateDir: folder, env: env() });
     await first.gateway.ready;
@@ -90,7 +90,7 @@ describe('/bridge/v1/devices', () => {
     const { status, body } = await second.rest('GET', '/bridge/v1/devices/history?tier=60&from=0');
     expect([status, [...Value.Errors(DevicesHistory, body)]]).toEqual([200, []]);
     const history = body as DevicesHistory;
-    // A sample without an answer may have come before, and even in the minute before.
+    // A sample without an answer may come first, and even in the minute before.
     expect(history.series['device.3.hbmUsedBytes']?.max).toContain(usedBytes(V5P, 3));
     expect(history.times.length).toBe(history.series['device.3.hbmUsedBytes']?.min.length);
   });
@@ -100,7 +100,7 @@ describe('/bridge/v1/devices', () => {
     expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   });
 
-  it('sends samples to pages that look at devices, and to no others', async () => {
+  it('sends samples to pages that show devices, and to no others', async () => {
     using page = new Page(['devices']);
     using other = new Page(['kernels']);
     await vi.waitUntil(() => page.samples.length >= 3, WAIT);
@@ -118,7 +118,7 @@ describe('/bridge/v1/devices', () => {
 });
 
 describe('a chip table', () => {
-  it('with a mistake keeps the gateway from starting, and is named', async () => {
+  it('with a mistake prevents the start of the gateway, and is named', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const chipTable = path.join(folder, 'chips.json');
     await writeFile(chipTable, '{"chips": [{"name": "v6e", "hbmGiB": -1}]}');

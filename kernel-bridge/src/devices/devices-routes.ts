@@ -1,15 +1,15 @@
-/** The machine and its chips (`/bridge/v1/devices`), now and before. Live samples come over the events socket. */
+/** The machine and its chips (`/bridge/v1/devices`): current state and history. The events socket sends live samples. */
 import { DevicesHistory, DevicesPage, HistoryQuery, HostOnly } from '@tpulab/protocol';
 import type { App } from '../http/app.js';
 import { route } from '../http/api-description.js';
 
-/** What the routes need of the sampler. */
+/** The interface of the sampler for the routes. */
 export interface Machine {
   page(): Promise<DevicesPage>;
   history(tierS: number, fromMs: number): Promise<DevicesHistory>;
 }
 
-/** Whether kernels keep to the chips of their own host. */
+/** Whether kernels use only the chips of their own host. */
 export interface HostOnlyWish {
   set(isOn: boolean): Promise<void>;
 }

@@ -1,17 +1,17 @@
-/** The TPU chips of this machine, as the kernel of Linux shows them. Takes milliseconds, needs no rights and no runtime. */
+/** Finds the TPU chips of this machine through the Linux kernel. Takes milliseconds, and needs no rights and no runtime. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Chip } from '@tpulab/protocol';
 import type { ChipTable } from './chip-table.js';
 
-/** Google's. */
+/** Google's PCI vendor id. */
 const VENDOR = '0x1ae0';
-/** Other functions of Google's (network cards, disks) are not chips; an unknown chip of the TPU's class is one. */
+/** Other PCI functions of Google (network cards, disks) are not chips; an unknown chip of the TPU class is a chip. */
 const NOT_CHIPS = new Set(['0x0042', '0x001f']);
 
 export type FoundChip = Omit<Chip, 'owners'>;
 
-/** @param root stands for `/` in specs */
+/** @param root replaces `/` in specs */
 export async function findChips(table: ChipTable, root = '/'): Promise<FoundChip[]> {
   const folder = path.join(root, 'sys/bus/pci/devices');
   const addresses = await readdir(folder).catch((): string[] => []);
@@ -23,7 +23,7 @@ export async function findChips(table: ChipTable, root = '/'): Promise<FoundChip
     if (pciDevice === null || NOT_CHIPS.has(pciDevice)) continue;
     const spec = table.byPci(pciDevice, await idAt(at, 'subsystem_device'));
     const node = await nodeOf(at, root);
-    // Without a spec only a device file of the accelerators' kind tells a chip from other hardware of the vendor.
+    // Without a spec, only an accelerator device file distinguishes a chip from other hardware of the vendor.
     if (!spec && node === null) continue;
     found.push({ pciAddress, pciDevice, name: spec?.name ?? null, node });
   }

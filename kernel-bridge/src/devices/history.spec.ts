@@ -62,7 +62,7 @@ describe('history', () => {
     expect(history.read(1, 11_000).times).toEqual([11_000]);
   });
 
-  it('has the utilisation of the TensorCores while the SDK tells it, by the numbers of the devices', () => {
+  it('has the utilisation of the TensorCores while the SDK reports it, by the device numbers', () => {
     const history = new History({ folder, log });
     const sdk = { time: 0, tensorCorePercent: [40, null], throttlePercent: [], links: [] };
     history.add({ ...sample(0, 5, [8, 8]), sdk });
@@ -77,7 +77,7 @@ describe('history', () => {
     expect(series).not.toHaveProperty('device.1.tensorCorePercent');
   });
 
-  it('is there again after a restart, and joins the halves of a point', async () => {
+  it('is available again after a restart, and joins the halves of a point', async () => {
     {
       await using first = new History({ folder, log });
       for (let n = 0; n < 30; n++) first.add(sample(60_000 + n * 1000, n, [2 ** 33 + n]));
@@ -93,7 +93,7 @@ describe('history', () => {
     expect(minute.series['host.cpuPercent']).toEqual({ min: [0, 0], mean: [29.5, 0], max: [59, 0] });
   });
 
-  it('reads what was written before a line that was torn, and goes on behind it', async () => {
+  it('reads the lines before a torn line, and appends after it', async () => {
     {
       await using first = new History({ folder, log });
       for (let n = 0; n < 5; n++) first.add(sample(n * 1000, n));
@@ -109,7 +109,7 @@ describe('history', () => {
       await tier.append([{ time: 9000, count: 1, names: ['x'], values: [1, 2, 3] }]);
       const again = await new HistoryFile({ folder, stepS: 1, points: 100 }).load();
       expect(again.at(-1)).toEqual({ time: 9000, count: 1, names: ['x'], values: [1, 2, 3] });
-      // A cut right at the end of a line leaves that line whole.
+      // A cut exactly at the end of a line leaves that line whole.
       expect(again.length - left.length).toBe(1);
     }
   });
@@ -123,7 +123,7 @@ describe('history', () => {
     expect(points.map(({ time }) => time)).toEqual([1, 4]);
   });
 
-  it('takes bounded space, and keeps at least the points of one file', async () => {
+  it('uses bounded space, and retains at least the points of one file', async () => {
     const file = new HistoryFile({ folder, stepS: 10, points: 50, maxBytes: 1e6 });
     const small = new HistoryFile({ folder, stepS: 60, points: 1e6, maxBytes: 1000 });
     for (let n = 0; n < 400; n++) {
@@ -142,7 +142,7 @@ describe('history', () => {
     }
   });
 
-  it('goes on in memory when it can neither be read nor written', async () => {
+  it('continues in memory when it can neither be read nor written', async () => {
     const taken = path.join(folder, 'taken');
     await writeFile(taken, '');
     await using history = new History({ folder: taken, log });
@@ -155,7 +155,7 @@ describe('history', () => {
 });
 
 describe('a tier', () => {
-  it('lets the oldest points go', () => {
+  it('drops the oldest points', () => {
     const tier = new HistoryTier({ stepS: 1, points: 3 });
     for (let n = 0; n < 10; n++) tier.add(n * 1000, new Map([['a', n]]));
     expect(tier.points().map(({ time }) => time)).toEqual([6000, 7000, 8000, 9000]);

@@ -1,4 +1,4 @@
-/** What the machine did: every sample goes into all tiers, and closed points to disk, so that a new gateway has them too. */
+/** The history of the machine: each sample enters all tiers, and closed points go to disk, so that a new gateway has them too. */
 import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
@@ -6,9 +6,9 @@ import path from 'node:path';
 import { jsonIn } from '../platform/json-text.js';
 import { readIfThere } from '../platform/missing-files.js';
 
-/** How long closed points may wait for the disk; a gateway that is killed loses no more. */
+/** Maximum delay before closed points are written to disk; a killed gateway loses no more. */
 const WRITE_MS = 10_000;
-/** While the disk refuses, as many closed points of a tier wait. */
+/** While writes fail, up to this many closed points of a tier wait. */
 const MAX_WAITING = 600;
 
 interface StoredTier {
@@ -41,7 +41,7 @@ export class History implements AsyncDisposable {
     }));
   }
 
-  /** What an earlier gateway wrote. Not being able to read it is no reason to be without a sampler. */
+  /** Loads the points of an earlier gateway. If they are unreadable, the sampler runs nevertheless. */
   async load(): Promise<void> {
     for (const { memory, file, tier } of this.#stored) {
       try {
@@ -61,7 +61,7 @@ export class History implements AsyncDisposable {
     if (performance.now() - this.#lastWriteMs >= WRITE_MS) void this.write();
   }
 
-  /** Resolves when what is waiting now has been written, or could not be. */
+  /** Resolves after all waiting points were written, or the write failed. */
   write(): Promise<void> {
     this.#lastWriteMs = performance.now();
     return (this.#writing = this.#writing.then(() => this.#write()));
@@ -106,7 +106,7 @@ export class History implements AsyncDisposable {
   }
 }
 
-/** Series by name; what is not known has no point. */
+/** Series by name; an unknown figure has no point. */
 function figuresOf({ host, devices, sdk }: MachineSample): Map<string, number> {
   const figures = new Map<string, number>();
   const add = (prefix: string, of: object, leaveOut: readonly string[]): void => {
@@ -115,25 +115,25 @@ function figuresOf({ host, devices, sdk }: MachineSample): Map<string, number> {
   };
   add('host', host, ['cores']);
   for (const device of devices) add(`device.${device.ordinal}`, device, ['ordinal', 'chip', 'idleS']);
-  // The SDK tells them in the order of the devices, without their numbers.
+  // The SDK lists them in the order of the devices, without device numbers.
   sdk?.tensorCorePercent.forEach((percent, at) => {
     if (percent !== null) figures.set(`device.${devices[at]?.ordinal ?? at}.tensorCorePercent`, percent);
   });
   return figures;
 }
 
-/** Of each of the two files. */
+/** Limit for each of the two files. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
 /**
  * The points of one tier on disk, as lines of JSON: `{"names": [...]}` whenever the series change, then for each point
- * `[time, count, min, mean, max, ...]`. Two files take turns, so that the space is bounded and old points go without rewriting.
- * Whatever cannot be read is left out: a line that was being written when the machine lost power, for example.
+ * `[time, count, min, mean, max, ...]`. Two files alternate, so that the space is bounded and old points are dropped without rewriting.
+ * Unreadable lines are skipped: for example a line that was being written during a power failure.
  */
 export interface HistoryFileOptions {
   readonly folder: string;
   readonly stepS: number;
-  /** Points that one file holds before the other takes over; what is kept is between this and twice as many. */
+  /** Points per file before the other file takes over; the number of stored points is between this and twice as many. */
   readonly points: number;
   readonly maxBytes?: number;
 }
@@ -143,9 +143,9 @@ export class HistoryFile {
   readonly #limits: { readonly points: number; readonly bytes: number };
   #points = 0;
   #bytes = 0;
-  /** As the file has them last. */
+  /** The last line of names in the file. */
   #names: string | null = null;
-  /** A file that ends within a line gets its end first. */
+  /** If the file ends within a line, that line is terminated first. */
   #isTorn = false;
 
   constructor({ folder, stepS, points, maxBytes = MAX_BYTES }: HistoryFileOptions) {
@@ -183,7 +183,7 @@ export class HistoryFile {
     try {
       await appendFile(this.#file, text, { mode: 0o600 });
     } catch (error) {
-      // A full disk may have taken a part.
+      // A full disk may have stored a part of the line.
       this.#isTorn = true;
       this.#names = null;
       throw error;
@@ -215,7 +215,7 @@ function parse(text: string): HistoryPoint[] {
       const [time = 0, count = 0, ...values] = json;
       points.push({ time, count, names, values });
     } else if (json == null) {
-      // Perhaps the names of what follows were in it.
+      // The line may have contained the names of later points.
       names = null;
     }
   }
@@ -233,16 +233,16 @@ function isNumber(value: unknown): value is number {
   return typeof value === 'number';
 }
 
-/** Bytes of memory keep all their digits, percentages lose the noise. */
+/** Memory in bytes retains all digits, percentages are rounded. */
 function shortened(value: number): number {
   return Number.isInteger(value) ? value : Number(value.toPrecision(7));
 }
 
-/** One tier of history: min, mean and max of every series, for each so many seconds. Bounded in points and in values. */
+/** One tier of history: min, mean and max of every series, per interval. Bounded in points and in values. */
 export interface HistoryPoint {
-  /** Unix milliseconds at which it begins. */
+  /** Start time in Unix milliseconds. */
   readonly time: number;
-  /** Samples that it was made of. */
+  /** Number of samples in the point. */
   readonly count: number;
   readonly names: readonly string[];
   /** min, mean, max of each name in turn. */
@@ -261,7 +261,7 @@ const TIERS: readonly Tier[] = [
   { stepS: 60, points: 2_880 }
 ];
 
-/** 16 MiB of numbers: far more than one host's chips need. */
+/** 16 MiB of numbers: far more than the chips of one host need. */
 const MAX_VALUES = 2_000_000;
 
 interface Sum {
@@ -283,10 +283,10 @@ export class HistoryTier {
     this.#limit = points;
   }
 
-  /** A closed point, when this sample begins the next one. */
+  /** Returns the closed point if this sample begins the next one. */
   add(timeMs: number, figures: ReadonlyMap<string, number>): HistoryPoint | null {
     const time = Math.floor(timeMs / this.stepMs) * this.stepMs;
-    // A clock that was set back closes the point too.
+    // A clock that was set back also closes the point.
     const closed = this.#open && this.#open.time !== time ? this.close() : null;
     this.#open ??= { time, count: 0, sums: new Map() };
     this.#open.count++;
@@ -303,7 +303,7 @@ export class HistoryTier {
     return closed;
   }
 
-  /** Ends the point that is being made. */
+  /** Closes the current point. */
   close(): HistoryPoint | null {
     const point = this.#opened();
     this.#open = null;
@@ -311,10 +311,10 @@ export class HistoryTier {
     return point;
   }
 
-  /** A point as it was closed before, by this process or an earlier one. */
+  /** Restores a point that was closed by this process or an earlier one. */
   restore(point: HistoryPoint): void {
     const last = this.#points.at(-1);
-    // A gateway that was replaced within the step: two halves of one point.
+    // A new gateway started within the interval: two halves of one point.
     if (last?.time === point.time) {
       this.#points.pop();
       this.#values -= last.values.length;

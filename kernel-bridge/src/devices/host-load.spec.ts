@@ -55,7 +55,7 @@ describe('the load of the host', () => {
     });
   });
 
-  it('has no negative rate when counters begin anew', async () => {
+  it('has no negative rate when counters restart', async () => {
     let now = 0;
     const load = new HostLoad({ root: machine.root, platform: 'linux', now: () => now });
     await set({ busy: 100, idle: 100, sectors: 10, network: 1_000 });
@@ -69,7 +69,7 @@ describe('the load of the host', () => {
     });
   });
 
-  it('is of this machine, by /proc or by Node, and says null for what it cannot know', async () => {
+  it('is of this machine, from /proc or Node, and null for unknown figures', async () => {
     for (const platform of ['linux', 'darwin'] as const) {
       const figures = await new HostLoad({ platform }).read();
       expect([platform, [...Value.Errors(HostFigures, figures)]]).toEqual([platform, []]);

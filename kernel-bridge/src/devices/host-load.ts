@@ -1,10 +1,10 @@
-/** CPU, memory, disk and network of this machine. Linux tells all by /proc; elsewhere Node tells CPU and memory. */
+/** CPU, memory, disk and network of this machine. On Linux all figures come from /proc; elsewhere Node reports CPU and memory. */
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { HostFigures } from '@tpulab/protocol';
 
-/** Counters that only grow, with the time at which they were read. */
+/** Monotonic counters, with the time at which they were read. */
 interface Counters {
   readonly atMs: number;
   readonly cpuBusy: number;
@@ -13,15 +13,15 @@ interface Counters {
   readonly network: readonly [received: number, sent: number] | null;
 }
 
-/** /proc/diskstats counts in these, whatever the disk's own sectors are. */
+/** The unit of /proc/diskstats, whatever the disk's own sector size is. */
 const SECTOR_BYTES = 512;
-/** Disks, not their partitions, and nothing that lies on top of other disks, or bytes would count twice. */
+/** Disks without partitions and without layers over other disks, which would count bytes twice. */
 const DISKS = /^(sd[a-z]+|nvme\d+n\d+|vd[a-z]+|xvd[a-z]+|hd[a-z]+|mmcblk\d+)$/;
-/** Bridges and tunnels carry what a real interface carries again. */
+/** Bridges and tunnels repeat the traffic of a real interface. */
 const NOT_NETWORKS = /^(lo|docker|br-|veth|virbr|tun|tap|bond|cni|flannel|cali)/;
 
 export interface HostLoadOptions {
-  /** Stands for `/` in specs. */
+  /** Replaces `/` in specs. */
   readonly root?: string;
   readonly platform?: NodeJS.Platform;
   readonly now?: () => number;
@@ -43,7 +43,7 @@ export class HostLoad {
     this.#now = now;
   }
 
-  /** Rates are of the time since the last reading, and null at the first one. */
+  /** Rates cover the time since the last reading, and are null at the first one. */
   async read(): Promise<HostFigures> {
     const stat = this.#proc('stat');
     const disks = this.#proc('diskstats');
@@ -60,7 +60,7 @@ export class HostLoad {
     const seconds = before ? (current.atMs - before.atMs) / 1000 : 0;
     const rate = (of: 'disk' | 'network', index: 0 | 1): number | null => {
       const [now, then] = [current[of]?.[index], before?.[of]?.[index]];
-      // A disk or a network that went away takes its counters along.
+      // A removed disk or network reduces the counters.
       return now === undefined || then === undefined || seconds <= 0
         ? null
         : Math.max(0, now - then) / seconds;
@@ -81,7 +81,7 @@ export class HostLoad {
     };
   }
 
-  /** Not by promises: the kernel answers from memory in microseconds, and the detour by threads costs a tenth of a percent of a core. */
+  /** Synchronous: the kernel answers from memory in microseconds, and the detour through threads costs a tenth of a percent of a core. */
   #proc(name: string): string | null {
     if (!this.#isLinux) return null;
     try {
@@ -93,7 +93,7 @@ export class HostLoad {
 }
 
 function cpuOf(stat: string): Pick<Counters, 'cpuBusy' | 'cpuAll'> {
-  // user nice system idle iowait irq softirq steal; what guests use is in user already.
+  // user nice system idle iowait irq softirq steal; user already includes guest time.
   const ticks = (/^cpu +(.*)$/m.exec(stat)?.[1] ?? '').split(/\s+/).slice(0, 8).map(Number);
   const all = ticks.reduce((sum, one) => sum + one, 0);
   return { cpuAll: all, cpuBusy: all - (ticks[3] ?? 0) - (ticks[4] ?? 0) };
@@ -132,7 +132,7 @@ function networkOf(dev: string): [number, number] {
   return [received, sent];
 }
 
-/** What is not available: caches that can be dropped are no use of memory. */
+/** Unavailable memory: droppable caches do not count as used. */
 function memoryOf(meminfo: string): Pick<HostFigures, 'memoryUsedBytes' | 'memoryTotalBytes'> {
   const bytes = (name: string): number | null => {
     const kib = new RegExp(`^${name}: +(\\d+) kB$`, 'm').exec(meminfo)?.[1];

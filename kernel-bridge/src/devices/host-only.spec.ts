@@ -18,7 +18,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-it('kernels keep to the chips of their own host, also under the next gateway', async () => {
+it('kernels use only the chips of their own host, also under the next gateway', async () => {
   await machine.addChips({ ...GENERATIONS.find(({ name }) => name === 'v5e')!, chips: 4 });
   const hostOnly = (): HostOnly => new HostOnly(folder, new ChipTable(), machine.root);
   expect(await hostOnly().variables()).toEqual({});

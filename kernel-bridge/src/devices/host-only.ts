@@ -1,6 +1,6 @@
 /**
- * Of a slice: whether kernels of this host use its own chips alone. libtpu otherwise waits for the other hosts of the slice, and the
- * first cell that uses a chip hangs. The names are libtpu's, as JAX's own multi-process tests set them.
+ * On a slice: whether kernels of this host use its own chips alone. Otherwise libtpu waits for the other hosts of the slice, and the
+ * first cell that uses a chip hangs. The variable names are libtpu's, as in JAX's own multi-process tests.
  */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -9,13 +9,13 @@ import { findChips } from './find-chips.js';
 
 const FILE = 'host-only';
 
-/** Chips of a host → how they are arranged. A host of a slice has four, or eight. */
+/** Number of chips of a host → their arrangement. A host of a slice has four, or eight. */
 const BOUNDS: Readonly<Record<number, string>> = { 1: '1,1,1', 2: '1,2,1', 4: '2,2,1', 8: '2,4,1' };
 
 export class HostOnly {
   readonly #file: string;
 
-  /** @param root stands for `/` in specs */
+  /** @param root replaces `/` in specs */
   constructor(
     stateDir: string,
     private readonly chips: ChipTable,
@@ -28,13 +28,13 @@ export class HostOnly {
     return (await readFile(this.#file, 'utf8').catch(() => '')) === 'on';
   }
 
-  /** For kernels that start from now on; kept for the next gateway. */
+  /** Applies to kernels that start from now on; stored for the next gateway. */
   async set(isOn: boolean): Promise<void> {
     if (isOn) await writeFile(this.#file, 'on', { mode: 0o600 });
     else await rm(this.#file, { force: true });
   }
 
-  /** What a kernel needs in its environment; nothing where there are no chips, or as many as no host has. */
+  /** Environment variables for a kernel; none if there are no chips, or an unsupported number of them. */
   async variables(specName = ''): Promise<Readonly<Record<string, string>>> {
     if (specName.startsWith(SLICE_KERNELS) || !(await this.isOn())) return {};
     const { length } = await findChips(this.chips, this.root);
@@ -48,8 +48,8 @@ export class HostOnly {
   }
 }
 
-/** Kernels over all hosts of a slice begin so, as `python -m tpulab.slice add` names them. */
+/** Prefix of kernels over all hosts of a slice, as `python -m tpulab.slice add` names them. */
 export const SLICE_KERNELS = 'tpulab-slice-';
 
-/** Environments whose kernels run over all hosts, by the framework that the kernelspec of a slice names. */
+/** Environments whose kernels run over all hosts, by the framework in the name of a slice's kernelspec. */
 export const SLICE_ENVIRONMENTS: Readonly<Record<string, string>> = { jax: 'jax', torch: 'torch-xla' };

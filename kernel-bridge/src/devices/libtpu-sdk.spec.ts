@@ -1,6 +1,6 @@
 /**
- * The stand-in metric server against a client that is not ours: libtpu's own SDK. `npm run test:libtpu` runs it, with a Python
- * that has libtpu (684 MB); otherwise it is left out.
+ * The stand-in metric server against an independent client: libtpu's own SDK. `npm run test:libtpu` runs it, with a Python
+ * that has libtpu (684 MB); otherwise it is skipped.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -9,7 +9,7 @@ import { MetricServer } from './testing/metric-server.js';
 import { dutyPercent, GENERATIONS, serve, usedBytes } from './testing/traces.js';
 
 const PYTHON = process.env['TPULAB_LIBTPU_PYTHON'] ?? '';
-/** The SDK takes no other. */
+/** The SDK supports only this port. */
 const PORT = 8431;
 
 const CLIENT = `
@@ -21,7 +21,7 @@ print(json.dumps({"known": sdk.list_supported_metrics(), **{name: sdk.get_metric
 
 async function request(): Promise<Record<string, string[]>> {
   const { stdout } = await promisify(execFile)(PYTHON, ['-c', CLIENT], {
-    // Off a TPU the SDK would ask the metadata server for minutes.
+    // Off a TPU the SDK would query the metadata server for minutes.
     env: { ...process.env, TPU_SKIP_MDS_QUERY: '1' },
     timeout: 120_000
   });
@@ -59,7 +59,7 @@ describe.skipIf(PYTHON === '')(
       }
     );
 
-    it('gives nothing, and no error, where nobody serves; and knows the metrics that only it can read', async () => {
+    it('returns nothing, and no error, where no process serves; and knows the metrics that only it can read', async () => {
       const reported = await request();
       expect(reported['hbm_capacity_total']).toEqual([]);
       expect(reported['known']).toEqual(

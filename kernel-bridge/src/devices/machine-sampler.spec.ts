@@ -38,7 +38,7 @@ function sampler(options: Partial<SamplerOptions> = {}): MachineSampler {
   });
 }
 
-/** The server has a second to answer a sample, and is in this process: when that stands still, the next sample counts. */
+/** The server has one second to answer a sample, and runs in this process: if the process pauses, the next sample counts. */
 function servedPage(of: MachineSampler): Promise<DevicesPage> {
   return vi.waitFor(async () => {
     const page = await of.page();
@@ -48,7 +48,7 @@ function servedPage(of: MachineSampler): Promise<DevicesPage> {
 }
 
 describe('the sampler', () => {
-  it('tells chips, who holds them, and the figures of their devices', async () => {
+  it('reports chips, their holders, and the figures of their devices', async () => {
     await machine.addChips(V6E);
     await machine.addProcess(71, 'python3', '/dev/vfio/10');
     await machine.write('proc/71/environ', `SECRET=x\0TPULAB_KERNEL_ID=${KERNEL}\0A=b`);
@@ -66,7 +66,7 @@ describe('the sampler', () => {
     expect(page.sample.devices[7]?.hbmUsedBytes).toBe(usedBytes(V6E, 7));
   });
 
-  it('of a machine without chips asks nobody', async () => {
+  it('of a machine without chips queries no process', async () => {
     serve(server, V6E);
     await using one = sampler({ env: {} });
     const page = await one.page();
@@ -78,7 +78,7 @@ describe('the sampler', () => {
     expect(server.requests).toEqual([]);
   });
 
-  it('says that chips are idle when no process serves, and has no MFU figures for an unknown chip', async () => {
+  it('reports idle chips when no process serves, and has no MFU figures for an unknown chip', async () => {
     await machine.addChips({ ...V6E, pciDevice: '0x00aa', chips: 1 });
     await server[Symbol.asyncDispose]();
     await using one = sampler();
@@ -93,7 +93,7 @@ describe('the sampler', () => {
     );
   });
 
-  it('samples while somebody looks, and hardly when nobody does', async () => {
+  it('samples often with viewers, and rarely without', async () => {
     serve(server, V6E);
     await using one = sampler({ sampleHz: 10, backgroundMs: 3_600_000 });
     const events: MachineEvent[] = [];
@@ -103,7 +103,7 @@ describe('the sampler', () => {
     expect([...Value.Errors(Event, events[0])]).toEqual([]);
     expect(events.slice(0, 3).map(({ machineSeq }) => machineSeq)).toEqual([1, 2, 3]);
     for (const watch of [...watches, ...watches]) watch[Symbol.dispose]();
-    // One more may be under way; after that the long pause has begun, and asking shows the count at rest.
+    // One more sample may be running; after it the long pause has begun, and the request shows the final count.
     const count = events.length;
     await one.history(1);
     const page = await one.page();
@@ -114,7 +114,7 @@ describe('the sampler', () => {
     await vi.waitUntil(() => events.length > before + 1, WAIT);
   });
 
-  it('keeps a history in the background that the next gateway has', async () => {
+  it('records a history in the background that the next gateway has', async () => {
     serve(server, V6E);
     {
       await using first = sampler({ backgroundMs: 5 });
@@ -123,11 +123,11 @@ describe('the sampler', () => {
     await using second = sampler({ sampleHz: 0 });
     const { series, times } = await second.history(60);
     expect(times.length).toBeGreaterThanOrEqual(1);
-    // A sample without an answer may have come before, and even in the minute before.
+    // A sample without an answer may come first, and even in the minute before.
     expect(series['device.7.hbmUsedBytes']?.max).toContain(usedBytes(V6E, 7));
   });
 
-  it('takes no samples of its own when it is told not to', async () => {
+  it('takes no samples of its own when that is configured', async () => {
     await using one = sampler({ sampleHz: 0, backgroundMs: 1 });
     using _watch = one.watch();
     await one.page();

@@ -1,5 +1,5 @@
 /**
- * Takes samples of the machine and its chips: often while somebody looks, seldom otherwise, so that a history is there when
+ * Samples the machine and its chips: often while a page shows them, rarely otherwise, so that a history exists when
  * a page is opened again. One sample at a time; a slow one delays the next instead of overlapping it.
  */
 import type { Chip, DevicesHistory, DevicesPage, MachineEvent, MachineSample } from '@tpulab/protocol';
@@ -14,25 +14,25 @@ import { HostLoad } from './host-load.js';
 import { SdkHelper } from './sdk-helper.js';
 
 export const SAMPLE_HZ = 2;
-/** The runtime averages its duty cycle over a period of its own; asking faster shows nothing new. */
+/** The runtime averages its duty cycle over its own period; faster samples show nothing new. */
 export const MAX_SAMPLE_HZ = 10;
-/** Names a Python that has libtpu: a helper then reads what only libtpu's SDK knows. */
+/** Path of a Python that has libtpu: a helper then reads the metrics that only libtpu's SDK provides. */
 const SDK_PYTHON = 'TPULAB_SDK_PYTHON';
-/** Between samples while nobody looks. */
+/** Interval between samples while no page shows them. */
 const BACKGROUND_MS = 10_000;
 
 export interface SamplerOptions {
-  /** Where the history is kept. */
+  /** Folder of the stored history. */
   readonly folder: string;
   readonly gatewayId: string;
   readonly table: ChipTable;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** While somebody looks; 0: no samples but those that are requested. */
+  /** Rate while a page shows samples; 0: only requested samples. */
   readonly sampleHz?: number;
   readonly backgroundMs?: number;
   readonly isKernel?: (kernelId: string) => boolean;
   readonly metadata?: MetadataOptions;
-  /** Stands for `/` in specs. */
+  /** Replaces `/` in specs. */
   readonly root?: string;
   readonly log: Logger;
 }
@@ -71,7 +71,7 @@ export class MachineSampler implements AsyncDisposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** Somebody looks until this is disposed. */
+  /** A page shows samples until this is disposed. */
   watch(): Disposable {
     let isOver = false;
     this.#watchers++;
@@ -93,7 +93,7 @@ export class MachineSampler implements AsyncDisposable {
       this.#fresh(),
       this.#chipsWithOwners(),
       this.#readings?.details() ?? { uptimeS: null, errors: null, distributions: [] },
-      // Elsewhere there is no metadata server, and asking for its name would only wake resolvers.
+      // Elsewhere there is no metadata server, and looking up its name would only wake resolvers.
       acceleratorInfo(hasTpu ? env : { ...env, TPU_SKIP_MDS_QUERY: '1' }, {
         ...metadata,
         signal: this.#stopping.signal
@@ -129,13 +129,13 @@ export class MachineSampler implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const { table, root = '/', env, log } = this.options;
-    // The host is read once now, so that the first sample has rates since then.
+    // The host is read once now, so that the first sample already has rates.
     const [chips] = await Promise.all([findChips(table, root), this.#history.load(), this.#host.read()]);
     this.#chips = chips;
     if (this.#stopping.signal.aborted) return;
-    // A port is dialled only where somebody may answer.
+    // A port is dialled only if a process may answer.
     if (chips.length > 0 || declaresTpu(env)) {
-      // gRPC takes as much memory as all else that an idle gateway loads together, and most machines have no TPU.
+      // gRPC uses as much memory as all other modules of an idle gateway together, and most machines have no TPU.
       const { DeviceReadings } = await import('./device-readings.js');
       this.#readings = new DeviceReadings({ ports: metricPorts(env) });
     }
@@ -154,7 +154,7 @@ export class MachineSampler implements AsyncDisposable {
     if (this.#timer) clearTimeout(this.#timer);
     const { backgroundMs = BACKGROUND_MS } = this.options;
     const waitMs = this.#watchers > 0 ? 1000 / this.sampleHz : backgroundMs;
-    // One who has just come to look does not wait for the rest of the long pause, only for the short one.
+    // A new viewer does not wait for the rest of the long pause, only for the short one.
     this.#timer = setTimeout(() => void this.#tick(), waitMs);
     this.#timer.unref();
   }
@@ -169,7 +169,7 @@ export class MachineSampler implements AsyncDisposable {
     this.#schedule();
   }
 
-  /** Rates need some time between two readings, so a sample that is young enough is not taken again. */
+  /** Rates need some time between two readings, so a recent sample is reused. */
   async #fresh(): Promise<MachineSample> {
     const newest = this.#newest?.machine;
     const youngMs = this.sampleHz === 0 ? 500 : 1000 / this.sampleHz;
@@ -222,7 +222,7 @@ export class MachineSampler implements AsyncDisposable {
   }
 }
 
-/** Some hosts show no PCI devices to a container; then the environment tells. */
+/** Some hosts hide PCI devices from a container; then the environment shows that a TPU exists. */
 function declaresTpu(env: SamplerOptions['env']): boolean {
   return [
     'TPU_RUNTIME_METRICS_PORTS',
@@ -237,7 +237,7 @@ const DEFAULT_PORT = 8431;
 /** A host has at most 8 chips; more ports than this are a mistake. */
 const MAX_PORTS = 64;
 
-/** From `TPU_RUNTIME_METRICS_PORTS` (`8431,8432,…`, one process for each); what is no port is left out. */
+/** From `TPU_RUNTIME_METRICS_PORTS` (`8431,8432,…`, one per process); invalid ports are skipped. */
 export function metricPorts(env: Readonly<Record<string, string | undefined>>): number[] {
   const ports = (env['TPU_RUNTIME_METRICS_PORTS'] ?? '')
     .split(',')

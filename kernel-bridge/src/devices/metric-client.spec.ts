@@ -7,7 +7,7 @@ import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 
 const HBM = 'tpu.runtime.hbm.memory.usage.bytes';
-/** The server is in this process; when that stands still for a while, both do. */
+/** The server runs in this process; if the process pauses, both sides pause. */
 const answerMs = 30_000;
 
 describe('a metric client', () => {
@@ -50,13 +50,13 @@ describe('a metric client', () => {
     ]);
   });
 
-  it('asks one process alone when told so', async () => {
+  it('queries a single process on request', async () => {
     using client = new MetricClient({ port: server.port, answerMs, alone: true });
     await client.metric(HBM);
     expect(server.requests).toEqual([{ metric_name: HBM, skip_node_aggregation: true }]);
   });
 
-  it('tells a metric that the runtime lacks from a runtime that fails', async () => {
+  it('distinguishes a metric that the runtime lacks from a runtime that fails', async () => {
     using client = new MetricClient({ port: server.port, answerMs });
     expect(await client.metric('no.such.metric')).toEqual({ state: 'unknown' });
     server.refusal = { code: status.INTERNAL, details: 'chip fell off' };
@@ -69,7 +69,7 @@ describe('a metric client', () => {
     expect(await client.metric(HBM)).toEqual({ state: 'failed', reason: 'it does not answer in time' });
   });
 
-  it('knows that nobody serves the port, and finds the server that comes later', async () => {
+  it('detects that no process serves the port, and finds the server that starts later', async () => {
     const { port } = server;
     await server[Symbol.asyncDispose]();
     using client = new MetricClient({ port, answerMs });
@@ -90,7 +90,7 @@ describe('a metric client', () => {
 });
 
 describe('the description of the service', () => {
-  it('is where the sources and the built files look for it, and is shipped', () => {
+  it('is at the path that the sources and the built files expect, and is shipped', () => {
     expect(existsSync(PROTO_FILE)).toBe(true);
     const built = new URL('../../lib/devices/metric-service.js', import.meta.url);
     expect(new URL('../../proto/runtime-metrics.proto', built).pathname).toBe(PROTO_FILE);

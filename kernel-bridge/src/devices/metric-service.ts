@@ -1,4 +1,4 @@
-/** libtpu's RuntimeMetricService as our .proto describes it, and the messages as they come out of the decoder. */
+/** libtpu's RuntimeMetricService as described in our .proto file, and its messages in decoded form. */
 import { fileURLToPath } from 'node:url';
 import {
   Client,
@@ -12,7 +12,7 @@ import { loadSync } from '@grpc/proto-loader';
 
 const SERVICE_NAME = 'tpu.monitoring.runtime.RuntimeMetricService';
 
-/** The same way up from `src/devices` and from `lib/devices`. */
+/** The same relative path from `src/devices` and from `lib/devices`. */
 export const PROTO_FILE = fileURLToPath(new URL('../../proto/runtime-metrics.proto', import.meta.url));
 
 export interface WireAttribute {
@@ -68,16 +68,16 @@ export interface ListResponse {
 
 let loaded: ServiceDefinition | null = null;
 
-/** Read once, when somebody first needs it: most machines have no TPU. */
+/** Loaded once, on first use: most machines have no TPU. */
 export function metricService(): ServiceDefinition {
   if (loaded) return loaded;
-  // Without keepCase a request would silently carry an empty name. Bytes of HBM fit into a double.
+  // Without keepCase a request would silently contain an empty name. Bytes of HBM fit into a double.
   const definitions = loadSync(PROTO_FILE, { keepCase: true, longs: Number, oneofs: false });
   loaded = definitions[SERVICE_NAME] as ServiceDefinition;
   return loaded;
 }
 
-/** From an answer of the metric service to typed points: which device, which value. */
+/** Converts an answer of the metric service into typed points: a device and its value. */
 export interface Distribution {
   readonly count: number;
   readonly mean: number;
@@ -89,7 +89,7 @@ export interface Distribution {
 }
 
 export interface MetricPoint {
-  /** Device or chip that the figure is of; null where the metric is of the whole process. */
+  /** Device or chip of the figure; null if the metric covers the whole process. */
   readonly ordinal: number | null;
   /** Other attributes, for example the size class of a transfer. */
   readonly labels: Readonly<Record<string, string>>;
@@ -106,7 +106,7 @@ function pointsOf(response: MetricResponse): MetricPoint[] {
 
 function pointOf(metric: WireMetric): MetricPoint {
   const attributes = flatten(metric.attribute);
-  // A single whole number is the device, however the key is spelled; in a list only a key that says so is.
+  // A single whole number is the device, however the key is spelled; in a list, the key must name a device.
   const isSingle = metric.attribute?.value?.kvlist_attr === undefined;
   let ordinal: number | null = null;
   const labels: Record<string, string> = {};
@@ -130,7 +130,7 @@ function flatten(attribute: WireAttribute | undefined): readonly WireAttribute[]
   return attribute.value?.kvlist_attr?.attributes ?? [attribute];
 }
 
-/** New runtimes give ordinals as text, older ones as numbers. */
+/** New runtimes send ordinals as text, older ones as numbers. */
 function textOf(value: WireAttribute['value']): string | null {
   const found = value?.string_attr ?? value?.int_attr ?? value?.double_attr ?? value?.bool_attr;
   return found === undefined ? null : String(found);
@@ -157,17 +157,17 @@ function distributionOf(wire: WireDistribution): Distribution {
   };
 }
 
-/* One metric server: a persistent connection to one port, and what it answers. */
+/* One metric server: a persistent connection to one port, and its answers. */
 
 export type MetricAnswer =
   | { readonly state: 'ok'; readonly points: readonly MetricPoint[] }
-  /** Nobody serves the port: no process holds the chips. */
+  /** No process serves the port: no process holds the chips. */
   | { readonly state: 'absent' }
   /** This runtime has no such metric. */
   | { readonly state: 'unknown' }
   | { readonly state: 'failed'; readonly reason: string };
 
-/** It is on this machine; one that takes longer is stuck, and the next sample comes soon. */
+/** The server is on this machine; if it takes longer, it is stuck, and the next sample comes soon. */
 const ANSWER_MS = 1_000;
 /** Far more than thousands of devices need. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
@@ -175,7 +175,7 @@ const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 export interface MetricClientOptions {
   readonly port: number;
   readonly answerMs?: number;
-  /** Ask this process alone, not for its whole host: when every process has a port that we know. */
+  /** Queries only this process, not its whole host: used if the port of every process is known. */
   readonly alone?: boolean;
 }
 
@@ -190,7 +190,7 @@ export class MetricClient implements Disposable {
     this.#answerMs = answerMs;
     this.#alone = alone;
     this.#client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
-      // The variables for proxies speak of the network, not of this machine.
+      // The proxy variables concern the network, not this machine.
       'grpc.enable_http_proxy': 0,
       'grpc.initial_reconnect_backoff_ms': 500,
       'grpc.max_reconnect_backoff_ms': 5_000,
@@ -204,7 +204,7 @@ export class MetricClient implements Disposable {
     return answer.state === 'ok' ? { state: 'ok', points: pointsOf(answer.value) } : answer;
   }
 
-  /** Names of the metrics that this runtime has; null when it does not say. */
+  /** Names of the metrics that this runtime has; null if it does not report them. */
   async supported(filter = ''): Promise<ReadonlySet<string> | null> {
     const answer = await this.#request('ListSupportedMetrics', { filter });
     if (answer.state !== 'ok') return null;
@@ -212,7 +212,7 @@ export class MetricClient implements Disposable {
     return new Set((supported_metric ?? []).flatMap(({ metric_name }) => metric_name ?? []));
   }
 
-  /** What comes out of the decoder has the shape that our description gives it. */
+  /** The decoder's output has the shape of our description. */
   #request(
     method: string,
     request: MetricRequest | ListRequest

@@ -28,7 +28,7 @@ describe('a quantile', () => {
     expect(quantile(of(buckets), share)).toBe(value);
   });
 
-  it('never leaves what was seen, and is unknown when nothing was', () => {
+  it('never leaves the observed range, and is unknown when nothing was observed', () => {
     expect(quantile(of([0, 10, 0, 0], 12), 1)).toBe(12);
     expect(quantile(of([0, 0]), 0.5)).toBeNull();
     expect(quantile({ ...of([1, 1]), growthFactor: 0 }, 0.5)).toBeNull();
@@ -79,7 +79,7 @@ describe('details of the runtime', () => {
     });
   });
 
-  it('are none when nobody serves them', async () => {
+  it('are empty when no process serves them', async () => {
     await server[Symbol.asyncDispose]();
     using readings = new DeviceReadings({ ports: [server.port], answerMs: 30_000 });
     expect(await readings.details()).toEqual({ uptimeS: null, errors: null, distributions: [] });

@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 afterEach(async () => rm(folder, { recursive: true }));
 
-/** Stands for a Python; the real one with the real SDK is `libtpu-sdk.spec.ts`. */
+/** Replaces Python; `libtpu-sdk.spec.ts` uses the real one with the real SDK. */
 async function program(lines: string): Promise<string> {
   const file = path.join(folder, 'python');
   await writeFile(file, `#!/bin/sh\necho started >> ${folder}/starts\n${lines}\n`);
@@ -45,7 +45,7 @@ async function starts(): Promise<number> {
 }
 
 describe("the helper for libtpu's SDK", () => {
-  it('makes figures of its lines, and leaves out what is none', () => {
+  it('turns its lines into figures, and skips invalid ones', () => {
     expect(parseSdkLine(LINE, 1)).toEqual({
       time: 1,
       tensorCorePercent: [12.5, null],
@@ -78,7 +78,7 @@ describe("the helper for libtpu's SDK", () => {
     expect(one.newest).toBeNull();
   });
 
-  it('does without a Python that is not there', async () => {
+  it('tolerates a missing Python', async () => {
     await using one = helper(path.join(folder, 'none'));
     expect(one.newest).toBeNull();
   });

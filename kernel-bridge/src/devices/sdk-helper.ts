@@ -1,7 +1,7 @@
 /**
- * Reads what only libtpu's own SDK knows (utilisation of the TensorCore, health of the links, throttling) in a process of its own:
- * the SDK takes 120 MB, may wait for minutes, and some versions of it crash Python. A helper that ends is started again, less and
- * less often; one that is silent for too long is killed.
+ * Reads the metrics that only libtpu's own SDK has (utilisation of the TensorCore, health of the links, throttling) in a separate process:
+ * the SDK takes 120 MB, may wait for minutes, and some versions of it crash Python. A helper that ends is restarted, at growing
+ * intervals; one without output for too long is killed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -40,7 +40,7 @@ export class SdkHelper implements AsyncDisposable {
     this.#start();
   }
 
-  /** Null before the first, and when the helper has been silent for half a minute. */
+  /** null before the first, and if the helper had no output for half a minute. */
   get newest(): SdkFigures | null {
     return this.#newest !== null && Date.now() - this.#newest.time < FRESH_MS ? this.#newest : null;
   }
@@ -55,7 +55,7 @@ export class SdkHelper implements AsyncDisposable {
   #start(): void {
     const { python, env, log } = this.#options;
     const child = spawn(python, ['-c', script('sdk.py')], {
-      // Off the metadata server, which the SDK would ask thirty times for each key.
+      // Prevents queries to the metadata server, which the SDK would send thirty times for each key.
       env: { PATH: env['PATH'], HOME: env['HOME'], TPU_SKIP_MDS_QUERY: '1' },
       stdio: ['ignore', 'pipe', 'ignore']
     });
@@ -95,7 +95,7 @@ export class SdkHelper implements AsyncDisposable {
 
 type Link = SdkFigures['links'][number];
 
-/** A line of the helper as figures; null for any other line. The SDK's lists hold text: `12.5`, `tray1.chip3.ici0.int: 0`, `0-3`. */
+/** Parses a line of the helper; null for any other line. The SDK's lists contain text: `12.5`, `tray1.chip3.ici0.int: 0`, `0-3`. */
 export function parseSdkLine(line: string, time: number): SdkFigures | null {
   const parsed = jsonIn(line);
   if (typeof parsed !== 'object' || parsed === null) return null;

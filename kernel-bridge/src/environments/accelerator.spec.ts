@@ -6,7 +6,7 @@ import { type Accelerator, definitionNamed, readDefinitions, variantOf } from '.
 import { create } from './operations.js';
 import { type TinyFolders, tinyFolders, silentProgress } from './testing/tiny-definitions.js';
 
-// uv and Python are started again and again.
+// uv and Python are started many times.
 vi.setConfig({ testTimeout: 240_000 });
 
 let folders: TinyFolders;
@@ -52,7 +52,7 @@ describe('an environment that is described for TPUs too', () => {
     expect(made?.envDefaults).toEqual({ JAX_PLATFORMS: 'tpu,cpu' });
   });
 
-  it('is left alone while it is for the same kind of machine, and made anew for the other', async () => {
+  it('is left alone while it is for the same kind of machine, and made again for the other', async () => {
     expect((await createFor('tpu')).result).toBe('created');
     expect((await createFor('tpu')).result).toBe('unchanged');
     expect((await createFor('cpu')).result).toBe('created');
@@ -60,7 +60,7 @@ describe('an environment that is described for TPUs too', () => {
     expect(specs.get('tpulab-tiny')?.envDefaults).toEqual({ TINY_DEVICES: '8' });
   });
 
-  it('is for the CPU where nothing is said and there are no chips', async () => {
+  it('is for the CPU where nothing is specified and there are no chips', async () => {
     await createFor();
     const specs = await new EnvironmentCatalog(folders).kernelspecs();
     expect(specs.get('tpulab-tiny')?.spec.display_name).toBe('Tiny tiny');

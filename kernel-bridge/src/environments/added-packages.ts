@@ -1,16 +1,16 @@
 /**
- * What a user has put into an environment: the packages that were requested by name after it was made, with pip or uv, from a cell or a
- * terminal. An update installs them again. The environment itself says what they are, so nothing has to be recorded when they come.
+ * Packages that a user has added to an environment: they were requested by name after its creation, with pip or uv, from a cell or a
+ * terminal. An update installs them again. The environment itself records them, so no other record is needed.
  */
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { readRecord } from './creation-record.js';
 
-/** Installers and our own packages; an update brings them itself. */
+/** Installers and our own packages; an update installs them itself. */
 const OURS: ReadonlySet<string> = new Set(['pip', 'uv', 'setuptools', 'wheel', 'tpulab', 'tpulab-recipes']);
 
-/** As lines of a requirements file, sorted. None where there is no environment of ours. */
+/** As sorted lines of a requirements file. Empty if the environment does not exist or is not ours. */
 export async function addedPackages(environment: string): Promise<string[]> {
   const record = await readRecord(environment);
   if (record === null) return [];
@@ -18,7 +18,7 @@ export async function addedPackages(environment: string): Promise<string[]> {
   const before = new Set((record.added ?? []).map(nameOf));
   const found: string[] = [];
   for (const folder of await distributions(environment)) {
-    // Written by pip and uv for what was requested, not for what that needs.
+    // pip and uv write this file for requested packages, not for their dependencies.
     if (!existsSync(path.join(folder, 'REQUESTED'))) continue;
     const requirement = await requirementOf(folder);
     if (requirement === null || OURS.has(nameOf(requirement))) continue;
@@ -38,7 +38,7 @@ async function distributions(environment: string): Promise<string[]> {
   return names.flat().filter(name => name.endsWith('.dist-info'));
 }
 
-/** The version that is there, or where it came from. */
+/** The installed version, or the source of the package. */
 async function requirementOf(distInfo: string): Promise<string | null> {
   const metadata = await readFile(path.join(distInfo, 'METADATA'), 'utf8').catch(() => '');
   const name = /^Name: *(\S+)/m.exec(metadata)?.[1];
@@ -59,7 +59,7 @@ async function requirementOf(distInfo: string): Promise<string | null> {
   return `${name} @ ${vcs === undefined ? url : `${vcs.vcs}+${url}@${vcs.commit_id}`}`;
 }
 
-/** As package indexes compare names. An editable folder is its own name. */
+/** Normalised as in package indexes. An editable folder counts as its own name. */
 function nameOf(requirement: string): string {
   const name = /^-e /.test(requirement) ? requirement : (/^[\w.-]+/.exec(requirement)?.[0] ?? requirement);
   return name.toLowerCase().replaceAll(/[-_.]+/g, '-');

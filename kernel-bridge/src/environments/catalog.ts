@@ -1,4 +1,4 @@
-/** The environments of this machine: what is described, what is created, and what the bridge offers as kernels. */
+/** The environments of this machine: described ones, created ones, and those that the bridge offers as kernels. */
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { EnvironmentInfo } from '@tpulab/protocol';
@@ -10,9 +10,9 @@ import { type EnvironmentKernelspec, kernelspecOf } from './kernelspec.js';
 import { definitionsFolder, environmentsFolder } from './locations.js';
 
 export interface EnvironmentCatalogOptions {
-  /** Folder of created environments; default `$TPULAB_ENV_DIR`, else the XDG data folder. */
+  /** Folder of created environments; by default `$TPULAB_ENV_DIR`, else the XDG data folder. */
   readonly environments?: string;
-  /** Folder of descriptions; default the package's own. */
+  /** Folder of descriptions; by default the package's own. */
   readonly definitions?: string;
 }
 
@@ -27,7 +27,7 @@ export class EnvironmentCatalog {
     this.definitions = definitionsFolder(options.definitions);
   }
 
-  /** Every described and every created environment. Reads files only: `check` is what runs things. */
+  /** Every described and every created environment. Only reads files: `check` is the call that runs programs. */
   async list(): Promise<EnvironmentInfo[]> {
     const definitions = await this.#definitions();
     const offered = definitions.filter(({ description }) => description.onDemand !== true);
@@ -42,7 +42,7 @@ export class EnvironmentCatalog {
     );
   }
 
-  /** State of one environment; `definition` undefined means that it is no longer described. */
+  /** State of one environment; `definition` is undefined if its description no longer exists. */
   async info(name: string, definition: Definition | undefined): Promise<EnvironmentInfo> {
     const folder = environmentFolder(this.environments, name);
     const record = await readRecord(folder);
@@ -92,7 +92,7 @@ export class EnvironmentCatalog {
   async #created(): Promise<string[]> {
     try {
       const entries = await readdir(this.environments, { withFileTypes: true });
-      // A large one may lie on another disk, behind a link.
+      // A large environment may be on another disk, behind a link.
       return entries
         .filter(entry => (entry.isDirectory() || entry.isSymbolicLink()) && NAME.test(entry.name))
         .map(({ name }) => name);
@@ -101,7 +101,7 @@ export class EnvironmentCatalog {
     }
   }
 
-  /** A gateway that runs without descriptions still offers what is created. */
+  /** A gateway without descriptions still offers created environments. */
   async #definitions(): Promise<Definition[]> {
     return existsSync(this.definitions) ? readDefinitions(this.definitions) : [];
   }

@@ -1,6 +1,6 @@
 /**
- * Makes an environment: built in a sibling folder and renamed into place at the end. Whatever ends the process,
- * an environment is there whole or not at all.
+ * Creates an environment: built in a sibling folder and renamed into place at the end. If the process ends early,
+ * the environment exists completely or not at all.
  */
 import path from 'node:path';
 import { readFile } from 'node:fs/promises';
@@ -25,27 +25,27 @@ import { runUv } from './uv.js';
 
 export interface Creation {
   readonly environments: string;
-  /** As it is for the accelerator. */
+  /** The variant for the accelerator. */
   readonly definition: Definition;
   readonly accelerator: Accelerator;
   readonly uv: string;
-  /** Python to use: a version or the path of an interpreter; null for the description's range. */
+  /** Python to use: a version or the path of an interpreter; null for the range in the description. */
   readonly python: string | null;
-  /** Null only for a description that wants no agent. */
+  /** null only for a description without an agent. */
   readonly agent: PackageSource | null;
-  /** Null for a description that wants none, and where the bridge was installed without them. */
+  /** null for a description without recipes, and if the bridge was installed without them. */
   readonly recipes: PackageSource | null;
-  /** Leaves out what the user added to the one that is replaced. */
+  /** Drops the user's packages of the replaced environment. */
   readonly withoutAdded: boolean;
-  /** What the user added to the environment of this name on another machine. */
+  /** Packages that the user added to the environment of this name on another machine. */
   readonly also: readonly string[];
-  /** Called under the lock: true when what is there is good and nothing is to be done. */
+  /** Called under the lock: true if the existing environment is good and no work is needed. */
   readonly isThere: () => Promise<boolean>;
   readonly progress: CreationProgress;
   readonly signal: AbortSignal;
 }
 
-/** `unchanged`: there was nothing to do. Throws EnvironmentError. */
+/** `unchanged`: no work was needed. Throws EnvironmentError. */
 export async function createEnvironment(creation: Creation): Promise<'created' | 'unchanged'> {
   const { environments, definition } = creation;
   try {
@@ -87,7 +87,7 @@ async function build(built: string, creation: Creation): Promise<void> {
 
   const count = await countPackages(definition.lockFile);
   progress.stage(`installing ${count} packages`);
-  // Bytecode is made now, once, rather than at the first start of each kernel.
+  // Bytecode is compiled now, once, rather than at the first start of each kernel.
   const compile = ['--compile-bytecode', '--require-hashes', '--strict'];
   await uv(creation, 'installing packages', [
     'pip',
@@ -105,7 +105,7 @@ async function build(built: string, creation: Creation): Promise<void> {
   }
   if (definition.description.recipes === true) {
     if (creation.recipes !== null) await installOwn(creation, target, 'the recipes', creation.recipes);
-    // Kernels work without them; only the notebooks that use them do not.
+    // Kernels work without the recipes; only the notebooks that use them fail.
     else {
       progress.stage('skipping the recipes, which were not found (name them with --recipes)');
       progress.stageDone();
@@ -116,7 +116,7 @@ async function build(built: string, creation: Creation): Promise<void> {
   await describe(built, creation, added);
 }
 
-/** Cells call it by its name; a kernel puts it in later where this Python has none at hand. */
+/** Cells call pip by its name; if this Python has no bundled pip, a kernel installs it later. */
 async function installPip(built: string, creation: Creation, target: readonly string[]): Promise<void> {
   const wheel = await bundledPip(built);
   if (wheel === null) return;
@@ -124,7 +124,7 @@ async function installPip(built: string, creation: Creation, target: readonly st
   await uv(creation, 'installing pip', ['pip', 'install', ...target, ...offline, wheel]);
 }
 
-/** What the user added to the environment that is replaced. If it does not go into the new one, the old one stays. */
+/** The user's packages of the replaced environment. If they cannot be installed into the new one, the old one stays. */
 async function bringAlong(creation: Creation, target: readonly string[]): Promise<readonly string[]> {
   const { definition, environments, progress, withoutAdded } = creation;
   const also = await bringAlso(creation, target);
@@ -146,7 +146,7 @@ async function bringAlong(creation: Creation, target: readonly string[]): Promis
   return [...new Set([...added, ...also])];
 }
 
-/** Each by itself: one that this machine cannot have, or does not reach, must not cost the others. */
+/** Installs each package separately: one that is unavailable for this machine must not prevent the others. */
 async function bringAlso(creation: Creation, target: readonly string[]): Promise<string[]> {
   const brought: string[] = [];
   for (const line of creation.also) {
@@ -163,7 +163,7 @@ async function bringAlso(creation: Creation, target: readonly string[]): Promise
   return brought;
 }
 
-/** Installs a package of ours; what it needs is in the lock file. */
+/** Installs one of our packages; its dependencies are in the lock file. */
 async function installOwn(
   creation: Creation,
   target: readonly string[],
@@ -229,7 +229,7 @@ function throwIfInterrupted({ signal, definition }: Creation): void {
   );
 }
 
-/** Pins what builds packages of ours, where the descriptions say it (`environments/build/requirements.lock`). */
+/** Pins the build tools of our packages, if the descriptions contain them (`environments/build/requirements.lock`). */
 async function buildConstraints(definition: Definition): Promise<readonly string[]> {
   const file = path.join(path.dirname(definition.folder), 'build', 'requirements.lock');
   try {
@@ -240,7 +240,7 @@ async function buildConstraints(definition: Definition): Promise<readonly string
   }
 }
 
-/** Requirements of the lock file, those of other systems included. */
+/** Requirements of the lock file, including those of other systems. */
 async function countPackages(lockFile: string): Promise<number> {
   const lines = (await readFile(lockFile, 'utf8')).split('\n');
   return lines.filter(line => /^[A-Za-z0-9]/.test(line)).length;

@@ -1,4 +1,4 @@
-/** What a creation says while it runs. */
+/** Progress reports of a creation. */
 import { durationText } from '@tpulab/protocol';
 
 export interface CreationProgress {
@@ -6,7 +6,7 @@ export interface CreationProgress {
   stage(text: string): void;
   /** Something within the stage: `downloading jaxlib (81.1 MiB)`. */
   detail(text: string): void;
-  /** The stage that began last has ended well. */
+  /** The latest stage has ended successfully. */
   stageDone(): void;
 }
 
@@ -16,7 +16,7 @@ interface Out {
   write(text: string): unknown;
 }
 
-/** Stages with their times, one line each; on a terminal the running one shows what it is at. */
+/** Stages with their times, one line each; on a terminal the running stage shows its current step. */
 export class ProgressLines implements CreationProgress {
   #stage: { text: string; since: number } | null = null;
 
@@ -45,7 +45,7 @@ export class ProgressLines implements CreationProgress {
     this.#stage = null;
   }
 
-  /** The stage did not end well: the line is left as it is, and the next text begins on a line of its own. */
+  /** The stage failed: its line stays, and the next text begins on a new line. */
   abandon(): void {
     if (this.#stage && this.out.isTTY) this.out.write('\n');
     this.#stage = null;
@@ -57,7 +57,7 @@ export class ProgressLines implements CreationProgress {
   }
 }
 
-/** All that is said, each on a line of its own: for a program that reads it. */
+/** All reports, each on its own line: for a program that parses them. */
 export function everyLine(out: Out): CreationProgress & Pick<ProgressLines, 'abandon'> {
   const line = (text: string): void => void (text !== '' && out.write(`${text}\n`));
   return { stage: line, detail: line, stageDone: () => undefined, abandon: () => undefined };

@@ -1,4 +1,4 @@
-/** `tpulab.json` in a created environment: what it was made from. Written last, so it says: this one is complete. */
+/** `tpulab.json` in a created environment: its inputs. Written last, so that its existence marks a complete environment. */
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -46,18 +46,18 @@ export async function writeRecord(environment: string, record: CreationRecord): 
   await writeFile(path.join(environment, FILE), `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** Null when there is none, or one that cannot be read: such an environment is broken. */
+/** null if it is missing or unreadable: such an environment is broken. */
 export async function readRecord(environment: string): Promise<CreationRecord | null> {
   const json = jsonIn(await readFile(path.join(environment, FILE), 'utf8').catch(() => null));
   return Value.Check(CreationRecord, json) ? json : null;
 }
 
-/** At most one process changes an environment at a time. */
+/** Only one process changes an environment at a time. */
 function lockFileOf(environments: string, name: string): string {
   return path.join(environments, `.${name}.lock`);
 }
 
-/** Throws EnvironmentError `env_in_use` when another living process holds it. */
+/** Throws EnvironmentError `env_in_use` if another living process holds it. */
 export async function lockEnvironment(environments: string, name: string): Promise<ProcessLock> {
   try {
     return await takeProcessLock(lockFileOf(environments, name));

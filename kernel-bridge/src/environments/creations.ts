@@ -1,4 +1,4 @@
-/** Environments that clients of the gateway have asked for: one creation each at a time, with its progress. */
+/** Environments that clients of the gateway have requested: one creation at a time for each environment, with its progress. */
 import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
 import { NamedJobs, type RunningJob } from '../platform/named-jobs.js';
 import type { EnvironmentCatalog } from './catalog.js';
@@ -21,13 +21,13 @@ export class EnvironmentCreations implements AsyncDisposable {
     return this.#jobs.status(name) ?? blank(name, 'idle');
   }
 
-  /** Begins, or joins the creation that runs; what is there and up to date is done at once. */
+  /** Starts a creation, or joins the running one; an existing up-to-date environment finishes immediately. */
   start(name: string): EnvironmentCreation {
     if (this.status(name).state === 'running') return this.status(name);
     return this.#jobs.start(name, blank(name, 'running'), creation => this.#create(name, creation));
   }
 
-  /** Resolves when the creation has ended; nothing of it is left. */
+  /** Resolves after the creation has ended; no file of it is left. */
   cancel(name: string): Promise<void> {
     return this.#jobs.cancel(name);
   }

@@ -60,19 +60,19 @@ export interface Definition {
   readonly folder: string;
   readonly description: Description;
   readonly lockFile: string;
-  /** Over everything that a created environment depends on; another value means `outdated`. */
+  /** Covers everything on which a created environment depends; another value means `outdated`. */
   readonly fingerprint: string;
   readonly smokeTest: string;
-  /** Where machines with TPU chips get other packages. */
+  /** The different packages for machines with TPU chips. */
   readonly onTpu?: Pick<Definition, 'lockFile' | 'fingerprint'>;
 }
 
 const NAME = /^[a-z0-9][a-z0-9-]*$/;
 
-/** What kernels of an environment compute on. */
+/** The hardware that kernels of an environment use. */
 export type Accelerator = 'cpu' | 'tpu';
 
-/** The definition as it is for one kind of machine. An environment without a description for TPUs is the same on all. */
+/** The definition for one kind of machine. An environment without a TPU description is the same on all machines. */
 export function variantOf(definition: Definition, accelerator: Accelerator): Definition {
   const { tpu } = definition.description;
   if (accelerator === 'cpu' || tpu === undefined) return definition;
@@ -182,13 +182,13 @@ function invalid(name: string, file: string, why: string, cause?: unknown): Envi
   );
 }
 
-/** A string, with the colon that makes it a name, or the begin or the end of an object. */
+/** A string, with the colon that makes it a name, or the start or the end of an object. */
 const TOKENS = /"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]/gu;
 
 /**
- * `JSON.parse` keeps the last value of a name that an object has twice, without a word.
+ * `JSON.parse` silently uses the last value of a name that an object contains twice.
  * @param text valid JSON
- * @returns the path of the first name that its object has already, such as `/tpu/diskMiB`; null when there is none
+ * @returns the path of the first repeated name, such as `/tpu/diskMiB`; null if there is none
  */
 export function duplicateKey(text: string): string | null {
   const open: { readonly seen: Set<string>; latest: string }[] = [];
@@ -197,7 +197,7 @@ export function duplicateKey(text: string): string | null {
     if (token === '{') open.push({ seen: new Set(), latest: '' });
     else if (token === '}') open.pop();
     else if (token.endsWith(':') && inner !== undefined) {
-      // Read, not compared as written: a name may be written with escapes.
+      // Parsed instead of compared as text: a name may contain escapes.
       inner.latest = String(JSON.parse(token.slice(0, -1)));
       if (inner.seen.has(inner.latest)) return `/${open.map(({ latest }) => latest).join('/')}`;
       inner.seen.add(inner.latest);

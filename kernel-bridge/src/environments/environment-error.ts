@@ -1,6 +1,6 @@
 /**
- * Failures of `tpulab env` and `tpulab examples`. The code is stable and is what programs look at; the message is one sentence with
- * the remedy. How a creation failed is in the state of the creation, so the codes have no HTTP status of their own.
+ * Failures of `tpulab env` and `tpulab examples`. The code is stable, for programs; the message is one sentence with
+ * the remedy. The state of a creation contains its failure, so the codes have no HTTP status.
  */
 import { CodedError } from '../platform/coded-error.js';
 import { type Cause, matchCause } from '../platform/known-causes.js';
@@ -34,7 +34,7 @@ export type EnvironmentErrorCode = (typeof ENVIRONMENT_ERROR_CODES)[number];
 
 export class EnvironmentError extends CodedError<EnvironmentErrorCode> {}
 
-/** Turns a failed file operation into an EnvironmentError: the reasons that a person can do something about. */
+/** Converts a failed file operation into an EnvironmentError, for causes that a person can remove. */
 export function explainFileFailure(error: unknown, folder: string): Error {
   if (error instanceof EnvironmentError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
@@ -66,9 +66,9 @@ export function explainFileFailure(error: unknown, folder: string): Error {
   }
 }
 
-/* Turns what uv printed when it failed into one sentence with a remedy. */
+/* Converts uv's output after a failure into one sentence with a remedy. */
 
-// In this order: a full disk also shows as a failed write, a refused hash also as a failed download.
+// The order matters: a full disk also appears as a failed write, a refused hash also as a failed download.
 const CAUSES: readonly Cause<EnvironmentErrorCode, string>[] = [
   {
     pattern: /no space left on device|os error 28\b|quota exceeded|os error 122\b/i,
@@ -108,7 +108,7 @@ const CAUSES: readonly Cause<EnvironmentErrorCode, string>[] = [
   }
 ];
 
-/** `doing` says what was tried, for example `installing packages`. */
+/** `doing` names the failed action, for example `installing packages`. */
 export function explainUvFailure(doing: string, result: ProgramResult, python: string): EnvironmentError {
   const found = matchCause(CAUSES, [...result.stderr, ...result.stdout], python);
   const lastLines = lastOutput(result);
@@ -121,7 +121,7 @@ export function explainUvFailure(doing: string, result: ProgramResult, python: s
   return new EnvironmentError(found.code, found.message, { cause: new Error(`${doing}: ${lastLines}`) });
 }
 
-/** What uv said last, its cause lines included, in one line. */
+/** uv's last output, including its cause lines, in one line. */
 function lastOutput(result: ProgramResult): string {
   const lines = result.stderr.map(line => line.trim()).filter(line => line !== '');
   const start = lines.findLastIndex(line => line.startsWith('error:'));

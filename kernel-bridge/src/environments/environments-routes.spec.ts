@@ -30,7 +30,7 @@ describe('the creation of an environment that a client asks for', () => {
       { timeout: 200_000 }
     );
 
-  it('shows its stages, and is joined by whoever asks for the same', async () => {
+  it('shows its stages, and is joined by requests for the same environment', async () => {
     expect(creations.status('tiny')).toMatchObject({ state: 'idle', stages: [] });
     expect(creations.start('tiny')).toMatchObject({ state: 'running' });
     creations.start('tiny');
@@ -43,7 +43,7 @@ describe('the creation of an environment that a client asks for', () => {
     expect(await creations.list()).toMatchObject([{ name: 'tiny', state: 'ready' }]);
   });
 
-  it('says in which stage it failed, why and what to do', async () => {
+  it('reports in which stage it failed, why, and the remedy', async () => {
     await describeTiny(folders.definitions, 'tiny', { python: '>=3.99' });
     creations.start('tiny');
     const failed = await ended();
@@ -91,7 +91,7 @@ describe('the routes of environments and lessons', () => {
     expect({ status, body }).toMatchObject({ status: 200, body: { folder: 'tpulab-lessons', kept: [] } });
     const lessons = await readdir(path.join(running.folder, 'tpulab-lessons'));
     expect(lessons).toContain('00-getting-started.ipynb');
-    // Somebody works in one of them and has removed another.
+    // A person works in one of them and has removed another.
     const mine = path.join(running.folder, 'tpulab-lessons', '00-getting-started.ipynb');
     await writeFile(mine, 'my work');
     await rm(path.join(running.folder, 'tpulab-lessons', '05-ddpm.ipynb'));
@@ -100,7 +100,7 @@ describe('the routes of environments and lessons', () => {
     expect(await readFile(mine, 'utf8')).toBe('my work');
   });
 
-  it('say why the lessons cannot be copied, and where else they can be', async () => {
+  it('report why the lessons cannot be copied, and where else they can be', async () => {
     await writeFile(path.join(running.folder, 'tpulab-lessons'), 'a file of somebody');
     const { status, body } = await running.rest('POST', '/bridge/v1/examples');
     expect({ status, body }).toMatchObject({ status: 500, body: { code: 'lessons_not_written' } });

@@ -1,4 +1,4 @@
-/** Kernel environments of this machine under `/bridge/v1/environments`: what there is, and making one. */
+/** Kernel environments of this machine under `/bridge/v1/environments`: lists them, and creates one. */
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
@@ -59,7 +59,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
   );
 }
 
-/** In the root folder. */
+/** Below the root folder. */
 const FOLDER = 'tpulab-lessons';
 
 export function addLessonsRoutes(app: App, rootDir: string): void {
@@ -72,7 +72,7 @@ export function addLessonsRoutes(app: App, rootDir: string): void {
     async (): Promise<LessonsCopied> => {
       try {
         const from = lessonsFolder();
-        // As in a checkout, where people work in the lessons themselves.
+        // As in a checkout, where people work directly in the lessons.
         const folder = (await isSame(from, rootDir)) ? '' : FOLDER;
         return { ...(await copyLessons(path.join(rootDir, folder), from)), folder };
       } catch (error) {

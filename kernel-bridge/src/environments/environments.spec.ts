@@ -8,7 +8,7 @@ import { EnvironmentError } from './environment-error.js';
 import { type CreateResult, check, create, remove } from './operations.js';
 import { type TinyFolders, describeTiny, tinyFolders, silentProgress } from './testing/tiny-definitions.js';
 
-// uv and Python are started again and again; where an index cannot be reached, uv tries for 8 s.
+// uv and Python are started many times; if an index is unreachable, uv retries for 8 s.
 vi.setConfig({ testTimeout: 240_000 });
 
 let folders: TinyFolders;
@@ -88,7 +88,7 @@ describe('an environment that is described', () => {
     expect(await readdir(folders.environments)).toEqual(['tiny']);
   });
 
-  it('is left alone when it is made again, and made anew when that is asked for', async () => {
+  it('is left alone when it is requested again, and made again on a forced request', async () => {
     await make('tiny');
     const mark = path.join(folders.environments, 'tiny', 'mark');
     await writeFile(mark, '');
@@ -98,7 +98,7 @@ describe('an environment that is described', () => {
     await expect(access(mark)).rejects.toThrow();
   });
 
-  it('is outdated when its lock file changes, still has its kernelspec, and is made anew', async () => {
+  it('is outdated when its lock file changes, still has its kernelspec, and is made again', async () => {
     await make('tiny');
     await describeTiny(folders.definitions, 'tiny', { lock: '# another\n' });
     expect((await catalog.list())[0]?.state).toBe('outdated');
@@ -135,7 +135,7 @@ describe('an environment that is described', () => {
 });
 
 describe('the check of an environment', () => {
-  it('says that it is not created, and how to create it', async () => {
+  it('reports that it is not created, and how to create it', async () => {
     const { ok, checks } = await check(catalog, 'tiny', never);
     expect(ok).toBe(false);
     expect(checks).toEqual([
@@ -143,7 +143,7 @@ describe('the check of an environment', () => {
     ]);
   });
 
-  it('shows what its smoke test found, with a remedy', async () => {
+  it('shows the results of its smoke test, with a remedy', async () => {
     await describeTiny(folders.definitions, 'tiny', {
       smokeTest:
         'import json, sys\nprint(json.dumps({"check": "sums", "ok": False, "detail": "1 + 1 was 3", "remedy": None}))\nsys.exit(1)'
@@ -159,7 +159,7 @@ describe('the check of an environment', () => {
     });
   });
 
-  it('does not take a smoke test that breaks off for a good one', async () => {
+  it('does not accept a smoke test that breaks off', async () => {
     await describeTiny(folders.definitions, 'tiny', {
       smokeTest: 'raise SystemExit("the library is damaged")'
     });
@@ -169,7 +169,7 @@ describe('the check of an environment', () => {
     expect(checks.at(-1)?.detail).toContain('the library is damaged');
   });
 
-  it('calls an environment broken whose Python is gone', async () => {
+  it('calls an environment broken whose Python is missing', async () => {
     await make('tiny');
     await rm(path.join(folders.environments, 'tiny', 'bin', 'python'));
     expect((await catalog.list())[0]?.state).toBe('broken');
@@ -186,7 +186,7 @@ describe('a creation that cannot succeed', () => {
     expect(error.message).toContain('did you mean "tiny"?');
   });
 
-  it('says which Python is missing and leaves nothing', async () => {
+  it('reports which Python is missing and leaves nothing', async () => {
     await describeTiny(folders.definitions, 'tiny', { python: '>=3.99' });
     const error = await failure(make('tiny'));
     expect(error.code).toBe('env_python');
@@ -194,7 +194,7 @@ describe('a creation that cannot succeed', () => {
     expect(await readdir(folders.environments)).toEqual([]);
   });
 
-  it('says that the package index cannot be reached and leaves nothing', async () => {
+  it('reports that the package index cannot be reached and leaves nothing', async () => {
     const lock = `no-such-package-of-ours==1.0 --hash=sha256:${'0'.repeat(64)}\n`;
     await describeTiny(folders.definitions, 'tiny', {
       lock: `--index-url http://127.0.0.1:9/simple\n${lock}`
@@ -204,13 +204,13 @@ describe('a creation that cannot succeed', () => {
     expect(await readdir(folders.environments)).toEqual([]);
   });
 
-  it('says that the agent is missing', async () => {
+  it('reports that the agent is missing', async () => {
     await describeTiny(folders.definitions, 'tiny', { agent: true });
     const error = await failure(make('tiny', { agent: path.join(folders.definitions, 'nowhere') }));
     expect(error.code).toBe('env_agent_missing');
   });
 
-  it('says that the recipes are missing where they were named, and makes nothing', async () => {
+  it('reports that the recipes are missing where they were named, and makes nothing', async () => {
     await describeTiny(folders.definitions, 'tiny', { recipes: true });
     const nowhere = path.join(folders.definitions, 'no-recipes');
     const error = await failure(make('tiny', { recipes: nowhere }));
@@ -219,19 +219,19 @@ describe('a creation that cannot succeed', () => {
     expect((await catalog.list())[0]?.state).toBe('available');
   });
 
-  it('says that the folder of environments is not a folder', async () => {
+  it('reports that the folder of environments is not a folder', async () => {
     await writeFile(folders.environments, '');
     expect((await failure(make('tiny'))).code).toBe('env_permission');
   });
 
-  it('names the file of a description that is not valid, and what is wrong in it', async () => {
+  it('names the file of an invalid description, and the error in it', async () => {
     await writeFile(path.join(folders.definitions, 'tiny', 'environment.json'), '{"displayName": 3}');
     const error = await failure(make('tiny'));
     expect(error.code).toBe('env_definition_invalid');
     expect(error.message).toContain(path.join(folders.definitions, 'tiny', 'environment.json'));
   });
 
-  it('refuses a description that says something twice, where only the last would count', async () => {
+  it('refuses a description with a duplicate name, where only the last would count', async () => {
     const file = path.join(folders.definitions, 'tiny', 'environment.json');
     const once = await readFile(file, 'utf8');
     await writeFile(file, once.replace('{', '{"diskMiB": 1, "diskMiB": 2, '));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { explainUvFailure } from './environment-error.js';
 
-/** Literal words of uv 0.13 and of the systems below it. */
+/** Literal messages of uv 0.13 and of the systems below it. */
 const MESSAGES: [string, string, string][] = [
   [
     'env_network',

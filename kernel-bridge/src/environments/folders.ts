@@ -1,6 +1,6 @@
 /**
- * The folder of environments, and the names that a creation uses beside an environment:
- * `.NAME.building-ID` while it is made, `.NAME.replaced-ID` while a new one takes its place.
+ * The folder of environments, and the names of a creation's temporary folders beside an environment:
+ * `.NAME.building-ID` during the build, `.NAME.replaced-ID` while a new environment replaces the old one.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -19,8 +19,8 @@ export function pythonOf(environment: string): string {
 }
 
 /**
- * The wheel of pip that comes with the Python of an environment; null where that has none. An index is not needed for it, and uv
- * installs it so that it can be moved.
+ * The pip wheel bundled with the Python of an environment; null if there is none. It needs no index, and uv
+ * installs it in relocatable form.
  */
 export async function bundledPip(environment: string): Promise<string | null> {
   const config = await readFile(path.join(environment, 'pyvenv.cfg'), 'utf8').catch(() => '');
@@ -28,7 +28,7 @@ export async function bundledPip(environment: string): Promise<string | null> {
   const version = /^version(?:_info)? *= *(\d+\.\d+)/m.exec(config)?.[1];
   if (home === undefined || version === undefined) return null;
   const bundled = path.join(home, '..', 'lib', `python${version}`, 'ensurepip', '_bundled');
-  // Debian keeps it elsewhere.
+  // Debian stores it elsewhere.
   for (const folder of [bundled, '/usr/share/python-wheels']) {
     const wheel = (await readdir(folder).catch(() => [])).find(name => /^pip-.*\.whl$/.test(name));
     if (wheel !== undefined) return path.join(folder, wheel);
@@ -41,7 +41,7 @@ export function newBuildFolder(environments: string, name: string): string {
   return path.join(environments, `.${name}.building-${randomUUID()}`);
 }
 
-/** Puts a built folder in place. What was there goes only when the new one is in. */
+/** Moves a built folder into place. The old one is removed only after the new one is in place. */
 export async function putInPlace(built: string, environments: string, name: string): Promise<void> {
   const place = environmentFolder(environments, name);
   const aside = path.join(environments, `.${name}.replaced-${randomUUID()}`);
@@ -51,7 +51,7 @@ export async function putInPlace(built: string, environments: string, name: stri
   if (replaces) await removeFolder(aside);
 }
 
-/** Takes the environment out of sight at once; deleting its many files then may take its time. */
+/** Hides the environment immediately; deleting its many files may then be slow. */
 export async function removeEnvironment(environments: string, name: string): Promise<void> {
   const aside = path.join(environments, `.${name}.building-${randomUUID()}`);
   await rename(environmentFolder(environments, name), aside);
@@ -62,7 +62,7 @@ export async function removeFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
-/** Removes what killed creations left behind; an environment that was being replaced is put back. */
+/** Removes the files of killed creations; an environment that was being replaced is moved back. */
 export async function sweepLeftovers(environments: string): Promise<readonly string[]> {
   let entries: string[];
   try {

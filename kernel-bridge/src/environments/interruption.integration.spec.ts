@@ -1,4 +1,4 @@
-/** Creations that are ended in the middle of the installation, as processes of their own. */
+/** Creations in separate processes that are ended in the middle of the installation. */
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -34,7 +34,7 @@ afterEach(async () => {
   await folders[Symbol.asyncDispose]();
 });
 
-/** A creation that has come to the installation, which will not end by itself. */
+/** A creation that has reached the installation, which will not end on its own. */
 async function startSlowly() {
   const env = { TPULAB_UV: SLOW_UV, TEST_REAL_UV: findUv(), TEST_PID_FILE: pidFile };
   const child = program.start(['create', 'tiny', ...where], env);
@@ -68,7 +68,7 @@ describe('a creation that is interrupted', () => {
     await vi.waitFor(() => expect(installer !== null && canSignal(installer)).toBe(false), WAIT);
   });
 
-  it('by SIGKILL is never taken for an environment, and is swept by the next command', async () => {
+  it('by SIGKILL is never accepted as an environment, and is removed by the next command', async () => {
     const { child, end } = await startSlowly();
     child.kill('SIGKILL');
     expect((await end).signal).toBe('SIGKILL');
@@ -79,7 +79,7 @@ describe('a creation that is interrupted', () => {
     expect(await readdir(folders.environments)).toEqual(['tiny']);
   });
 
-  it('keeps another one of the same name out while it runs', async () => {
+  it('locks out another one of the same name while it runs', async () => {
     const { child, end } = await startSlowly();
     const second = await run('create', 'tiny', '--json');
     expect(second.code).toBe(1);

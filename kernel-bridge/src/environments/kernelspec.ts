@@ -1,4 +1,4 @@
-/** The kernelspec of a created environment: as the bridge uses it, and as a kernel.json for other programs. */
+/** The kernelspec of a created environment: in the bridge's form, and as a kernel.json for other programs. */
 import { copyFile, mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { CreationRecord } from './creation-record.js';
@@ -16,15 +16,15 @@ export interface KernelspecFile {
 }
 
 export interface EnvironmentKernelspec {
-  /** `env` holds what is always set. */
+  /** `env` contains the variables that are always set. */
   readonly spec: KernelspecFile;
-  /** Set only where the user's environment does not say otherwise. */
+  /** Set only if the user's environment does not define the variable. */
   readonly envDefaults: Readonly<Record<string, string>>;
   /** Folder with the logos. */
   readonly resourceDir: string;
 }
 
-/** Made from where the environment is now, so it stays right when the folder of environments is moved. */
+/** Derived from the current folder of the environment, so that it stays valid after the folder of environments is moved. */
 export function kernelspecOf(environment: string, record: CreationRecord): EnvironmentKernelspec {
   return {
     spec: {
@@ -42,7 +42,7 @@ export function kernelspecOf(environment: string, record: CreationRecord): Envir
 
 /**
  * Writes kernel.json and the logos below `built`, for an environment that will be at `environment`. A kernel.json
- * knows no defaults, so there they are plain values: a stock Jupyter would otherwise not see them at all.
+ * has no defaults, so they are plain values there: otherwise a stock Jupyter would not see them at all.
  */
 export async function writeKernelspec(
   built: string,

@@ -19,7 +19,7 @@ describe('the lessons', () => {
     expect(await readdir(target)).toEqual(copied);
   });
 
-  it('never replace a notebook that somebody has worked in', async () => {
+  it('never replace a notebook in which a person has worked', async () => {
     const mine = path.join(folder, '00-getting-started.ipynb');
     await writeFile(mine, 'my work');
     const { copied, kept: retained } = await copyLessons(folder);
@@ -28,7 +28,7 @@ describe('the lessons', () => {
     expect(await readFile(mine, 'utf8')).toBe('my work');
   });
 
-  it('say why they cannot be copied, and when they are not there', async () => {
+  it('report why they cannot be copied, and that they are missing', async () => {
     const file = path.join(folder, 'file');
     await writeFile(file, '');
     await expect(copyLessons(file)).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** The notebooks that come with the bridge, and copies of them for a person to work in. */
+/** The bundled notebooks, and copies of them for a person to work in. */
 import { constants, existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import type { LessonsCopied } from '@tpulab/protocol';
 import { EnvironmentError } from './environment-error.js';
 import { PACKAGE_FOLDER } from './locations.js';
 
-/** In a package beside the program; in a checkout the folder `notebooks`, beside `kernel-bridge` and around the bundle's place. */
+/** In a package: beside the program; in a checkout: the folder `notebooks`, beside `kernel-bridge` and around the bundle. */
 const PLACES = ['lessons', '../notebooks', '../../notebooks'];
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ export function lessonsFolder(packageFolder: string = PACKAGE_FOLDER): string {
 }
 
 /**
- * Copies the lessons. A notebook that is there already may be somebody's work, and is kept.
+ * Copies the lessons. An existing notebook may contain a person's work, and is preserved.
  *
  * @throws EnvironmentError
  */

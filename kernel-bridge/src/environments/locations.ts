@@ -1,4 +1,4 @@
-/** Where descriptions are read, where environments are kept, and where the agent's sources are. */
+/** Paths of the descriptions, of the environments, and of the agent's sources. */
 import { existsSync, readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `kernel-bridge/`, seen from `lib/environments/` and from `src/environments/` alike; in a bundle (`lib/cli/`) the bundle. */
+/** `kernel-bridge/`, relative to `lib/environments/` and to `src/environments/` alike; in a bundle (`lib/cli/`) the bundle. */
 export const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
 
 /**
- * Folder of environments: what is requested, else `$TPULAB_ENV_DIR`, else that of the checkout that this bridge belongs to, which
+ * Folder of environments: the requested one, else `$TPULAB_ENV_DIR`, else the folder of this bridge's checkout, which
  * `npm start` uses, else the XDG data folder.
  */
 export function environmentsFolder(
@@ -20,7 +20,7 @@ export function environmentsFolder(
 ): string {
   const named = requested ?? nonEmpty(env['TPULAB_ENV_DIR']);
   if (named !== undefined) return path.resolve(named);
-  // Seen from the sources' package and from the bundle below `.tpulab`.
+  // Relative to the sources' package and to the bundle below `.tpulab`.
   const checkout = [path.resolve(packageFolder, '..'), path.resolve(packageFolder, '..', '..')].find(folder =>
     existsSync(path.join(folder, 'scripts', 'start.mjs'))
   );
@@ -29,7 +29,7 @@ export function environmentsFolder(
   return path.join(data, 'tpulab', 'envs');
 }
 
-/** Folder of descriptions: what is requested, else the package's own, else the checkout around the package. */
+/** Folder of descriptions: the requested one, else the package's own, else the checkout around the package. */
 export function definitionsFolder(requested: string | undefined, env: Env = process.env): string {
   const named = requested ?? nonEmpty(env['TPULAB_ENV_DEFINITIONS']);
   if (named !== undefined) return path.resolve(named);
@@ -37,14 +37,14 @@ export function definitionsFolder(requested: string | undefined, env: Env = proc
   return existsSync(own) ? own : path.resolve(PACKAGE_FOLDER, '..', 'environments');
 }
 
-/** A Python package of ours, as it is installed into an environment. */
+/** Our own Python package, in the form in which it is installed into an environment. */
 export interface PackageSource {
   readonly path: string;
-  /** A checkout's package is installed so that a change in its sources takes effect at the next kernel start. */
+  /** A checkout's package is editable, so that a change in its sources takes effect at the next kernel start. */
   readonly editable: boolean;
 }
 
-/** The agent's sources: what is asked for (a folder or a wheel), else a checkout's; null when there are none. */
+/** The agent's sources: the requested folder or wheel, else a checkout's; null if there are none. */
 export function agentSource(requested: string | undefined): PackageSource | null {
   return packageSource(requested, 'kernel-agent', 'tpulab');
 }
@@ -70,7 +70,7 @@ function packageSource(
   return existsSync(path.join(folder, 'pyproject.toml')) ? { path: folder, editable: true } : null;
 }
 
-/** A bridge that was installed has the wheels of the other packages with it. */
+/** An installed bridge contains the wheels of the other packages. */
 function packagedWheel(packageName: string): string | null {
   const folder = path.join(PACKAGE_FOLDER, 'wheels');
   const wheels = existsSync(folder) ? readdirSync(folder) : [];
@@ -79,8 +79,8 @@ function packagedWheel(packageName: string): string | null {
 }
 
 /**
- * Where the set-up of a checkout puts uv, seen from the sources' package (`kernel-bridge`) and from the bundle that `npm start` runs
- * (`.tpulab/bridge`). A bridge that pip installed is given the uv of its Python environment in TPULAB_UV.
+ * The uv that a checkout's set-up installs, relative to the sources' package (`kernel-bridge`) and to the bundle that `npm start` runs
+ * (`.tpulab/bridge`). For a bridge installed by pip, TPULAB_UV names the uv of its Python environment.
  */
 export function installedUv(packageFolder: string = PACKAGE_FOLDER): readonly string[] {
   const program = path.join('tools', 'bin', 'uv');

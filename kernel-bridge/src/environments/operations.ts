@@ -1,4 +1,4 @@
-/** What `tpulab env` does: create, check and remove one environment. */
+/** The operations of `tpulab env`: create, check and remove one environment. */
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -38,13 +38,13 @@ export interface CreateOptions {
   readonly python?: string | undefined;
   readonly agent?: string | undefined;
   readonly recipes?: string | undefined;
-  /** Absent: TPU where this machine has chips and the environment is described for them. */
+  /** If omitted: TPU if this machine has chips and the environment has a TPU description. */
   readonly accelerator?: Accelerator | undefined;
-  /** Leaves out packages that the user added to the one that is replaced. */
+  /** Drops the user's packages of the replaced environment. */
   readonly withoutAdded?: boolean | undefined;
-  /** Packages to bring as well, as lines of a requirements file. What cannot be installed is left out. */
+  /** Additional packages, as lines of a requirements file. Those that cannot be installed are skipped. */
   readonly also?: readonly string[] | undefined;
-  /** Makes it again although it is there and up to date. */
+  /** Creates it again although it exists and is up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
   readonly signal: AbortSignal;
@@ -91,7 +91,7 @@ async function acceleratorHere({ description }: Definition): Promise<Accelerator
   return (await findChips(new ChipTable())).length > 0 ? 'tpu' : 'cpu';
 }
 
-/** An environment for the other kind of machine is to be made again although it is whole. */
+/** A complete environment for the other kind of machine must still be made again. */
 async function isReady(
   catalog: EnvironmentCatalog,
   definition: Definition,
@@ -102,7 +102,7 @@ async function isReady(
   return (record?.accelerator ?? 'cpu') === accelerator;
 }
 
-/** Longer than any import and first compilation takes on a slow machine. */
+/** Longer than any import and first compilation on a slow machine. */
 const SMOKE_TEST_TIMEOUT_MS = 300_000;
 
 export interface CheckResult {
@@ -159,7 +159,7 @@ async function checksOf(
   return [upToDate, ...smoke.map(each => (each.ok ? each : { ...each, remedy: each.remedy ?? recreate }))];
 }
 
-/** Of an environment of the user: whether a kernel can start there. */
+/** Whether a kernel can start in an environment of the user. */
 async function checkAdded(
   catalog: EnvironmentCatalog,
   name: string,
@@ -178,7 +178,7 @@ async function checkAdded(
 }
 
 export interface AddOptions {
-  /** Null: made from the folder's name. */
+  /** null: derived from the folder's name. */
   readonly name: string | null;
   readonly agent?: string | undefined;
   readonly progress: CreationProgress;
@@ -186,8 +186,8 @@ export interface AddOptions {
 }
 
 /**
- * Makes an environment of the user (venv, conda, uv; its folder or its Python) a kernel: ipykernel and the agent are installed into it, and
- * what says where it is stands beside our own. Adding it again brings the agent up to date.
+ * Turns an environment of the user (venv, conda, uv; its folder or its Python) into a kernel: installs ipykernel and the agent into it, and
+ * stores a record of its path beside our own environments. Adding it again updates the agent.
  */
 export async function add(
   catalog: EnvironmentCatalog,
@@ -218,11 +218,11 @@ export async function add(
   const agent = agentSource(options.agent);
   if (agent === null) throw agentMissing();
   progress.stage('installing ipykernel and the agent');
-  // The whole of TPULab has the agent, and the wheel of the agent alone, of the same name, would replace it.
+  // The complete TPULab contains the agent; the agent's own wheel has the same name and would replace it.
   const whole = await runCode(python, 'import jupyterlab_tpulab, tpulab.launcher', signal);
   const isWhole = whole.exitCode === 0;
   const uv = findUv();
-  // A system's own Python refuses, which uv explains.
+  // A system's own Python refuses the installation; uv explains that.
   const result = await runUv({
     uv,
     args: [
@@ -270,7 +270,7 @@ export async function add(
 
 const NAME = /^[a-z0-9][a-z0-9-]{0,63}$/;
 
-/** A folder `.venv` is named after the project that it lies in. */
+/** A folder `.venv` is named after its project. */
 function nameFor(folder: string): string {
   const own = path.basename(folder);
   const named = /^\.?(venv|env)$/.test(own) ? path.basename(path.dirname(folder)) : own;
@@ -280,7 +280,7 @@ function nameFor(folder: string): string {
     .replaceAll(/^-+|-+$/g, '');
 }
 
-/** Its version, once it can start our launcher. */
+/** The version of the Python, if it can start our launcher. */
 async function pythonFacts(python: string, signal: AbortSignal): Promise<string> {
   const code = 'import sys, ipykernel, tpulab.launcher; print("%d.%d" % sys.version_info[:2])';
   const { exitCode, stdout, stderr } = await runCode(python, code, signal);
@@ -347,7 +347,7 @@ function notCreated(
   return new EnvironmentError('env_unknown', `There is no environment "${name}"; ${hint}`);
 }
 
-/** A JSON line of an environment's smoke_test.py, one for each thing that it tried. */
+/** A JSON line of an environment's smoke_test.py, one for each check. */
 const SmokeCheck = Type.Object({
   check: Type.String({ description: 'what was tried, in a few words' }),
   ok: Type.Boolean(),
@@ -359,13 +359,13 @@ export type SmokeCheck = Static<typeof SmokeCheck>;
 interface SmokeTest {
   readonly environment: string;
   readonly script: string;
-  /** Of the kernelspec: the test sees the devices that a kernel sees. */
+  /** Variables of the kernelspec: the test sees the same devices as a kernel. */
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-/** Never throws for a broken environment: what is wrong is a check that is not ok. */
+/** Never throws for a broken environment: each problem is a failed check. */
 async function runSmokeTest(test: SmokeTest): Promise<readonly SmokeCheck[]> {
   const checks: SmokeCheck[] = [];
   const unread: string[] = [];
@@ -390,7 +390,7 @@ async function runSmokeTest(test: SmokeTest): Promise<readonly SmokeCheck[]> {
   if (result.timedOut) {
     checks.push(failed('the smoke test ends', `it was ended after ${test.timeoutMs / 1000} s`));
   } else if (result.exitCode !== 0 && checks.every(check => check.ok)) {
-    // Without a failed check of its own the script broke off: its last words say why.
+    // Without a failed check, the script broke off: its last output contains the reason.
     const words = unread
       .filter(line => line.trim() !== '')
       .slice(-3)
@@ -412,13 +412,13 @@ function parseLine(line: string): SmokeCheck | null {
   return Value.Check(SmokeCheck, json) ? json : null;
 }
 
-/** The environment whose libtpu compiles for chips that are not here. */
+/** The environment whose libtpu compiles for chips that this machine lacks. */
 const COMPILER = 'aot';
 
 /**
- * Its Python; made where it is missing, with its size said first. Throws EnvironmentError.
+ * The Python of that environment; created if it is missing, after printing its size. Throws EnvironmentError.
  *
- * @param say where a person reads what happens
+ * @param say prints progress for a person
  */
 export async function aotPython(
   catalog: EnvironmentCatalog,
@@ -444,7 +444,7 @@ export async function aotPython(
   return pythonOf(environmentFolder(catalog.environments, COMPILER));
 }
 
-/** The Python of an environment that is there. Throws EnvironmentError. */
+/** The Python of an existing environment. Throws EnvironmentError. */
 export async function pythonOfEnvironment(catalog: EnvironmentCatalog, name: string): Promise<string> {
   const folder = environmentFolder(catalog.environments, name);
   const python = (await readRecord(folder))?.python ?? pythonOf(folder);

@@ -1,4 +1,4 @@
-/** X1, X2: what a user puts into an environment stays, and an environment of the user's becomes a kernel. */
+/** X1, X2: a user's packages stay in an environment, and an environment of the user becomes a kernel. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { add, check, create, remove } from './operations.js';
 import { describeTiny, silentProgress, type TinyFolders, tinyFolders } from './testing/tiny-definitions.js';
 import { findUv } from './uv.js';
 
-// uv and Python are started again and again.
+// uv and Python are started many times.
 vi.setConfig({ testTimeout: 240_000 });
 
 const run = promisify(execFile);
@@ -27,7 +27,7 @@ beforeEach(async () => {
   folders = await tinyFolders();
   catalog = new EnvironmentCatalog(folders);
   wheels = await mkdtemp(path.join(tmpdir(), 'tpulab-wheels-'));
-  // No index: what is asked for is in this folder, or nowhere.
+  // No index: a requested package is in this folder, or unavailable.
   vi.stubEnv('UV_FIND_LINKS', wheels);
   vi.stubEnv('UV_NO_INDEX', '1');
 });
@@ -76,7 +76,7 @@ async function failure(work: Promise<unknown>): Promise<EnvironmentError> {
 }
 
 describe('packages that a user adds', () => {
-  it('come back when the environment is updated, pip is there, and they are left out only when that is asked for', async () => {
+  it('are reinstalled by an update, pip is available, and they are omitted only on request', async () => {
     const { environment } = await make();
     const place = environment.path ?? '';
     await run(path.join(place, 'bin', 'pip'), ['--version']);
@@ -97,7 +97,7 @@ describe('packages that a user adds', () => {
     }
 
     await unlink(path.join(wheels, 'tinyadd-1.2-py3-none-any.whl'));
-    // uv would find it in its cache.
+    // Otherwise uv would find it in its cache.
     vi.stubEnv('UV_NO_CACHE', '1');
     const error = await failure(make({ force: true }));
     expect(error.code).toBe('env_added_packages');
@@ -114,7 +114,7 @@ describe('packages that a user adds', () => {
 });
 
 describe('an environment of the user', () => {
-  it('becomes a kernel with the agent in it, and is left alone when it is removed from the list', async () => {
+  it('becomes a kernel with the agent in it, and stays unchanged when it is removed from the list', async () => {
     const project = path.join(wheels, 'My Project');
     const own = path.join(project, '.venv');
     await mkdir(project);
@@ -146,7 +146,7 @@ describe('an environment of the user', () => {
     expect((await catalog.list()).find(({ name }) => name === 'link')).toMatchObject({ state: 'broken' });
   });
 
-  it('in which the whole of TPULab is installed keeps it', async () => {
+  it('in which the complete TPULab is installed keeps it', async () => {
     const own = path.join(wheels, 'whole');
     await run(findUv(), ['venv', own]);
     await wheel('ipykernel', '7.4.0', { 'ipykernel/__init__.py': '' });
@@ -158,7 +158,7 @@ describe('an environment of the user', () => {
     await run(python(own), ['-c', 'import jupyterlab_tpulab']);
   });
 
-  it('is refused with a sentence where there is none, or its name is taken', async () => {
+  it('is refused with a sentence if it does not exist, or its name is in use', async () => {
     const nothing = await failure(add(catalog, wheels, { name: null, progress: silentProgress, signal }));
     expect(nothing.message).toContain('it has no bin/python');
     await make();
@@ -179,7 +179,7 @@ describe('the list of environments', () => {
     expect(await readdir(folders.environments)).toEqual(['tiny']);
   });
 
-  it('is that of `npm start` for every command of a checkout', async () => {
+  it('is the list of `npm start` for every command of a checkout', async () => {
     const checkout = path.join(wheels, 'checkout');
     await mkdir(path.join(checkout, 'scripts'), { recursive: true });
     await writeFile(path.join(checkout, 'scripts', 'start.mjs'), '');

@@ -1,4 +1,4 @@
-/** Runs a program to its end, hands on its lines as they come, and ends its whole group when aborted. */
+/** Runs a program to its end, passes on its lines as they arrive, and ends its whole group on abort. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
@@ -8,29 +8,29 @@ export interface ProgramRun {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   readonly signal?: AbortSignal;
-  /** Ended (with its children) when it takes longer. */
+  /** Time limit, after which the program and its children are ended. */
   readonly timeoutMs?: number;
   readonly onLine?: (line: string) => void;
-  /** Of each stream, from its end; enough to explain a failure unless the output itself is wanted. */
+  /** Number of last lines to store per stream; the default is enough to explain a failure. */
   readonly maxLines?: number;
 }
 
 export interface ProgramResult {
-  /** Null: ended by a signal. */
+  /** null: ended by a signal. */
   readonly exitCode: number | null;
   readonly stdout: readonly string[];
   readonly stderr: readonly string[];
   readonly timedOut: boolean;
 }
 
-/** Kept of each stream, from its end: enough to explain a failure, however much a program prints. */
+/** Stored lines per stream, from its end: enough to explain a failure, however much a program prints. */
 const MAX_LINES = 400;
-/** Between asking a program to end and killing it. */
+/** Time between the request to end and the kill. */
 const END_WAIT_MS = 3000;
 
-/** Rejects only when the program cannot be started; how it ended is in the result. */
+/** Rejects only if the program cannot be started; the result contains its exit. */
 export async function runProgram(run: ProgramRun): Promise<ProgramResult> {
-  // A group of its own: uv's build backends end with it, and Ctrl-C reaches it once, through us.
+  // Its own process group: uv's build backends end with it, and Ctrl-C reaches it once, through us.
   const child = spawn(run.command, run.args, {
     cwd: run.cwd,
     env: run.env,
@@ -86,6 +86,6 @@ function endGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // The group has ended by itself.
+    // The group has already ended.
   }
 }

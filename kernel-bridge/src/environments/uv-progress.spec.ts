@@ -10,7 +10,7 @@ const after = (ms: number, progress: UvProgress, ...lines: string[]): UvProgress
 };
 
 describe('the progress of uv', () => {
-  it('counts the large files whose downloads have ended, of those that have begun, with their mean rate', () => {
+  it('counts the finished and the started downloads of large files, with their mean rate', () => {
     const progress = new UvProgress(() => now);
     expect([progress.fraction, progress.transfer]).toEqual([null, null]);
     after(
@@ -26,13 +26,13 @@ describe('the progress of uv', () => {
     expect(progress.fraction).toBeCloseTo(0.6 / 4);
   });
 
-  it('gives back each line with its size in two words', () => {
+  it('returns each line with a space in its size', () => {
     const progress = new UvProgress(() => now);
     expect(progress.line('   Downloading jaxlib (81.1MiB)')).toBe('Downloading jaxlib (81.1 MiB)');
     expect(progress.line('Installed 3 packages in 1ms')).toBe('Installed 3 packages in 1ms');
   });
 
-  it('goes on to the installation and the bytecode, and never back', () => {
+  it('continues to the installation and the bytecode, and never back', () => {
     const progress = after(
       0,
       new UvProgress(() => now),
@@ -45,12 +45,12 @@ describe('the progress of uv', () => {
     expect(progress.fraction).toBe(0.75);
     after(1, progress, 'Bytecode compiled 9000 files in 20s');
     expect(progress.fraction).toBe(0.9);
-    // The next run of uv, for a package of ours.
+    // The next run of uv, for one of our packages.
     after(1, progress, 'Resolved 1 package in 2ms', 'Prepared 1 package in 1s', 'Installed 1 package in 1ms');
     expect(progress.fraction).toBe(0.9);
   });
 
-  it('takes files from the cache as they are: nothing is downloaded', () => {
+  it('accepts files from the cache as they are: nothing is downloaded', () => {
     const progress = after(0, new UvProgress(() => now), 'Resolved 62 packages in 2ms', ' Downloaded ghost');
     expect([progress.fraction, progress.transfer]).toEqual([null, null]);
     expect(after(1, progress, 'Installed 62 packages in 3s').fraction).toBe(0.75);

@@ -1,10 +1,10 @@
 /**
- * How far uv is with an environment, from the lines that it prints without a terminal (uv 0.9 to 0.13): `Downloading NAME (33.7MiB)` and
+ * The progress of uv in an environment, from its output without a terminal (uv 0.9 to 0.13): `Downloading NAME (33.7MiB)` and
  * ` Downloaded NAME` for each large file, then `Prepared`, `Installed` and `Bytecode compiled`, each with a count.
  */
 import type { Transfer } from '@tpulab/protocol';
 
-/** Shares of the whole, as they were on a home connection: downloads take the most, and bytecode of an environment some 10 s. */
+/** Shares of the total time, measured on a home connection: downloads take the most, and bytecode of an environment some 10 s. */
 const DOWNLOADS = 0.6;
 const REACHED: readonly (readonly [begin: RegExp, fraction: number])[] = [
   [/^Prepared \d/, DOWNLOADS],
@@ -19,17 +19,17 @@ export class UvProgress {
   readonly #done = new Set<string>();
   #fraction: number | null = null;
 
-  /** @param now in milliseconds, from any moment on */
+  /** @param now in milliseconds, with an arbitrary origin */
   constructor(now?: () => number) {
     this.#rate = new TransferRate(now);
   }
 
-  /** 0 to 1, never less than before; null: nothing is known yet. */
+  /** 0 to 1, never less than before; null: unknown. */
   get fraction(): number | null {
     return this.#fraction;
   }
 
-  /** Null before the first large file, and once the downloads are over. */
+  /** null before the first large file, and after the downloads. */
   get transfer(): Transfer | null {
     if (this.#sizes.size === 0 || (this.#fraction ?? 0) >= DOWNLOADS) return null;
     const { bytes, totalBytes } = this.#counted();
@@ -69,17 +69,17 @@ export class UvProgress {
   }
 }
 
-/** A rate over less says nothing. */
+/** A rate over a shorter time is not meaningful. */
 const MIN_MS = 500;
 
-/** Bytes that come one after the other, with their mean rate since the first of them. */
+/** The mean rate of consecutive bytes since the first of them. */
 export class TransferRate {
   #since: number | null = null;
 
-  /** @param now in milliseconds, from any moment on */
+  /** @param now in milliseconds, with an arbitrary origin */
   constructor(private readonly now: () => number = () => performance.now()) {}
 
-  /** The clock runs from the first call on. */
+  /** The clock starts at the first call. */
   begin(): void {
     this.#since ??= this.now();
   }

@@ -20,9 +20,9 @@ async function program(...parts: string[]): Promise<string> {
 }
 
 describe('uv', () => {
-  // The bundle is what `npm start` runs; the command `npx tpulab` of a checkout runs the package.
+  // `npm start` runs the bundle; the command `npx tpulab` of a checkout runs the package.
   it.each(['kernel-bridge', '.tpulab/bridge'])(
-    'is that of the checkout for %s, before any on PATH',
+    "is the checkout's own for %s, before any on PATH",
     async at => {
       const uv = await program('.tpulab', 'tools', 'bin', 'uv');
       const PATH = path.dirname(await program('bin', 'uv'));
@@ -30,7 +30,7 @@ describe('uv', () => {
     }
   );
 
-  it('is the one that TPULAB_UV names, before any other', async () => {
+  it('prefers the uv named in TPULAB_UV to any other', async () => {
     const TPULAB_UV = await program('named');
     const installed = await program('tools', 'bin', 'uv');
     expect(findUv({ TPULAB_UV }, [installed])).toBe(TPULAB_UV);
@@ -39,7 +39,7 @@ describe('uv', () => {
     );
   });
 
-  it('is found on PATH, and where there is none the message says how to get one', async () => {
+  it('is found on PATH, and otherwise the message tells how to install it', async () => {
     const uv = await program('bin', 'uv');
     expect(findUv({ PATH: path.dirname(uv) }, [])).toBe(uv);
     expect(() => findUv({ PATH: folder }, [])).toThrow(/pip install uv/);

@@ -7,7 +7,7 @@ import { type ProgramResult, runProgram } from './run-program.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `$TPULAB_UV`, else the one that belongs to this installation, else the first on PATH. */
+/** `$TPULAB_UV`, else the uv of this installation, else the first on PATH. */
 export function findUv(env: Env = process.env, installed: readonly string[] = installedUv()): string {
   const named = env['TPULAB_UV'];
   if (named !== undefined && named !== '') {
@@ -32,7 +32,7 @@ export interface UvRun {
   readonly signal: AbortSignal;
   readonly onLine?: (line: string) => void;
   readonly maxLines?: number;
-  /** Only where a Python is what is requested. */
+  /** Set only for a request for a Python. */
   readonly mayDownloadPython?: true;
 }
 
@@ -48,7 +48,7 @@ export async function runUv({
     command: uv,
     args,
     signal,
-    // Only the interpreters that are there: a download would come from outside the package registry.
+    // Only existing interpreters: a download would come from outside the package registry.
     env: {
       ...pythonFreeEnv(process.env),
       PATH: pathWithBasePython(process.env),
@@ -62,8 +62,8 @@ export async function runUv({
 }
 
 /**
- * The wheel of the extension names the Python that it was installed with: uv passes over virtual environments on PATH, and theirs may be
- * the only Python there.
+ * The wheel of the extension records its installing Python: uv skips virtual environments on PATH, and that Python may be
+ * the only one there.
  */
 function pathWithBasePython(env: Env): string {
   const base = env['TPULAB_BASE_PYTHON'];
@@ -71,7 +71,7 @@ function pathWithBasePython(env: Env): string {
   return folders.flatMap(folder => folder || []).join(path.delimiter);
 }
 
-/** The environment without what would make a Python look outside its own folder. */
+/** The environment without variables that make a Python search outside its own folder. */
 export function pythonFreeEnv(env: Env): Record<string, string | undefined> {
   const clean: Record<string, string | undefined> = { ...env };
   for (const name of [

@@ -13,13 +13,13 @@ let scene: Scene;
 afterEach(async () => scene[Symbol.asyncDispose]());
 
 describe('a client whose connection is lost', () => {
-  it('without a word, again and again while the kernel prints, misses nothing', async () => {
+  it('without notice, again and again while the kernel prints, misses nothing', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     for (const part of [0.2, 0.4, 0.6]) {
       await share(scene, pair, part);
       for (const client of pair.all) {
-        // Only a client that is back can be cut off again.
+        // Only a client that has reconnected can be cut off again.
         await client.until(() => client.isOpen, 'to be back');
         client.abort();
       }
@@ -32,7 +32,7 @@ describe('a client whose connection is lost', () => {
 });
 
 describe('a tunnel that freezes', () => {
-  // 130 s: the gateway gives a client up after 90 s without an answer, and looks every 30 s.
+  // 130 s: the gateway disconnects a client after 90 s without an answer, and checks every 30 s.
   it.each(IS_FULL ? [5, 60, 130] : [1])('for %i s loses nothing of what is printed', async seconds => {
     scene = await Scene.start();
     await using tunnel = await Tunnel.to(scene.bridge.url);
@@ -48,12 +48,12 @@ describe('a tunnel that freezes', () => {
 });
 
 describe('a client that reads slowly', () => {
-  it('gets everything in the end, and the other one is not held up', async () => {
+  it('gets everything in the end, and the other one is not delayed', async () => {
     scene = await Scene.start();
     const count = IS_FULL ? 10_000 : 1_500;
     const pair = await printingPair(scene, { count, perSecond: 2_000, padding: 16_000, toTheEnd: true });
     pair.stock.pause();
-    // The other client has all of it, replies included, while the slow one stands still.
+    // The other client has all of it, replies included, while the slow one does not read.
     await pair.ours.until(() => pair.ours.isAnswered, 'for the end of the cell');
     expect(pair.stock.greatest).toBeLessThan(count - 1);
     pair.stock.resume();

@@ -1,6 +1,6 @@
 /**
- * A remote that answers at byte level with whatever a grammar of HTTP and its faults gives, for a moment here and as long as wanted by `npm run
- * fuzz`. Whatever it says: the gateway lives, nothing of this machine changes, nothing of it is told, and its disk has a bound.
+ * A remote that sends arbitrary bytes from a grammar of HTTP and its faults, for a moment here and for a chosen time in `npm run
+ * fuzz`. Whatever it sends: the gateway stays up, this machine does not change, no data of it leaks, and its disk use is bounded.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -25,7 +25,7 @@ const MIB = 1024 * 1024;
 const QUOTA = 4 * MIB;
 const SECRET = 'secret-of-the-environment-1234567890';
 const ID = 'the-gateway';
-/** More than the answers of one second, and nothing is asked twice in it. */
+/** Longer than answers that take one second; no request repeats within this time. */
 const PATIENCE_MS = 1_500;
 
 let folder: string;
@@ -35,7 +35,7 @@ const sockets = new Set<Socket>();
 let received = '';
 let count = 0;
 
-/** One of them, the same again with the same seed. */
+/** One of the values; the same seed gives the same value. */
 function one<T>(values: fc.Arbitrary<T>): T {
   return fc.sample(values, { numRuns: 1, seed: SEED + count++ })[0] as T;
 }
@@ -47,7 +47,7 @@ function frame(type: number, body: Buffer): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** Records as they are, with holes, again, and what is none; notes that lie. */
+/** Valid records, records with holes, repeated records, and invalid ones; notes with false content. */
 function stream(socket: Socket, from: number): void {
   socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nConnection: close\r\n\r\n');
   let seq = from;
@@ -232,7 +232,7 @@ it(`lives, keeps its secrets and bounds its disk (seed ${SEED})`, async () => {
     const health = await bridge.rest('GET', '/bridge/v1/health');
     expect(health.body).toMatchObject({ status: 'ok', gatewayId: before.gatewayId });
     expect((await bridge.rest('GET', '/bridge/v1/files/victim.txt')).status).toBe(200);
-    // A frame, what the gateway keeps of positions, and its log of this remote.
+    // A frame, the gateway's stored positions, and its log of this remote.
     expect(bytesBelow(bridge.folder)).toBeLessThan(QUOTA + 2 * MIB + 4 * MIB);
   }
   process.off('uncaughtExceptionMonitor', note);

@@ -1,4 +1,4 @@
-/** One contract for every reader of a journal, whatever has happened to its files. */
+/** One contract for every reader of a journal, whatever damage its files have. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ const LINES = 40;
 
 const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** `npm run fuzz` gives each property so long, and a seed that repeats what it found. */
+/** `npm run fuzz` gives each property this much time, and a seed that repeats its finding. */
 const FUZZ_MS = Number(process.env['TPULAB_FUZZ_MS'] ?? 0);
 const SEED = process.env['TPULAB_FUZZ_SEED'];
 const RUNS = {
@@ -32,7 +32,7 @@ const RUNS = {
   ...(SEED === undefined ? {} : { seed: Number(SEED) })
 };
 
-/** A reader in Python that was written from docs/journal.md alone. It is asked for one journal after the other. */
+/** A reader in Python that was written from docs/journal.md alone. It reads one journal after the other. */
 class PythonReader implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
@@ -70,7 +70,7 @@ interface Gap {
   readonly toSeq: number;
 }
 
-/** What a reader has made of a journal. */
+/** The result of a reader for a journal. */
 interface Reading {
   readonly seqs: number[];
   readonly gaps: Gap[];
@@ -80,11 +80,11 @@ interface Damaged {
   readonly dir: string;
   /** Records that were written. */
   readonly lastSeq: number;
-  /** Records that nothing stands in the way of: up to the first bad byte of each segment. */
+  /** Records that damage does not block: up to the first bad byte of each segment. */
   readonly readable: readonly number[];
 }
 
-/** Ends before it is stopped, which an endless loop does not. */
+/** Limit that stops an endless loop. */
 const MOST_STEPS = 500;
 
 async function gather(batches: AsyncIterable<readonly JournalRecord[]>): Promise<Reading> {
@@ -129,7 +129,7 @@ async function firstOf(journal: MirroredJournal): Promise<number> {
 const gatherEnded = (dir: string): Promise<Reading> =>
   gather(new JournalReader(dir).readAcross(1, { ended: true }));
 
-/** Of a journal that nobody writes any more: how much is missing at its end nobody knows. */
+/** For a journal that is no longer written: how much is missing at its end is unknown. */
 const OF_AN_ENDED_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise<Reading>>> = {
   'a reader written from the page': ({ dir }) => python.read(dir),
   'what reads it whole': ({ dir }) => gatherEnded(dir),
@@ -150,7 +150,7 @@ const OF_AN_ENDED_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise<
   }
 };
 
-/** Of a journal whose newest number is known: everything up to it is read or missing. */
+/** For a journal whose newest number is known: everything up to it is read or missing. */
 const OF_A_RUNNING_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise<Reading>>> = {
   'a client that catches up': ({ dir, lastSeq }) =>
     gather(new JournalReader(dir).readAcross(1, { newest: () => lastSeq })),
@@ -218,14 +218,14 @@ const harms = fc.record({
   segmentBytes: fc.constantFrom(2048, 1024 * 1024)
 });
 
-/** A cell that prints `LINES` lines, harmed. What stays readable is told from the bytes alone. */
+/** A cell that prints `LINES` lines, then damaged. The readable records follow from the bytes alone. */
 async function inDamaged(
   { harm, segment, place, segmentBytes }: typeof harms extends fc.Arbitrary<infer T> ? T : never,
   work: (journal: Damaged) => Promise<void>
 ): Promise<void> {
   await inTemporaryFolder(async kernelDir => {
     const dir = path.join(kernelDir, 'journal');
-    // Without it the stream waits a while for whoever ends the kernel to write it.
+    // Without it the stream waits for the process that ends the kernel to write it.
     await writeFile(
       path.join(kernelDir, 'ended.json'),
       JSON.stringify({ kernelId: 'k', specName: null, endedAt: '2026-01-01T00:00:00Z', reason: SHUT_DOWN })
@@ -237,7 +237,7 @@ async function inDamaged(
     story.end(id);
     await story.writeTo(dir, { segmentBytes });
     const files = await segmentsOf(dir);
-    // Nobody can tell that a journal once began earlier, or went on in a segment of which there is no trace.
+    // No reader can detect that a journal once began earlier, or continued in a segment without a trace.
     const target = harm === 'segment lost' ? 1 + (segment % (files.length - 2)) : segment % files.length;
     const readable: number[] = [];
     for (const [index, file] of files.entries()) {
@@ -324,7 +324,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
             expect(seqs).toEqual(journal.readable);
             const missing = numbersIn(gaps);
             expect(new Set(missing).size).toBe(missing.length);
-            // Up to the last record that can be read, nothing is passed over in silence.
+            // Up to the last record that can be read, no loss is skipped silently.
             const last = journal.readable.at(-1) ?? 0;
             const all = [...seqs, ...missing].filter(seq => seq <= last).sort((a, b) => a - b);
             expect(all).toEqual(Array.from({ length: last }, (_, index) => index + 1));
@@ -335,7 +335,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     });
   }
 
-  it('outputs: says that the end of an ended kernel is damaged, to the cell that was waiting for it', async () => {
+  it('outputs: reports that the end of an ended kernel is damaged, to the cell that was waiting for it', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, lastSeq, readable }) => {
@@ -348,7 +348,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
             readable.includes(1) && !readable.includes(lastSeq - 1) && !readable.includes(lastSeq);
           const reported = executions.flatMap(each => each.gaps).filter(({ seq }) => seq > last);
           expect(reported.length).toBe(isWaiting ? lostEnd.length : 0);
-          // Asked again, it is said again, and the index has learnt nothing of it.
+          // A second read reports it again, and the index is unchanged.
           const again = await outputs.read({}, null, { isOver: true });
           expect(again.executions).toEqual(executions);
         })
@@ -364,7 +364,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
           await using outputs = new KernelOutputs({ journalDir: dir, indexFile: null });
           const { executions } = await outputs.read({}, lastSeq);
           const printed = JSON.stringify(executions.map(each => each.outputs));
-          // The request (record 1) says whose the lines are; they begin after it, `busy` and `execute_input`.
+          // The request (record 1) tells whose lines these are; they begin after it, `busy` and `execute_input`.
           const lines = readable.filter(seq => seq > 3 && seq <= 3 + LINES).map(seq => seq - 4);
           const expected = readable.includes(1) ? lines : [];
           expect(expected.filter(line => !printed.includes(`<${line}>`))).toEqual([]);
@@ -374,7 +374,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('a keeper that takes over: knows what the last record says, and reads to the end', async () => {
+  it('a keeper that takes over: has the state of the last record, and reads to the end', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, lastSeq, readable }) => {
@@ -387,7 +387,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('repair: leaves a journal that every record of its can be read from, and goes on', async () => {
+  it('repair: leaves a journal of which every record can be read, and continues', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, readable }) => {
@@ -405,7 +405,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('a mirror: takes what the stream gives, and is read as the journal is', async () => {
+  it('a mirror: accepts the stream, and is read as the journal is', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, readable }) => {

@@ -1,4 +1,4 @@
-/** Faults of the kernel: killed, leaving by itself, deaf to SIGTERM, forked, asking while nobody is there; and of its clock. */
+/** Faults of the kernel: killed, exiting on its own, ignoring SIGTERM, forked, using stdin without a client; and of its clock. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -14,7 +14,7 @@ let scene: Scene;
 
 afterEach(async () => scene[Symbol.asyncDispose]());
 
-/** The kernel has crashed while it printed: clients are told, all that it handed over is there, and a new process answers. */
+/** The kernel has crashed while it printed: clients are notified, all output that it sent is stored, and a new process answers. */
 async function expectRestart(name: string, pair: Pair): Promise<void> {
   for (const client of pair.all)
     await client.until(() => client.states.includes('restarting'), 'for the restart');
@@ -32,7 +32,7 @@ async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void
 }
 
 describe('a kernel', () => {
-  it('that is killed while it prints has said all that it handed over', async () => {
+  it('that is killed while it prints leaves all output that it sent', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     await share(scene, pair, 0.5);
@@ -40,13 +40,13 @@ describe('a kernel', () => {
     await expectRestart('kernel SIGKILL', pair);
   });
 
-  it('that leaves by os._exit has said all that it handed over', async () => {
+  it('that leaves by os._exit leaves all output that it sent', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene, { at: { number: 1_000, code: 'os._exit(7)' } });
     await expectRestart('kernel os._exit', pair);
   });
 
-  it('that ignores SIGTERM and SIGINT is restarted all the same', async () => {
+  it('that ignores SIGTERM and SIGINT is restarted anyway', async () => {
     scene = await Scene.start();
     const deaf =
       'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)';
@@ -59,10 +59,10 @@ describe('a kernel', () => {
     await expectPrefixAndNewProcess('kernel deaf to SIGTERM, restarted', pair);
   });
 
-  it('that has forked prints on, and its end is noticed though the child holds its sockets', async () => {
+  it('that has forked prints on, and its end is noticed though the child has its sockets open', async () => {
     scene = await Scene.start();
     const childFile = path.join(scene.folder, 'child');
-    // The child leaves the group, so that nothing but its own end ends it.
+    // The child leaves the group, so that only its own exit ends it.
     const fork = [
       'child = os.fork()',
       'if child == 0:',
@@ -99,7 +99,7 @@ describe('a question of the kernel', () => {
       client.abort();
       await client.until(() => client.isOpen, 'to be back');
       client.answer('1');
-      // The reply alone may come before the last output.
+      // The reply alone may arrive before the last output.
       await client.until(() => client.isAnswered, 'for the reply and the idle');
       const marks = marksOf(2, client.shown);
       expect(marks).toMatchObject(kind === 'ours' ? { lost: 0, doubled: 0, reordered: 0 } : AT_LEAST_ONCE);
@@ -132,11 +132,11 @@ describe('a clock that is set', () => {
       );
       expect(rows[1]).toMatchObject(WHOLE);
       expect(rows[0]).toMatchObject({ lost: 0, reordered: 0, replyFaults: 0 });
-      // The cell may have ended before the keeper heard of the new clock; this one begins after it.
+      // The cell may have ended before the keeper was notified of the new clock; this one begins after it.
       const request = pair.ours.execute('1');
       await pair.ours.until(() => pair.ours.replyStatus.has(request), 'for the reply');
       const { lastActivityMs } = await scene.activity();
-      // The new clock is the one that counts from then on.
+      // The new clock counts from then on.
       expect(Math.abs(lastActivityMs - (Date.now() + shiftMs))).toBeLessThan(3_600_000);
     }
   );

@@ -1,4 +1,4 @@
-/** A keeper that does not read while its kernel prints: the cell waits, or its user is told. Set by `serve --config`. */
+/** A keeper that does not read while its kernel prints: the cell waits, or its user is notified. Set by `serve --config`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -34,10 +34,10 @@ async function sceneWith(bridge: object): Promise<Scene> {
   return scene;
 }
 
-/** A cell prints all but its first number while its keeper stands still. */
+/** A cell prints all but its first number while its keeper is stopped. */
 async function printingToNobody(on: Scene, count: number, padding: number): Promise<NumberedClient> {
   const client = await on.client('stock');
-  // A keeper has confirmed something: its link to the kernel's ring is there.
+  // A keeper has confirmed something: it is connected to the kernel's ring.
   await on.until(() => existsSync(path.join(on.kernelDir, 'checkpoint.json')), 'a confirmation');
   const gate = path.join(on.folder, 'gate');
   await on.print(client, { count, padding, gate, ...UNHURRIED });
@@ -63,14 +63,14 @@ async function texts(on: Scene, stream: string): Promise<string> {
       >;
       found += name === stream ? (text ?? '') : '';
     } catch {
-      // the bridge's own records are no messages
+      // the bridge's own records are not messages
     }
   }
   return found;
 }
 
-it('a cell waits for its reader when `Bridge.iopub_queue` says so, and nothing is lost', async () => {
-  // More than the kernel's queue and the socket hold, which the cell says itself by standing still.
+it('a cell waits for its reader when `Bridge.iopub_queue` requires it, and nothing is lost', async () => {
+  // More than the kernel's queue and the socket can store; the cell shows it by stopping.
   const count = 25_000;
   const on = await sceneWith({ iopub_queue: 'block' });
   const client = await printingToNobody(on, count, 0);
@@ -84,7 +84,7 @@ it('a cell waits for its reader when `Bridge.iopub_queue` says so, and nothing i
   await everythingArrives(on, client, count);
 });
 
-it('a cell goes on by default, and its user is told what waits and when that is over', async () => {
+it('a cell continues by default, and its user is notified of what waits and of its end', async () => {
   const count = 2_000;
   const on = await sceneWith({ iopub_alarm_bytes: '1 MiB' });
   const client = await printingToNobody(on, count, 2_000);

@@ -1,4 +1,4 @@
-/** The machine loses its power: every process is gone at once, and of the files only what was synced is there. */
+/** The machine loses its power: all processes end together, and only the synced parts of files remain. */
 import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ import { record } from './testing/scoreboard.js';
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 const isLinux = process.platform === 'linux';
-/** What the kernel prints that is started under the id of the one that was lost. */
+/** Output of the kernel that is started under the id of the lost kernel. */
 const LATER = Array.from({ length: 500 }, (_, index) => 100_000 + index);
 
 let scene: Scene;
@@ -35,7 +35,7 @@ function isSegment({ file }: StoredFile): boolean {
   return file.startsWith(`kernels/${scene.kernelId}/journal/`) && file.endsWith('.seg');
 }
 
-/** Syncs end at a record, so whatever stands in these bytes is readable. */
+/** Syncs end at a record, so these bytes contain whole records. */
 function syncedNumbers(found: readonly StoredFile[]): number[] {
   return found
     .filter(isSegment)
@@ -46,7 +46,7 @@ function syncedNumbers(found: readonly StoredFile[]): number[] {
 beforeAll(async () => {
   if (!isLinux) return;
   scene = await Scene.start({ program: await bridgeBuild({ syncsNoted: true }) });
-  // A second kernel that somebody ends, and that nobody ends again.
+  // A second kernel that its user ended, and that must not end twice.
   const { body } = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });
   other = (body as { id: string }).id;
   const { journal } = kernelPaths(path.join(scene.stateDir, 'kernels', other));
@@ -57,7 +57,7 @@ beforeAll(async () => {
   await scene.remember();
   const { kernelPid, pid } = scene.keeper!;
   await Promise.all([scene.killGateway(), scene.kill(pid), scene.kill(kernelPid)]);
-  // Clients may have had more than the disk.
+  // Clients may have received more than the disk.
   for (const client of pair.all) await client.leave();
   files = await storedFiles(scene.stateDir);
 });
@@ -66,7 +66,7 @@ afterAll(async () => {
   if (isLinux) await scene[Symbol.asyncDispose]();
 });
 
-/** A laptop that has had a part of the journal, and lost its own power. */
+/** A laptop that has mirrored a part of the journal, and lost its own power. */
 async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): Promise<void> {
   const socketPath = path.join(folder, 'tunnel.sock');
   const server: Server = createServer(near => {
@@ -122,14 +122,14 @@ async function recordsIn(journalDir: string): Promise<string[]> {
   return found;
 }
 
-/** A kernel with the id of the lost one: its journal goes on. */
+/** A kernel with the id of the lost one: its journal continues. */
 async function continues(bridge: BridgeProcess): Promise<void> {
   const body = { name: 'lossless', kernel_id: scene.kernelId };
   expect(await bridge.rest('POST', 'api/kernels', body)).toMatchObject({ status: 201 });
   const { stock, ours } = pair;
   await stock.connect();
   stock.execute(`for n in range(${LATER[0]}, ${LATER.at(-1)! + 1}): print(f"#{n};", flush=True)`);
-  // It comes when numbers beyond the last that it had are given already, to other messages.
+  // The client reconnects when the numbers beyond its last one are already assigned to other messages.
   await stock.until(() => stock.greatest >= LATER.at(-1)!, 'for what the next kernel printed');
   await ours.connect();
   for (const client of pair.all) {
@@ -139,11 +139,11 @@ async function continues(bridge: BridgeProcess): Promise<void> {
 }
 
 describe.runIf(isLinux)('a machine that loses its power', () => {
-  it.each(LOSSES)('has all that was synced, and goes on: %s', async loss => {
+  it.each(LOSSES)('has all that was synced, and continues: %s', async loss => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpp-'));
     const stateDir = path.join(folder, 's');
     await mkdir(stateDir);
-    // The power went while the last sync was under way: clients have much that the disk has not.
+    // Power failed during the last sync: clients have much that the disk has not.
     const found = files.map(each => (isSegment(each) ? { ...each, syncs: each.syncs.slice(0, -1) } : each));
     await powerLoss(found, loss, stateDir);
     const synced = syncedNumbers(found);
@@ -151,7 +151,7 @@ describe.runIf(isLinux)('a machine that loses its power', () => {
     const bridge = await BridgeProcess.start({ program: scene.program, stateDir });
     scene.bridge = bridge;
     try {
-      // The kernel went with the machine; what it had said has not.
+      // The kernel was lost with the machine; its output was not.
       expect(await bridge.rest('GET', 'api/kernels')).toEqual({ status: 200, body: [] });
       const outputs = await bridge.rest('GET', `bridge/v1/kernels/${scene.kernelId}/outputs`);
       const read = numbersIn(JSON.stringify(outputs.body));

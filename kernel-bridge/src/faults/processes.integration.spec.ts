@@ -27,7 +27,7 @@ describe('a gateway', () => {
     expect(ours).toMatchObject(WHOLE);
   });
 
-  it('that gives way to another build loses nothing', async () => {
+  it('that is replaced by another build loses nothing', async () => {
     const next = await bridgeBuild({ version: '9.9.9' });
     scene = await Scene.start();
     const pair = await printingPair(scene);
@@ -68,11 +68,11 @@ describe('a keeper', () => {
 });
 
 describe('a machine that starts again', () => {
-  it('has all that the kernel had handed over before it went down, for programs and for people', async () => {
+  it('has all output that the kernel had sent before it went down, for programs and for people', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     await share(scene, pair, 0.3);
-    // One is away when it happens.
+    // One client is away when it happens.
     await pair.ours.leave();
     await share(scene, pair, 0.5);
     await scene.remember();

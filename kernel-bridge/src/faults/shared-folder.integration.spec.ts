@@ -1,4 +1,4 @@
-/** One state folder, several machines or containers (case H8): what one owns, no other touches, whether it runs or has fallen silent. */
+/** One state folder, several machines or containers (case H8): none touches what another owns, whether that one runs or is silent. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -40,7 +40,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** With its process everything of its container ends. */
+/** All processes of a container end with its first process. */
 async function killed(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, 'exit');
@@ -48,7 +48,7 @@ async function killed(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-/** What another machine has other than this one. Its sockets of the folder are names to which nobody listens. */
+/** What another machine has that differs from this one. In its view the folder's sockets are names without a listener. */
 async function otherMachine(): Promise<string> {
   const place = await mkdtemp(path.join(folder, 'machine-'));
   const file = async (name: string, content: string): Promise<string> => {
@@ -74,7 +74,7 @@ interface Gateway {
   readonly url: string;
 }
 
-/** In a process namespace of its own, as in a container. Rejects with what it printed when it does not start. */
+/** In a separate process namespace, as in a container. Rejects with its printed output when it does not start. */
 async function container(before?: string): Promise<Gateway> {
   const program = await bridgeBuild();
   const port = await freePort();
@@ -102,7 +102,7 @@ async function container(before?: string): Promise<Gateway> {
         TPULAB_TOKEN: TOKEN,
         JUPYTER_PATH: writeKernelSpecs(folder),
         PYTHONPATH: AGENT_SOURCES,
-        // The first has room for its journal; whoever comes second would have to remove from it at once.
+        // The first has room for its journal; the second would have to remove from it immediately.
         ...quota(before === undefined ? '8 MiB' : '1 MiB')
       },
       stdio: ['ignore', 'pipe', 'pipe']
@@ -151,7 +151,7 @@ async function printed(gateway: Gateway): Promise<string> {
   return kernelId;
 }
 
-/** Everything that the owner would miss, byte for byte. */
+/** All data that belongs to the owner, byte for byte. */
 async function contents(kernelId: string): Promise<Record<string, string>> {
   const kernel = path.join('kernels', kernelId);
   const journal = (await readdir(path.join(state, kernel, 'journal'))).filter(name => name.endsWith('.seg'));
@@ -177,7 +177,7 @@ async function fallSilent(names: readonly string[]): Promise<void> {
 
 const message = (refusal: unknown): string => (refusal as Error).message;
 
-describe.skipIf(!isPossible)('a state folder that several machines or containers see', () => {
+describe.skipIf(!isPossible)('a state folder that several machines or containers share', () => {
   it('is refused to a second container, and to another machine, while its gateway or its kernels run', async () => {
     const a = await container();
     const kernelId = await printed(a);
@@ -191,7 +191,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     }
     expect(await contents(kernelId)).toEqual(before);
 
-    // The gateway hangs while the kernels go on, which are those of that container.
+    // The gateway hangs while its kernels continue, which belong to that container.
     process.kill(await gatewayPid(a.child), 'SIGSTOP');
     await fallSilent(['gateway.lock', 'gateway.json']);
     const refusal = message(await container(await otherMachine()).catch((error: unknown) => error));
@@ -199,7 +199,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     expect(await contents(kernelId)).toEqual(before);
   });
 
-  it('is taken over from a machine that has fallen silent, and what was that machine’s stays byte for byte', async () => {
+  it('is taken over from a machine that is silent, and the data of that machine stays byte for byte', async () => {
     const a = await container();
     const kernelId = await printed(a);
     await killed(a.child);
@@ -221,18 +221,18 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     const sessions = await readFile(path.join(state, 'sessions.json'), 'utf8');
     expect(sessions).toContain('only-in-A.ipynb');
     expect(sessions).toContain('only-in-B.ipynb');
-    // A notebook that asks for that kernel gets another one.
+    // A notebook that requests that kernel gets another one.
     const requested = { path: 'c.ipynb', type: 'notebook', kernel: { name: 'lossless', id: kernelId } };
     const { kernel } = (await rest(b, 'POST', 'api/sessions', requested)) as { kernel: { id: string } };
     expect(kernel.id).not.toBe(kernelId);
-    // Its quota is far below what the other machine's journal has, and it has swept at its start.
+    // Its quota is far below the size of the other machine's journal, and it has cleaned up at its start.
     const after = await contents(kernelId);
     for (const name of Object.keys(before).filter(each => each.startsWith('kernels')))
       expect(after[name]).toBe(before[name]);
   });
 });
 
-/** Of the gateway as it is seen from here: the one process of the container whose parent is the program that made it. */
+/** The gateway's pid as seen from here: the one process of the container whose parent is the launching program. */
 async function gatewayPid(child: ChildProcess): Promise<number> {
   return Number(
     (await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')).trim().split(' ')[0]

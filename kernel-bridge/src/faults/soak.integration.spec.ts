@@ -1,6 +1,6 @@
 /**
- * Steady output, clients that come and go, executions, restarts: what gateway and keeper hold must not grow. `npm run soak`
- * runs it for long and looks for growth; `npm test` for a moment, and looks that nothing is left when everybody has gone.
+ * Steady output, clients that come and go, executions, restarts: the resources of gateway and keeper must not grow. `npm run soak`
+ * runs it for long and checks for growth; `npm test` runs it briefly and checks that everything is released when all clients have left.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -17,27 +17,27 @@ const REPORT = process.env['TPULAB_SOAK_REPORT'];
 const IS_LONG = MINUTES > 0;
 const LOAD_MS = IS_LONG ? MINUTES * 60_000 : 8_000;
 const SAMPLE_MS = IS_LONG ? 5_000 : 2_000;
-/** Caches and compiled code fill in the beginning. */
+/** Caches and compiled code grow at the beginning. */
 const WARM_UP = 0.25;
 const PER_SECOND = 200;
 
 const MB = 1024 * 1024;
 /**
- * How much each figure may grow by over a run, whatever its length: for what comes and goes slowly. `held` is what the
- * process itself holds, after a collection; `rss` also has what the allocator keeps in reserve.
+ * How much each value may grow over a run, whatever its length: for slow changes. `held` is the memory that the
+ * process itself uses, after a collection; `rss` also has the allocator's reserve.
  */
 const ALLOWED = { rss: 48 * MB, held: 4 * MB, timers: 6, handles: 6, descriptors: 6 } as const;
 type Figure = keyof typeof ALLOWED;
 type Sample = Record<Figure, number> & { readonly at: number };
 
-/** Has a process write a sample, and reads all that it has written. */
+/** Makes a process write a sample, and reads all its samples. */
 async function sample(scene: Scene, pid: number): Promise<Sample[]> {
   const file = path.join(scene.stateDir, 'samples', String(pid));
   const read = (): Sample[] =>
     existsSync(file)
       ? readFileSync(file, 'utf8')
           .split('\n')
-          // After the last line end there may be a sample that is being written.
+          // After the last line end there may be an incomplete sample.
           .slice(0, -1)
           .map(line => JSON.parse(line) as Sample)
       : [];
@@ -80,11 +80,11 @@ it(
     const loaded = { gateway: await sample(scene, pids.gateway), keeper: await sample(scene, pids.keeper) };
     stopping.abort();
     const counts = await load;
-    // Its idle too: the reply alone may come before the last output.
+    // Its idle too: the reply alone may arrive before the last output.
     await watcher.until(() => watcher.isAnswered, 'for the end of the output', LOAD_MS + 120_000);
     expect(marksOf(count, watcher.shown)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
 
-    // Everybody but the watcher has gone: so must have what was held for them.
+    // All clients but the watcher have left: their resources must be released too.
     for (const name of ['gateway', 'keeper'] as const) {
       await scene.until(async () => {
         const now = (await sample(scene, pids[name])).at(-1)!;

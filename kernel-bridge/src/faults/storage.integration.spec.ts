@@ -1,4 +1,4 @@
-/** Faults of what the journal is written to: full, read-only, cut, changed. */
+/** Faults of the journal's storage: full, read-only, cut, changed. */
 import { execFileSync } from 'node:child_process';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -24,7 +24,7 @@ afterEach(async () => {
 
 const noDisk = whyNoSmallDisk();
 
-/** What is missing is accounted for: the journal has counted it, and the client was told. */
+/** Missing output is accounted for: the journal has counted it, and the client was notified. */
 function expectExplained(row: Score): void {
   expect(row.reordered).toBe(0);
   if (row.lost === 0) return;
@@ -32,18 +32,18 @@ function expectExplained(row: Score): void {
   if (row.gap !== null) expect(row.gap).toBeGreaterThanOrEqual(row.lost);
 }
 
-/** What the model of the kernel says about its journal. */
+/** The state of the journal in the kernel's model. */
 async function atRisk({ bridge, kernelId }: Scene): Promise<string | undefined> {
   const { body } = await bridge.rest('GET', `api/kernels/${kernelId}`);
   return (body as { journal_fault?: string }).journal_fault;
 }
 
-/** The keeper has taken all that the cells printed: their end came behind it, and is known also while nothing can be written. */
+/** The keeper has received all output of the cells: their end follows it, and is known even while nothing can be written. */
 function untilAdopted(on: Scene): Promise<void> {
   return on.until(async () => (await on.kernelModel()).execution_state === 'idle', 'the end of the cells');
 }
 
-/** Numbers behind those that are missing, up to `count`: whoever has them has got as far as it will. */
+/** Prints numbers after the missing ones, up to `count`: a client that has them has caught up. */
 async function printOn(pair: Pair, count: number): Promise<Pair> {
   pair.stock.execute(`for n in range(${pair.count}, ${count}): print(f"#{n};", flush=True)`);
   for (const client of pair.all)
@@ -71,10 +71,10 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     }
   });
 
-  it.skipIf(noDisk !== null)('for longer than memory lasts counts what is missing, and says so', async () => {
+  it.skipIf(noDisk !== null)('for longer than memory lasts counts and reports what is missing', async () => {
     disk = SmallDisk.make(96);
     scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-    // 16 KB each: after some 500 the 8 MiB that may be held are full. Most of them come after the disk is.
+    // 16 KB each: after about 500 the 8 MiB limit is reached. Most of them come after the disk is full.
     const filled = path.join(scene.folder, 'filled');
     const pair = await printingPair(scene, {
       count: 1_350,
@@ -84,13 +84,13 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
       toTheEnd: true
     });
     await scene.until(() => scene!.givenOut > 300, 'number 300');
-    // So it is known that the kernel is busy.
+    // Then it is known that the kernel is busy.
     await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
     disk.fill();
     await writeFile(filled, '');
     await untilAdopted(scene);
     disk.free();
-    // Writing is tried again twice a second; only then is there room for what follows.
+    // Writing is retried twice per second; only then is there room for the following output.
     await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
     const ends = faultEnds(scene);
     const rows = await judge(scene, await printOn(pair, 1_500), 'disk full for long', ends);
@@ -118,7 +118,7 @@ describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (ski
       });
       await share(scene, pair, 0.2);
       await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
-      // For root, permissions are no obstacle; this attribute is.
+      // Root ignores permissions; it does not ignore this attribute.
       execFileSync('chattr', ['+i', scene.journalDir]);
       await untilAdopted(scene);
       execFileSync('chattr', ['-i', scene.journalDir]);
@@ -167,7 +167,7 @@ describe.runIf(process.platform === 'linux')('a disk that refuses every write of
     expect(bridge.isRunning).toBe(true);
     for (const client of pair.all)
       expect(await readFile(path.join(scene.kernelDir, 'positions'), 'utf8')).toContain(client.session);
-    // The next gateway knows what was promised meanwhile.
+    // The next gateway has what was confirmed meanwhile.
     await scene.killGateway();
     await scene.startGateway();
     const { body } = await scene.bridge.rest('GET', 'api/sessions');
@@ -191,7 +191,7 @@ describe.runIf(process.platform === 'linux')('a disk that takes every write and 
     await writeFile(refusal, 'EIO sync');
     await writeFile(gate, '');
     await vi.waitUntil(async () => (await atRisk(scene!))?.includes('EIO'), { timeout: 60_000 });
-    // Whoever listens has all of it meanwhile.
+    // A client that is attached has all of it meanwhile.
     await share(scene, pair, 0.9);
     expect(await atRisk(scene)).toContain('EIO');
     await rm(refusal);
@@ -203,7 +203,7 @@ describe.runIf(process.platform === 'linux')('a disk that takes every write and 
   });
 });
 
-describe('a journal that was damaged while nobody wrote to it', () => {
+describe('a journal that was damaged while no process wrote to it', () => {
   const damages = [
     { name: 'segment cut at any byte', damage: cutTail, turns: IS_FULL ? 4 : 1 },
     { name: 'segment with flipped bits', damage: flipBits, turns: IS_FULL ? 4 : 1 }
@@ -212,7 +212,7 @@ describe('a journal that was damaged while nobody wrote to it', () => {
     for (let turn = 0; turn < turns; turn++) {
       scene = await Scene.start();
       const gate = path.join(scene.folder, 'gate');
-      // Not to its end before there is damage: what the kernel has forgotten, a reply too, it cannot send again.
+      // Not to its end before there is damage: the kernel cannot resend output or replies that it has dropped.
       const pair = await printingPair(scene, { at: waitingFor(gate, 0.9 * COUNT) });
       await share(scene, pair, 0.3);
       await scene.stopGateway();
@@ -225,14 +225,14 @@ describe('a journal that was damaged while nobody wrote to it', () => {
       await scene.startGateway();
       const rows = await judge(scene, pair, turns === 1 ? name : `${name}, ${turn + 1}`, faultEnds(scene));
       const [stock, ours] = rows;
-      // What was cut off and sent again by the kernel may come again to a client that cannot say that it had it.
+      // Output that was cut off and resent by the kernel may come again to a client that cannot name its position.
       if (!isCut) expect(stock.doubled).toBe(0);
       expect(ours.doubled).toBe(0);
       for (const row of rows) expectExplained(row);
       for (const client of pair.all) {
         const replies = client.replyMarks();
         expect({ client: client.kind, ...replies }).toMatchObject({ lost: 0, reordered: 0 });
-        // So may a reply, but only one that had come before the cut.
+        // A reply may repeat too, but only one that had come before the cut.
         const mayRepeat = isCut && client === pair.stock ? answered : 0;
         expect(replies.doubled).toBeLessThanOrEqual(mayRepeat);
       }

@@ -1,4 +1,4 @@
-/** The steps that replace and rename a file below the root folder, in folders that were checked: what is there is old or new, and nothing is lost. */
+/** The steps that replace and rename a file below the root folder, in checked folders: an interruption leaves the old or the new state. */
 import { bridgeError, BridgeError } from '../platform/bridge-error.js';
 import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
@@ -8,10 +8,10 @@ import { isWritable, syncFolder } from '../platform/write-atomically.js';
 import { ifMissing } from '../platform/missing-files.js';
 
 const DRAFT = /^\.[\da-f-]{36}\.tpulab-draft$/;
-/** A draft is that old only when the program that wrote it was killed. */
+/** A draft reaches this age only if the program that wrote it was killed. */
 const DRAFT_MS = 60 * 60_000;
 
-/** Those that a program that was killed has left in a folder. */
+/** Removes the drafts of killed programs from a folder. */
 export async function removeOldDrafts(folder: string): Promise<void> {
   for (const name of (await readdir(folder)).filter(each => DRAFT.test(each))) {
     const found = await lstat(path.join(folder, name)).catch(() => null);
@@ -20,14 +20,14 @@ export async function removeOldDrafts(folder: string): Promise<void> {
   }
 }
 
-/** null: there is nothing of that name. */
+/** null: no such file exists. */
 export async function statOrNull(file: string): Promise<BigIntStats | null> {
   return lstat(file, { bigint: true }).catch(ifMissing(null));
 }
 
 /**
- * Draft, sync, rename: whenever this ends, the file has its old content or its new one. A file with further names (hard links), or in a folder
- * that may not be written, keeps them: it is written in place, and gets its old content back when that fails.
+ * Draft, sync, rename: after an interruption, the file has its old content or its new one. A file with further names (hard links), or in a
+ * read-only folder, is written in place to preserve them, and gets its old content back if the write fails.
  *
  * @param last runs the step that replaces the file, or refuses it
  */
@@ -79,7 +79,7 @@ async function writeInPlace(target: string, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** The system itself refuses to replace another: the new name is made first, as a link or as an empty place that is then replaced. */
+/** The system itself prevents replacement: the new name is created first, as a link or as an empty placeholder that is then replaced. */
 export async function moveWithoutReplacing(from: string, target: string, to: string): Promise<void> {
   const found = await lstat(from);
   try {
@@ -90,7 +90,7 @@ export async function moveWithoutReplacing(from: string, target: string, to: str
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    // Where names are the same in upper and lower case, the place is taken by what is moved.
+    // If names ignore case, the moved file itself occupies the name.
     const there = await lstat(target);
     const names = await readdir(path.dirname(target));
     const isItself = there.ino === found.ino && there.dev === found.dev;
@@ -116,7 +116,7 @@ async function isLinked(from: string, target: string): Promise<boolean> {
   }
 }
 
-/** One folder where nothing has its name yet. Of what has it, nothing is said: it may be a file or a link. */
+/** Creates one folder if its name is free. The error does not tell whether the name belongs to a file or a link. */
 export async function ensureFolder(at: string, mode?: number): Promise<void> {
   try {
     await mkdir(at, mode);
@@ -125,19 +125,19 @@ export async function ensureFolder(at: string, mode?: number): Promise<void> {
   }
 }
 
-/* Paths as clients write them: relative to the root folder, with slashes. Nothing here looks at the disk. */
+/* Paths in the clients' notation: relative to the root folder, with slashes. This code does not access the disk. */
 
 const MAX_PATH_BYTES = 4096;
-/** Of one name, on every file system that is common. */
+/** The limit for one name on every common file system. */
 const MAX_NAME_BYTES = 255;
-/** Control characters. A backslash is an ordinary character of a name wherever a gateway runs. */
+/** Control characters. A backslash is an ordinary character in a name on every supported system. */
 const FORBIDDEN = /[\u0000-\u001f\u007f]/;
 
 /**
- * The names on the way to a file. None can be `..`, hidden or a path itself, so joined to a folder they stay below it, as far as no
+ * The names on the path to a file. None can be `..`, hidden or a path itself, so joined to a folder they stay below it, unless a
  * link leads out.
  *
- * @param path decoded
+ * @param path the decoded path
  * @throws BridgeError `file_path_invalid`
  */
 export function namesOf(path: string): readonly string[] {
@@ -157,7 +157,7 @@ export function namesOf(path: string): readonly string[] {
   return names;
 }
 
-/** Of a file itself: the root folder is none. @throws BridgeError `file_path_invalid` */
+/** The names of a file itself, which cannot be the root folder. @throws BridgeError `file_path_invalid` */
 export function fileNamesOf(path: string): readonly [folder: readonly string[], name: string] {
   const names = namesOf(path);
   const name = names.at(-1);
@@ -165,7 +165,7 @@ export function fileNamesOf(path: string): readonly [folder: readonly string[], 
   return [names.slice(0, -1), name];
 }
 
-/** What the system said, as an error that clients know. */
+/** Converts a system error into an error that clients know. */
 export function asFileError(error: unknown, path: string): BridgeError {
   if (error instanceof BridgeError) return error;
   switch ((error as NodeJS.ErrnoException).code) {
@@ -187,7 +187,7 @@ export function asFileError(error: unknown, path: string): BridgeError {
     case 'ENAMETOOLONG':
     case 'EINVAL':
       return bridgeError('file_path_invalid', path, 'cannot be the name of a file here');
-    // A link that leads nowhere, or in a circle.
+    // A dangling or circular link.
     case 'ELOOP':
       return bridgeError('file_not_found', path);
     default:

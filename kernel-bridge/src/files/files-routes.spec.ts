@@ -49,7 +49,7 @@ describe('/bridge/v1/files', () => {
     expect((await bridge.rest('PUT', NAME, { text: 'x', headers: both })).status).toBe(400);
   });
 
-  it('lists, makes a folder, moves into it, puts into the trash, and takes out of it', async () => {
+  it('lists, makes a folder, moves into it, moves into the trash, and restores from it', async () => {
     expect((await bridge.rest('POST', '/bridge/v1/folders/deep')).status).toBe(201);
     expect((await bridge.rest('POST', '/bridge/v1/folders/deep')).status).toBe(409);
     const moved = await bridge.rest('PATCH', NAME, { body: { to: 'deep/b.ipynb' } });
@@ -72,7 +72,7 @@ describe('/bridge/v1/files', () => {
     expect(wrong.status).toBe(400);
   });
 
-  it('deletes for good what is in the trash: one, or all', async () => {
+  it('permanently deletes one entry of the trash, or all', async () => {
     const ids: string[] = [];
     for (const name of ['one', 'two', 'three']) {
       await bridge.rest('POST', `/bridge/v1/folders/${name}`);
@@ -100,7 +100,7 @@ describe('/bridge/v1/files', () => {
     expect(text).toContain('file_path_invalid');
   });
 
-  it('takes a backslash as a character of a name', async () => {
+  it('accepts a backslash in a name', async () => {
     const { status, text } = await rawGet('a%5cb');
     expect(status).toBe(404);
     expect(text).toContain('file_not_found');
@@ -113,19 +113,19 @@ describe('/session', () => {
     expect(page.status).toBe(200);
     expect(page.body).toContain('<base href="/session/">');
     const policy = page.headers.get('content-security-policy')!;
-    // Case W01: no script of a notebook, not even one that a kernel sends for a widget.
+    // Case W01: no script of a notebook runs, not even one that a kernel sends for a widget.
     expect(policy).toMatch(/script-src 'self' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF\+pI=';/);
     expect(policy).not.toMatch(/script-src[^;]*(unsafe|blob)/);
     expect(page.headers.get('referrer-policy')).toBe('no-referrer');
   });
 
-  it('has a frame for outputs with scripts, of an opaque origin and without a way to the gateway', async () => {
+  it('has a frame for outputs with scripts, of an opaque origin and without access to the gateway', async () => {
     const frame = await bridge.rest('GET', '/session/_frame', { token: null });
     expect(frame.status).toBe(200);
     expect(frame.headers.get('content-type')).toBe('text/html; charset=utf-8');
     const policy = frame.headers.get('content-security-policy')!;
     expect(policy).toMatch(/^sandbox allow-scripts; default-src 'none';/);
-    // Only a frame of the page may hold it; nothing that it loads is of the gateway.
+    // Only a frame of the page may embed it; it loads nothing from the gateway.
     expect(policy.match(/'self'/g)).toEqual(["'self'"]);
     expect(policy).toContain("frame-ancestors 'self'");
     expect(policy).not.toMatch(/allow-same-origin|allow-top|http:|ws/);

@@ -24,7 +24,7 @@ const WRONG_KIND = failure(
   'It exists already, or is a folder instead of a file, or a file instead of a folder.'
 );
 const FULL = failure('The disk is full; the old content is unchanged.');
-/** RFC 9110, 8.8.3: a strong one; a weak one names no bytes. */
+/** RFC 9110, 8.8.3: a strong ETag; a weak one does not identify bytes. */
 const ETAG = /^"[\x21\x23-\x7e]*"$/;
 
 function notebookIn(params: Readonly<Record<string, string>>): Resource {
@@ -62,7 +62,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
       return reply
         .headers({
           'content-type': 'application/octet-stream',
-          // Opened as a page of its own it is only saved: it runs nothing under the gateway's address.
+          // If opened as a page, the file is only downloaded: it runs nothing under the gateway's address.
           'content-disposition': 'attachment',
           'x-content-type-options': 'nosniff'
         })
@@ -119,7 +119,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
     async ({ body }): Promise<FileEntry> => files.restore(body.id)
   );
   await app.register(async scope => {
-    // Bytes, whatever they are called: a notebook is not parsed on its way to the disk.
+    // The body is raw bytes, whatever its type: a notebook is stored unparsed.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
     scope.setErrorHandler((error: FastifyError, request) => {
@@ -159,7 +159,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
   });
 }
 
-/** A folder may be written with a slash at its end. */
+/** The path of a folder may end with a slash. */
 function folderPath(path: string): string {
   return path.replace(/\/$/, '');
 }
@@ -168,14 +168,14 @@ function versionHeaders(reply: FastifyReply, { etag, modifiedAt, createdAt, isWr
   reply.headers({
     ...(etag === null ? {} : { etag }),
     'last-modified': new Date(modifiedAt).toUTCString(),
-    // To the millisecond, which HTTP's own header has no place for.
+    // With milliseconds, which HTTP's own header cannot express.
     'x-tpulab-modified': modifiedAt,
     'x-tpulab-created': createdAt,
     'x-tpulab-writable': String(isWritable)
   });
 }
 
-/** @throws BridgeError `invalid_request` for a condition that is none, or two at once */
+/** @throws BridgeError `invalid_request` for an invalid condition, or for two conditions together */
 export function expectedOf(headers: IncomingHttpHeaders): Expected {
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];

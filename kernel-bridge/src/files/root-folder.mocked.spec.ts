@@ -1,6 +1,6 @@
 /**
- * Names that differ only by their case are one, as in the default file system of macOS, and one file is read-only. Whoever runs the specs
- * as root may write every file.
+ * Names that differ only by case are equal, as in the default file system of macOS, and one file is read-only. root may write
+ * every file, and may run the specs.
  */
 import { readdirSync } from 'node:fs';
 import type * as Files from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { RootFolder } from './root-folder.js';
 
 vi.mock('node:fs/promises', async original => {
   const real = await original<typeof Files>();
-  /** The name as it stands in its folder. */
+  /** The name as stored in its folder. */
   const stored = (file: string): string => {
     const [folder, name] = [path.dirname(file), path.basename(file)];
     const found = readdirSync(folder).find(each => each.toLowerCase() === name.toLowerCase());

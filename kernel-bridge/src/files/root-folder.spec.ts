@@ -65,7 +65,7 @@ describe('reading', () => {
   });
 
   // A15
-  it('takes a backslash as a character of a name: reads, lists, renames, and brings back from the trash', async () => {
+  it('accepts a backslash in a name: reads, lists, renames, and restores from the trash', async () => {
     const name = 'back\\slash [1] {a}~$HOME.ipynb';
     await writeFile(path.join(root, name), 'odd');
     expect((await files.read(name)).bytes.toString()).toBe('odd');
@@ -77,7 +77,7 @@ describe('reading', () => {
     expect(await readdir(around)).toEqual(['root', 'secret']);
   });
 
-  it('reads a file whole while it is replaced again and again, and never says that there is none', async () => {
+  it('reads a complete file while it is replaced repeatedly, and never reports it as missing', async () => {
     await writeFile(path.join(root, 'busy.ipynb'), 'x'.repeat(1000));
     const ended = new AbortController();
     const writing = (async () => {
@@ -111,7 +111,7 @@ describe('reading', () => {
     expect((await files.list('')).entries.map(({ name }) => name)).toEqual(['sub', 'a.ipynb', 'inside']);
   });
 
-  it('does not wait for a pipe, and says what is no file', async () => {
+  it('does not wait for a pipe, and reports other file types', async () => {
     execFileSync('mkfifo', [path.join(root, 'pipe')]);
     await expect(files.read('pipe')).rejects.toMatchObject({ code: 'file_wrong_kind' });
     await expect(files.read('sub')).rejects.toMatchObject({ code: 'file_wrong_kind' });
@@ -126,7 +126,7 @@ describe('reading', () => {
     });
   });
 
-  it('lists no more than its bound, and says so', async () => {
+  it('lists no more than its limit, and reports that', async () => {
     for (let i = 0; i < 9; i += 1) await writeFile(path.join(root, `n${i}`), '');
     const page = await files.list('');
     expect(page.entries).toHaveLength(5);
@@ -148,7 +148,7 @@ describe('writing', () => {
     expect(await readFile(path.join(root, 'a.ipynb'), 'utf8')).toBe('b');
   });
 
-  it('keeps permissions, leaves no draft, and makes no folder', async () => {
+  it('preserves permissions, leaves no draft, and creates no folder', async () => {
     await chmod(path.join(root, 'a.ipynb'), 0o640);
     const { etag } = await files.entry('a.ipynb');
     await files.write('a.ipynb', text('x'), { etag: etag! });
@@ -161,7 +161,7 @@ describe('writing', () => {
   });
 
   // F22: a rename would give the other name the old content.
-  it('keeps the other names of a file, and its old content where it cannot be written', async () => {
+  it('preserves the other names of a file, and its old content where it cannot be written', async () => {
     const other = path.join(around, 'other-name');
     await link(path.join(root, 'a.ipynb'), other);
     const { etag } = await files.entry('a.ipynb');
@@ -188,7 +188,7 @@ describe('writing', () => {
     );
   });
 
-  // F17: whoever may write in the root exchanges a folder for a link out of it, again and again.
+  // F17: an attacker who may write in the root repeatedly exchanges a folder for a link out of it.
   it.skipIf(process.platform !== 'linux')('leads nowhere else while its folder is exchanged', async () => {
     const outside = path.join(around, 'outside');
     await mkdir(outside);
@@ -244,7 +244,7 @@ describe('writing', () => {
     expect((await readdir(path.join(root, 'Sub'))).sort()).toEqual(['c.ipynb']);
   });
 
-  it('what is deleted lies in the trash under its old path, which no client reaches', async () => {
+  it('a deleted file is in the trash under its old path, which no client reaches', async () => {
     await files.move('a.ipynb', 'sub/a.ipynb');
     const { trashed } = await files.trash('sub/a.ipynb');
     expect(await readFile(path.join(root, trashed), 'utf8')).toBe('one');
@@ -257,7 +257,7 @@ describe('writing', () => {
 });
 
 describe('restoring', () => {
-  it('brings back a file and a folder as one, to folders that are gone', async () => {
+  it('restores a file and a complete folder, and recreates missing parent folders', async () => {
     await files.makeFolder('sub/deep');
     await files.write('sub/deep/b.ipynb', text('two'), 'absent');
     const file = await files.trash('a.ipynb', new Date('2026-01-02T03:04:05.678Z'));
@@ -277,7 +277,7 @@ describe('restoring', () => {
     expect(await readdir(path.join(root, TRASH))).toHaveLength(1);
   });
 
-  it('replaces nothing, and leaves what it could not bring back in the trash', async () => {
+  it('replaces nothing, and leaves files that it cannot restore in the trash', async () => {
     const file = await files.trash('a.ipynb');
     await files.write('a.ipynb', text('new'), 'absent');
     const folder = await files.trash('sub');
@@ -286,7 +286,7 @@ describe('restoring', () => {
       await expect(files.restore(id)).rejects.toMatchObject({ code: 'file_exists' });
     expect(await readFile(path.join(root, 'a.ipynb'), 'utf8')).toBe('new');
     expect((await files.listTrash()).items).toHaveLength(2);
-    // Once: who asks again is told that it is gone.
+    // Only once: a second request is answered with not found.
     await files.trash('sub');
     await files.restore(folder.id);
     await expect(files.restore(folder.id)).rejects.toMatchObject({ code: 'file_not_found' });
@@ -326,7 +326,7 @@ describe('restoring', () => {
 });
 
 describe('emptying the trash', () => {
-  it('deletes one for good, or all, and nothing that it did not put there', async () => {
+  it('permanently deletes one entry, or all, and no file that it did not put there', async () => {
     const { id } = await files.trash('a.ipynb');
     await files.trash('sub');
     await mkdir(path.join(root, TRASH, 'of somebody else'));

@@ -1,6 +1,6 @@
 /**
- * The files below one folder. A link may point to another place below the root, never out of it: what a path resolves to is checked
- * and opened, and then used through what was opened, so that a link that is swapped meanwhile leads nowhere.
+ * The files below one folder. A link may point to another place below the root, never out of it: the resolved path is checked
+ * and opened, and then used through the open handle, so that swapping a link meanwhile has no effect.
  */
 import { bridgeError } from '../platform/bridge-error.js';
 import { type BigIntStats, constants } from 'node:fs';
@@ -50,7 +50,7 @@ import { isWithin } from '../platform/paths.js';
 const MAX_LISTED = 2_000;
 const STAT_CONCURRENCY = 16;
 const MOST_TIDIED = 1_000;
-/** A pipe must not be waited for, and a link that has taken the place not be followed. */
+/** Opening must neither wait for a pipe nor follow a link that replaced the folder. */
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
@@ -59,10 +59,10 @@ export interface FileContent {
   readonly entry: FileEntry;
 }
 
-/** What a write expects: the version that it replaces, no file at all, or (null) nothing was said. */
+/** The condition of a write: the version that it replaces, no file at all, or (null) none. */
 export type Expected = { readonly etag: string } | 'absent' | null;
 
-/** A file that is replaced each time between two looks at it is somebody's loop. */
+/** A file that is replaced between every two attempts is being rewritten in a loop. */
 const OPEN_TRIES = 50;
 
 export class RootFolder {
@@ -71,7 +71,7 @@ export class RootFolder {
     private readonly limits = { fileBytes: MAX_FILE_BYTES, listed: MAX_LISTED }
   ) {}
 
-  /** @throws BridgeError `file_…`, as all below */
+  /** @throws BridgeError `file_…`, like all methods below */
   async entry(requested: string): Promise<FileEntry> {
     return guarded(requested, async () => {
       const real = await this.#resolve(namesOf(requested), requested);
@@ -89,7 +89,7 @@ export class RootFolder {
         const some = shown
           .slice(first, first + STAT_CONCURRENCY)
           .map(name => (requested === '' ? name : `${requested}/${name}`));
-        // What has gone meanwhile, leads out of the root, or is neither file nor folder is not listed.
+        // Omits entries that were removed meanwhile, lead out of the root, or are neither file nor folder.
         const found = await Promise.all(some.map(at => this.entry(at).catch(() => null)));
         entries.push(...found.filter(entry => entry !== null));
       }
@@ -110,7 +110,7 @@ export class RootFolder {
     });
   }
 
-  /** Replaces a file as a whole, or makes one. Of two writes that know one version one is refused. */
+  /** Replaces a complete file, or creates one. Of two writes with the same known version, one is refused. */
   async write(
     requested: string,
     bytes: Uint8Array,
@@ -128,10 +128,10 @@ export class RootFolder {
         const now = await statOrNull(file);
         if (now !== null && !now.isFile()) throw bridgeError('file_wrong_kind', requested, 'file');
         requireExpected(requested, now, expected);
-        // A rename would replace it all the same.
+        // A rename would replace a read-only file, too.
         if (now !== null && !(await isWritable(file)))
           throw bridgeError('file_read_only', requested, Number(now.uid) !== process.getuid?.());
-        // A large draft on a slow disk holds up no other save: only the last step is one at a time.
+        // A large draft on a slow disk delays no other save: only the last step is serialised.
         await replaceFile(file, bytes, now, replace =>
           this.#changes.run(async () => {
             const latest = await statOrNull(file);
@@ -158,7 +158,7 @@ export class RootFolder {
     });
   }
 
-  /** Never onto something that exists. */
+  /** Never replaces an existing file. */
   async move(requested: string, to: string): Promise<FileEntry> {
     return this.#changes.run(() =>
       guarded(requested, async () => {
@@ -179,7 +179,7 @@ export class RootFolder {
     );
   }
 
-  /** Into a hidden folder of the root: nothing is lost by a wrong click. */
+  /** Moves into a hidden folder of the root, so that a wrong click loses nothing. */
   async trash(requested: string, now = new Date()): Promise<FileTrashed> {
     return this.#changes.run(() =>
       guarded(requested, async () => {
@@ -201,7 +201,7 @@ export class RootFolder {
     return guarded(TRASH, async () => listTrash(await this.#bin(), this.limits.listed));
   }
 
-  /** To its old path, whose folders are made again where they are gone. Never onto something that exists. */
+  /** Restores to its old path, and recreates missing parent folders. Never replaces an existing file. */
   async restore(id: string): Promise<FileEntry> {
     return this.#changes.run(() =>
       guarded(id, async () => {
@@ -220,12 +220,12 @@ export class RootFolder {
     );
   }
 
-  /** Cannot be undone. */
+  /** Permanent. */
   async removeFromTrash(id: string): Promise<void> {
     return this.#changes.run(() => guarded(id, async () => removeFromTrash(await this.#bin(), id)));
   }
 
-  /** Cannot be undone. @returns how many deletions were in it */
+  /** Permanent. @returns how many deletions it contained */
   async emptyTrash(): Promise<number> {
     return this.#changes.run(() => guarded(TRASH, async () => emptyTrash(await this.#bin())));
   }
@@ -234,7 +234,7 @@ export class RootFolder {
     return path.join(await realpath(this.rootDir), TRASH);
   }
 
-  /** A folder that may be missing, with those above it: each is made in one that was looked at. */
+  /** Creates a folder and its missing parents: each inside a folder that was checked. */
   async #folderMade(names: readonly string[], requested: string): Promise<string> {
     let real = await this.#folder([], requested);
     for (let count = 1; count <= names.length; count += 1) {
@@ -248,7 +248,7 @@ export class RootFolder {
   async #resolve(names: readonly string[], requested: string): Promise<string> {
     const root = await realpath(this.rootDir);
     const real = await realpath(path.join(root, ...names));
-    // Outside is as if it were not: nothing can be learned about it.
+    // Files outside look missing, so that a client learns nothing about them.
     if (!isWithin(root, real)) throw bridgeError('file_not_found', requested);
     const below = path.relative(root, real);
     if (below.split(path.sep).some(name => name.startsWith('.')))
@@ -263,8 +263,8 @@ export class RootFolder {
   }
 
   /**
-   * Runs the work with a path of the folder that stays that of this folder, whatever takes its place meanwhile: Linux has one for what a program
-   * has open. Elsewhere the folder is checked once more.
+   * Runs the work with a path that refers to this folder, whatever replaces it meanwhile: Linux has such a path for open
+   * files. Elsewhere the folder is checked once more.
    */
   async #in<T>(real: string, requested: string, work: (at: string) => Promise<T>): Promise<T> {
     await using handle = await open(real, FOLDER);
@@ -274,7 +274,7 @@ export class RootFolder {
     return await work(opened === null ? real : at);
   }
 
-  /** Once for each folder: what a program that was killed has left. */
+  /** Once for each folder: removes drafts of killed programs. */
   async #removeDrafts(at: string): Promise<void> {
     const folder = await realpath(at);
     if (this.#tidied.has(folder)) return;
@@ -283,7 +283,7 @@ export class RootFolder {
     await removeOldDrafts(at);
   }
 
-  /** What a name in a real folder leads to; null when there is nothing. A link that leads nowhere is something. */
+  /** The target of a name in a real folder; null if nothing exists. A dangling link counts as existing. */
   async #existing(parent: string, name: string, requested: string): Promise<string | null> {
     const found = await lstat(path.join(parent, name)).catch(ifMissing(null));
     if (found === null) return null;
@@ -305,12 +305,12 @@ export class RootFolder {
       throw error;
     }
     await handle.close();
-    // Replaced as a whole in between, as every save does: then the new one is what was requested.
+    // A save replaced the file in between: then the new file is the requested one.
     if (tries <= 1) throw bridgeError('file_changed', requested);
     return this.#open(real, requested, tries - 1);
   }
 
-  /** Saves of one file follow each other in the order in which they came. */
+  /** Saves of one file run one after another, in the order of their arrival. */
   async #afterSaveOf<T>(requested: string, work: () => Promise<T>): Promise<T> {
     const saved = (this.#saves.get(requested) ?? Promise.resolve()).then(() => guarded(requested, work));
     const ended = saved.catch(() => undefined);
@@ -354,7 +354,7 @@ async function entryOf(requested: string, real: string, found: BigIntStats): Pro
   };
 }
 
-/** A file system may hold times that no date can. */
+/** File systems can store times beyond the range of Date. */
 function timeOf(ms: bigint): string {
   const time = new Date(Number(ms));
   return Number.isNaN(time.getTime()) ? new Date(0).toISOString() : time.toISOString();

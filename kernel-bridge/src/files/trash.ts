@@ -1,6 +1,6 @@
 /**
- * The trash: a hidden folder of the root. Each deletion has a folder of its own in it, named after its time, which holds what was deleted
- * under its old path. A link in it is never followed.
+ * The trash: a hidden folder of the root. Each deletion has its own folder there, named after its time, which contains the deleted file
+ * under its old path. Links in it are never followed.
  */
 import { bridgeError } from '../platform/bridge-error.js';
 import { randomUUID } from 'node:crypto';
@@ -10,19 +10,19 @@ import type { TrashItem } from '@tpulab/protocol';
 import { ensureFolder, fileNamesOf } from './file-steps.js';
 import { ifMissing } from '../platform/missing-files.js';
 
-/** Hidden, so that no path of a client reaches it. */
+/** Hidden, so that no client path reaches it. */
 export const TRASH = '.tpulab-trash';
-/** Time, a random part, and how many names the old path has: below a folder that was deleted there are others. */
+/** Time, a random part, and the number of names in the old path, which separates the deleted entry from its parents and its contents. */
 const ID = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d\.\d{3}Z)-[0-9a-f]{8}-([1-9]\d{0,2})$/;
 
-/** Something in the trash: where it lies, and which path it had. */
+/** An entry of the trash: its location and its old path. */
 export interface Trashed {
   readonly at: string;
   readonly path: string;
   readonly isFile: boolean;
 }
 
-/** @returns the id of a new deletion, and where its file goes */
+/** @returns the id of a new deletion, and the path for its file */
 export async function placeInTrash(
   bin: string,
   names: readonly string[],
@@ -36,7 +36,7 @@ export async function placeInTrash(
   return { id, at };
 }
 
-/** The latest first. What somebody else has put there is left out. */
+/** Newest first. Entries that another program put there are omitted. */
 export async function listTrash(bin: string, limit: number): Promise<{ items: TrashItem[]; isCut: boolean }> {
   const ids = (await namesIn(bin)).filter(name => ID.test(name)).sort((a, b) => (a < b ? 1 : -1));
   const items: TrashItem[] = [];
@@ -54,7 +54,7 @@ export async function listTrash(bin: string, limit: number): Promise<{ items: Tr
   return { items, isCut: ids.length > limit };
 }
 
-/** @throws BridgeError `file_not_found` also for an id that is none */
+/** @throws BridgeError `file_not_found` also for an invalid id */
 export async function findInTrash(bin: string, id: string): Promise<Trashed> {
   const depth = Number(ID.exec(id)?.[4] ?? Number.NaN);
   if (Number.isNaN(depth)) throw bridgeError('file_not_found', id);
@@ -66,7 +66,7 @@ export async function findInTrash(bin: string, id: string): Promise<Trashed> {
     if (name === undefined || others.length > 0) throw bridgeError('file_not_found', id);
     names.push(name);
   }
-  // As a path of a client: what could not be asked for is not brought back either.
+  // Validated as a client path: a file that no client can request is not restored either.
   const old = names.join('/');
   fileNamesOf(old);
   const at = path.join(bin, id, ...names);
@@ -75,7 +75,7 @@ export async function findInTrash(bin: string, id: string): Promise<Trashed> {
   return { at, path: old, isFile: found.isFile() };
 }
 
-/** Removes the folders that a deletion has left empty. */
+/** Removes empty folders of a deletion. */
 export async function tidyTrash(bin: string, at: string): Promise<void> {
   for (let folder = path.dirname(at); folder !== bin; folder = path.dirname(folder)) {
     try {
@@ -86,17 +86,17 @@ export async function tidyTrash(bin: string, at: string): Promise<void> {
   }
 }
 
-/** Deletes one deletion permanently. @throws BridgeError `file_not_found` also for an id that is none */
+/** Permanently removes one deletion. @throws BridgeError `file_not_found` also for an invalid id */
 export async function removeFromTrash(bin: string, id: string): Promise<void> {
   if (!ID.test(id)) throw bridgeError('file_not_found', id);
   await requireFolder(bin);
   const at = path.join(bin, id);
   await requireFolder(at);
-  // A link below it is removed, and what it points to stays.
+  // Removes links below it, but not their targets.
   await rm(at, { recursive: true });
 }
 
-/** Deletes what is in the trash permanently, and leaves what somebody else has put there. @returns how many deletions went */
+/** Permanently deletes the contents of the trash, except entries of other programs. @returns the number of removed deletions */
 export async function emptyTrash(bin: string): Promise<number> {
   const ids = (await namesIn(bin)).filter(name => ID.test(name));
   for (const id of ids) await removeFromTrash(bin, id);

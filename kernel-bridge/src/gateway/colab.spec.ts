@@ -1,5 +1,5 @@
 /**
- * Colab's "connect to a local runtime", as far as is known how its page asks: `fetch` in credentials mode from a public
+ * Colab's "connect to a local runtime", as far as its page's requests are known: `fetch` in credentials mode from a public
  * origin, with a private-network preflight, and the token in the query of the pasted URL.
  */
 import { once } from 'node:events';
@@ -52,7 +52,7 @@ describe('[23] a local runtime of Colab', () => {
     expect(answer.headers.get('access-control-allow-methods')).toContain('POST');
   });
 
-  it('asks with the token of the pasted URL in the query, and can read every answer', async () => {
+  it('sends the token of the pasted URL in the query, and can read every answer', async () => {
     for (const [method, target, status] of [
       ['GET', '/', 200],
       ['GET', '/api', 200],
@@ -69,7 +69,7 @@ describe('[23] a local runtime of Colab', () => {
     }
   });
 
-  it('makes a session and reaches its kernel', async () => {
+  it('creates a session and reaches its kernel', async () => {
     const made = await bridge.rest('POST', `/api/sessions?token=${TOKEN}`, {
       token: null,
       headers: { ...PAGE, 'content-type': 'text/plain;charset=UTF-8' },
@@ -100,7 +100,7 @@ describe('[23] a local runtime of Colab', () => {
       expect([origin, answer.status]).toEqual([origin, 403]);
       expect(answer.headers.get('access-control-allow-credentials')).toBeNull();
     }
-    // The gateway's own origin neither: its pages can send headers.
+    // Nor the gateway's own origin: its pages can send headers.
     const own = { ...PAGE, origin: new URL(bridge.url).origin };
     expect((await bridge.rest('GET', `/api?token=${TOKEN}`, { token: null, headers: own })).status).toBe(403);
   });

@@ -27,8 +27,8 @@ export class EnvironmentSpecs implements KernelSpecSource {
 }
 
 /**
- * `-m MODULE` looks for the module in the working folder first, where a notebook's own `types.py` or `tpulab.py` would stop the start.
- * Here that folder is taken out before anything is imported; IPython puts it back for the notebook, behind Python's own modules.
+ * `-m MODULE` searches the working folder first, where a notebook's own `types.py` or `tpulab.py` would break the start.
+ * This removes that folder before any import; IPython restores it for the notebook, behind Python's own modules.
  */
 function withoutFolder(argv: readonly string[]): readonly string[] {
   const at = argv.indexOf('-m');

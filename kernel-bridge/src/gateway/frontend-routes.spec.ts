@@ -10,7 +10,7 @@ const bridge = gatewayForAll();
 let route: string;
 
 beforeAll(async () => {
-  // The same data folder that the gateway was started with.
+  // The data folder that the gateway was started with.
   const data = writeKernelSpecs(bridge.folder);
   await mkdir(path.join(data, 'nbextensions', 'some-widget'), { recursive: true });
   await writeFile(path.join(data, 'nbextensions', 'some-widget', 'index.js'), 'define([], () => ({}));');
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 
 describe('the front ends in the environment of a kernel', () => {
-  it('are served as files to save, to whoever has the token', async () => {
+  it('are served as files to save, to holders of the token', async () => {
     // Case W05.
     const file = await bridge.rest('GET', `${route}/nbextensions/some-widget/index.js`);
     expect(file).toMatchObject({ status: 200, body: 'define([], () => ({}));' });

@@ -63,13 +63,13 @@ for n in range(${lines}):
 }
 
 describe('a gateway that is killed', () => {
-  it('in the middle of a cell loses no line of it, for a client that comes back', async () => {
+  it('in the middle of a cell loses no line of it, for a client that reconnects', async () => {
     const gate = path.join(folder, 'gate');
     const lines = 3000;
     using before = await connect(await startKernel(), 'front');
     const kernelId = (await rest('GET', 'api/kernels')).body as [{ id: string }];
     const id = before.execute(counting(lines, gate));
-    // Killed while lines are on their way, not in a pause.
+    // Killed while lines are in flight, not in a pause.
     await before.until(() => before.printed(id).length > 500);
     await gateway.end('SIGKILL');
     await before.untilClosed();
@@ -89,7 +89,7 @@ describe('a gateway that is killed', () => {
     expect(ids).toHaveLength(new Set(ids).size);
   });
 
-  it('is followed by one with the same kernels and sessions', async () => {
+  it('is followed by a gateway with the same kernels and sessions', async () => {
     const session = await rest('POST', 'api/sessions', {
       path: 'a/b.ipynb',
       type: 'notebook',
@@ -116,7 +116,7 @@ describe('a gateway that is killed', () => {
   });
 });
 
-describe('a gateway that is asked to end', () => {
+describe('a gateway that is shut down', () => {
   it('[12] closes its sockets with 1012 and leaves the kernels to the next one', async () => {
     const kernelId = await startKernel();
     using client = await connect(kernelId, 'front');
@@ -129,7 +129,7 @@ describe('a gateway that is asked to end', () => {
     expect((await rest('GET', 'api/kernels')).body).toMatchObject([{ id: kernelId }]);
   });
 
-  it('and then told to end the kernels leaves no process behind, and of their folders the journal', async () => {
+  it('and then made to end the kernels leaves no process behind, and of their folders the journal', async () => {
     const kernelId = await startKernel();
     using client = await connect(kernelId, 'front');
     const id = client.execute('import os; print(os.getpid(), os.getppid())');

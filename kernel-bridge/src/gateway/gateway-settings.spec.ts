@@ -40,19 +40,19 @@ describe('the options of a gateway', () => {
     expect(options({ host }).host).toBe(listened);
   });
 
-  it('have the socket in the state folder when no path is named, and none for an empty path', () => {
+  it('have the socket in the state folder when no path is named, and no socket for an empty path', () => {
     expect(options({ unixSocket: true }).unixSocket).toBe('/state/run/gateway.sock');
     expect(options({ unixSocket: '/x/y' }).unixSocket).toBe('/x/y');
     expect(options({ unixSocket: '' }).unixSocket).toBeUndefined();
     expect(options({}).unixSocket).toBeUndefined();
   });
 
-  it('tell kernels how to queue only when it is set', () => {
+  it('set the queue of kernels only when it is configured', () => {
     expect(options({}).env).toBeUndefined();
     expect(options({ iopubQueue: 'block' }).env).toMatchObject({ TPULAB_IOPUB_QUEUE: 'block' });
   });
 
-  it('tell kernels in plain bytes how much may wait before they say so', () => {
+  it('give kernels the queue limit in plain bytes', () => {
     const variable = 'TPULAB_IOPUB_ALARM_BYTES';
     expect(options({ iopubQueue: 'block' }).env).not.toHaveProperty(variable);
     expect(options({ iopubAlarmBytes: 0 }).env).toMatchObject({ [variable]: '0' });
@@ -60,7 +60,7 @@ describe('the options of a gateway', () => {
     expect(options({}).env).toMatchObject({ [variable]: String(256 * 2 ** 20) });
   });
 
-  it('refuse a token file that is not there', () => {
+  it('refuse a token file that does not exist', () => {
     expect(() => options({ tokenFile: '/nowhere/token' })).toThrow(/cannot be read \(ENOENT\)/);
   });
 });

@@ -1,4 +1,4 @@
-/** From settings to the options of a gateway. Files that settings name are read here. */
+/** Converts settings to the options of a gateway. Files that settings name are read here. */
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
@@ -8,19 +8,19 @@ import { defaultSocketPath } from '../http/unix-listening.js';
 import { ConfigError } from '../config/config-file.js';
 import { type Settings, SETTINGS } from '../config/settings.js';
 
-/** Jupyter's ways to say "all addresses". */
+/** Jupyter's values for "all addresses". */
 const ALL_ADDRESSES = new Set(['', '*']);
 
 export function stateDirOf({ stateDir }: Settings): string {
   return stateFolder(stateDir ?? undefined);
 }
 
-/** What the launcher reads in the kernel's environment, where a kernelspec may set another. Nothing is named that nobody has set. */
+/** Variables that the launcher reads in the kernel's environment, which a kernelspec may override. Unset settings add no variable. */
 function kernelVariables({ iopubQueue, iopubAlarmBytes }: Settings): Pick<GatewayOptions, 'env'> {
   const { fallback, variable } = SETTINGS.iopubAlarmBytes;
   const variables = {
     ...(iopubQueue === null ? {} : { [SETTINGS.iopubQueue.variable]: iopubQueue }),
-    // The launcher takes a plain number, a variable of ours may say "1 GiB".
+    // The launcher accepts a plain number, a variable of ours may contain "1 GiB".
     ...(iopubAlarmBytes === fallback && process.env[variable] === undefined
       ? {}
       : { [variable]: String(iopubAlarmBytes) })
@@ -84,7 +84,7 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
   };
 }
 
-/** `localhost` is two addresses, and the gateway holds both when it is told the first. */
+/** `localhost` is two addresses, and the gateway listens on both when given the first. */
 function hostOf(host: string): string {
   if (ALL_ADDRESSES.has(host)) return '0.0.0.0';
   return host === 'localhost' ? '127.0.0.1' : host;

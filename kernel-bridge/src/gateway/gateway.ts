@@ -1,4 +1,4 @@
-/** The composition root: builds every part of a gateway, owns them, and takes them down again. */
+/** The composition root: builds every part of a gateway, owns them, and disposes of them. */
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -82,19 +82,19 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly stateDir: string;
   readonly rootDir: string;
   readonly host?: string;
-  /** 0: a free one. */
+  /** 0: any free port. */
   readonly port?: number;
-  /** Why remotes are not to be connected at the start. */
+  /** Why remotes are not connected at the start. */
   readonly pausedBecause?: string | undefined;
-  /** Generated and kept in the state folder when absent. */
+  /** Generated and stored in the state folder when not given. */
   readonly token?: string | undefined;
   readonly envDir?: string | undefined;
   readonly allowedOrigins?: readonly string[];
-  /** Further names for the Host header, beside the loopback names. */
+  /** Additional names for the Host header, beside the loopback names. */
   readonly allowedHosts?: readonly string[];
   /** Allowed origins may send requests in the browser's credentials mode, and their token in the query (Colab). */
   readonly allowCredentials?: boolean;
-  /** Prefix of all paths, for a proxy that passes them on unchanged. */
+  /** Prefix of all paths, for a proxy that forwards them unchanged. */
   readonly baseUrl?: string;
   /** Listen on this unix socket instead of a port. */
   readonly unixSocket?: string | undefined;
@@ -112,25 +112,25 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly restartLimit?: number | undefined;
   readonly shutdownWaitMs?: number | undefined;
   readonly culling?: Partial<CullingOptions>;
-  /** How much is kept of what kernels said, and for how long. */
+  /** How much kernel output is stored, and for how long. */
   readonly journal?: Partial<JournalLimits>;
-  /** Samples of the machine a second while a page looks; 0: only those that are requested. */
+  /** Machine samples per second while a page polls; 0: only requested samples. */
   readonly sampleHz?: number;
   /** File that corrects or extends the table of chips (docs/devices.md). */
   readonly chipTable?: string | undefined;
-  /** Runs are asked for a checkpoint when the cloud announces the end of the machine; the default. */
+  /** Runs are asked for a checkpoint when the cloud announces a preemption; the default. */
   readonly checkpointOnNotice?: boolean;
-  /** Shell command for notices to a user who has no page open; and from which duration a cell or run is worth one. */
+  /** Shell command for notices to a user who has no page open; and the duration from which a cell or run gets one. */
   readonly notifyCommand?: string | undefined;
   readonly notifyAfterMs?: number;
-  /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
+  /** Replaces `/` for devices, sysfs and proc; specs use another root. */
   readonly machineRoot?: string | undefined;
-  /** Folder of the built session page; the package's own when absent. */
+  /** Folder of the built session page; default: the package's own. */
   readonly sessionPage?: string | undefined;
   /** Folder of the built documentation; likewise. */
   readonly documentation?: string | undefined;
   readonly keepers?: KeeperAccess;
-  /** Hold a keeper ready for the next kernel. */
+  /** Keeps a spare keeper ready for the next kernel. */
   readonly spareKeeper?: boolean;
   /** How remotes are reached and prepared. */
   readonly remotes?: Pick<
@@ -147,22 +147,22 @@ export interface Gateway extends AsyncDisposable {
   readonly routes: readonly RouteEntry[];
   readonly upgrades: Upgrades;
   readonly registry: KernelRegistry;
-  /** What kernels can be started from. */
+  /** The kernelspecs from which kernels can be started. */
   readonly specs: KernelSpecCatalog;
   readonly remotes: Remotes;
   /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */
   readonly ready: Promise<void>;
-  /** Resolves when another gateway has taken the state folder over, because this process stood still: it has to end. */
+  /** Resolves when another gateway has taken over the state folder because this process stalled: it has to end. */
   readonly lost: Promise<void>;
 }
 
 const MIB = 1024 * 1024;
 /**
- * How long sockets may take to close when the gateway stops. A stock client that is cut off before it has answered gets its last
- * moments again, so one that is only slow must have time to.
+ * How long sockets may take to close when the gateway stops. A stock client that is cut off before its answer gets its last
+ * moments again, so a client that is only slow needs time to answer.
  */
 const CLOSE_GRACE_MS = 5_000;
-/** …and when its token is no longer valid. */
+/** …and how long when a token is no longer valid. */
 const REVOKED_GRACE_MS = 1_000;
 const MAX_SOCKETS = 1024;
 
@@ -213,7 +213,7 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     rootDir,
     specs,
     keepers,
-    // The agents in the kernels have a table of their own, which knows nothing of the user's file.
+    // The agents in the kernels have their own table, which does not include the user's file.
     env:
       options.chipTable === undefined
         ? env
@@ -376,7 +376,7 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
       ? listen(app, host, options.port ?? 0, http)
       : listenOnSocket(app, options.unixSocket)
   ).catch(async (error: unknown) => {
-    // Clients of the gateway that had the port may have sent their token to whoever has it now.
+    // Clients of the gateway that had the port may have sent their token to the program that has it now.
     const isTaken = error instanceof ServeError && error.code === 'address_in_use';
     if (isTaken && options.token === undefined) await forgetToken(stateDir);
     throw error;
@@ -420,14 +420,14 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     ready,
     lost,
     [Symbol.asyncDispose]: async () => {
-      // Adoption reaches into parts that are taken down below.
+      // Adoption uses parts that are disposed of below.
       await ready.catch(() => undefined);
       await disposables[Symbol.asyncDispose]();
     }
   };
 }
 
-/** Told where a remote is shown: what is not here is lost with its machine. */
+/** Shown with a remote: output that is not mirrored here is lost with its machine. */
 function mirrorFull(bytes: number): RemoteCheck {
   return {
     name: 'mirror',

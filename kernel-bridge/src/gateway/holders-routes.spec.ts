@@ -59,7 +59,7 @@ describe('who holds the chips', () => {
     expect((await bridge.rest('GET', `/api/kernels/${kernel.id}`)).status).toBe(404);
   });
 
-  it('does not end what is not its own, and says whose it is', async () => {
+  it('does not end a foreign process, and names its owner', async () => {
     await machine.addProcess(9, 'jupyter', '/dev/vfio/10');
     await machine.addProcess(12, 'python3', '/dev/vfio/11');
     await machine.write('proc/12/environ', 'TPULAB_KERNEL_ID=of-another-bridge\0');
@@ -82,7 +82,7 @@ describe('who holds the chips', () => {
 });
 
 describe("libtpu's lock file", () => {
-  it('is removed when its owner is gone', async () => {
+  it('is removed when its owner has ended', async () => {
     await machine.write(LOCK, '');
     await machine.write('proc/locks', '');
     expect((await holders()).lock).toMatchObject({ path: `/${LOCK}`, state: 'left', pids: [] });
@@ -91,7 +91,7 @@ describe("libtpu's lock file", () => {
     await expect(stat(path.join(machine.root, LOCK))).rejects.toThrow('ENOENT');
   });
 
-  it('stays while any process has a lock on it, whoever that is', async () => {
+  it('stays while any process has a lock on it, whichever that is', async () => {
     await machine.write(LOCK, '');
     const { ino } = await stat(path.join(machine.root, LOCK));
     await machine.write('proc/locks', `1: POSIX  ADVISORY  WRITE 4242 fd:01:${ino} 0 EOF\n`);

@@ -1,6 +1,6 @@
 /**
- * The same requests to the bridge and to a stock jupyter_server. Where they differ on purpose the difference is listed with
- * its reason, and both sides are checked, so that a change of either shows.
+ * The same requests to the bridge and to a stock jupyter_server. Intended differences are listed with
+ * their reasons, and both sides are checked, so that a change of either is detected.
  */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
@@ -9,7 +9,7 @@ import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
-/** A server that does not answer is a failure of its own, with the name of the request. */
+/** A server that does not answer is a separate failure, with the name of the request. */
 const ANSWER_MS = 180_000;
 
 interface Step {
@@ -21,7 +21,7 @@ interface Step {
 
 type Ask = (name: string, method: string, target: string, body?: unknown, text?: string) => Promise<Step>;
 
-/** Everything that is asked, in this order, of either server. */
+/** All requests, in this order, to either server. */
 async function conversation(request: Ask): Promise<void> {
   await request('[1] version', 'GET', '/api');
   await request('[1] version with a cache-buster', 'GET', '/api?1700000000000');
@@ -178,12 +178,12 @@ beforeAll(async () => {
   [jupyter, bridge] = await Promise.all([record(server.url), record(gateway.url)]);
 });
 
-/** Every field that Jupyter's answer has, ours has too, of the same type. */
+/** Every field of Jupyter's answer is in ours too, with the same type. */
 function expectShape(name: string, theirs: unknown, ours: unknown): void {
   if (theirs === null || ours === null) return;
   if (Array.isArray(theirs)) {
     expect([name, Array.isArray(ours)]).toEqual([name, true]);
-    // A list that is empty on either side says nothing of its items.
+    // A list that is empty on either side gives no information about its items.
     if (theirs.length > 0 && (ours as unknown[]).length > 0)
       expectShape(name, theirs[0], (ours as unknown[])[0]);
     return;

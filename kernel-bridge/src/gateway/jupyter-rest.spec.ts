@@ -40,7 +40,7 @@ async function listed(what: 'kernels'): Promise<string[]> {
 }
 
 describe('general', () => {
-  it('[1] /api says the version, and ignores query arguments that it does not know', async () => {
+  it('[1] /api returns the version, and ignores unknown query arguments', async () => {
     expect(await bridge.rest('GET', '/api?1700000000')).toMatchObject({
       status: 200,
       body: { version: expect.stringMatching(/^\d+\.\d+\.\d+$/) as string }
@@ -60,7 +60,7 @@ describe('general', () => {
     await remove(id);
   });
 
-  it('[1] /api/me grants what is asked for', async () => {
+  it('[1] /api/me grants the requested permissions', async () => {
     const permissions = { contents: ['read'], kernels: ['execute'] };
     const { body } = await bridge.rest(
       'GET',
@@ -77,7 +77,7 @@ describe('general', () => {
     const { body } = await bridge.rest('GET', '/bridge/v1/openapi.json');
     const paths = Object.keys((body as { paths: object }).paths);
     for (const { url } of bridge.gateway.routes) {
-      // What a remote serves is described by the remote.
+      // The routes of a remote are described by the remote.
       if (url === '/machines/:name/*') continue;
       expect(paths).toContain(url.replace(/:(\w+)/g, '{$1}').replace(/\*$/, '{*}'));
     }
@@ -103,7 +103,7 @@ describe('kernelspecs', () => {
     });
   });
 
-  it('[2] one can be asked for by its name; an unknown one is 404', async () => {
+  it('[2] one can be requested by its name; an unknown one is 404', async () => {
     expect(await bridge.rest('GET', '/api/kernelspecs/python3')).toMatchObject({
       status: 200,
       body: { name: 'python3' }
@@ -125,7 +125,7 @@ describe('kernelspecs', () => {
 });
 
 describe('kernels', () => {
-  it('[3] a kernel is started, listed, shown and deleted', async () => {
+  it('[3] a kernel is started, listed, described and deleted', async () => {
     const answer = await bridge.rest('POST', '/api/kernels', { body: { name: 'python3' } });
     const { id } = answer.body as KernelBody;
     expect(answer.status).toBe(201);
@@ -179,8 +179,8 @@ describe('kernels', () => {
     expect(await listed('kernels')).toEqual([]);
   });
 
-  it('[3] a restart that fails is 500 in JSON and says why, and the kernel is listed as dead', async () => {
-    // A kernel that starts only for as long as its program is there.
+  it('[3] a restart that fails is 500 in JSON with the reason, and the kernel is listed as dead', async () => {
+    // A kernel that starts only while its program exists.
     const program = path.join(bridge.folder, 'program');
     const specFile = path.join(bridge.folder, 'jupyter', 'kernels', 'python3', 'kernel.json');
     const spec = JSON.parse(await readFile(specFile, 'utf8')) as { argv: string[] };
@@ -190,7 +190,7 @@ describe('kernels', () => {
     const argv = [program, ...spec.argv.slice(1)];
     await writeFile(path.join(folder, 'kernel.json'), JSON.stringify({ ...spec, argv }));
     const id = await bridge.startKernel({ name: 'leaves' });
-    // Until it has answered, the shell may not have read its program.
+    // Before it has answered, the shell may not have read its program.
     using client = await bridge.connect(id);
     await client.run('pass');
     await rm(program);

@@ -1,4 +1,4 @@
-/** Jupyter's REST, part one: what is not about kernels or sessions. */
+/** Jupyter's REST, part one: routes that do not concern kernels or sessions. */
 import { Type } from '@sinclair/typebox';
 import { bridgeError } from '../platform/bridge-error.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
@@ -81,20 +81,20 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
   app.get(
     '/api/spec.yaml',
     route('This description as YAML', { 200: notJson('the description', 'text/x-yaml') }),
-    // JSON is YAML, and a second notation would be a second thing to get wrong.
+    // JSON is valid YAML, and a second notation would be a second source of errors.
     async (_request, reply) =>
       reply.type('text/x-yaml; charset=utf-8').send(JSON.stringify(app.swagger(), null, 2))
   );
 }
 
-/** Whoever has the token may do everything, so what is asked for is granted. */
+/** The holder of the token may do everything, so all requested permissions are granted. */
 function permissionsOf(text: string | undefined): Record<string, string[]> {
   if (text === undefined || text === '') return {};
   try {
     const requested: unknown = JSON.parse(text);
     if (isPermissions(requested)) return requested;
   } catch {
-    // The same answer as for JSON of another shape.
+    // The same answer as for JSON of the wrong shape.
   }
   throw bridgeError(
     'invalid_request',

@@ -1,4 +1,4 @@
-/** What the library of JupyterLab 4.0 makes of an explicit restart: the oldest client that people still have. */
+/** How the library of JupyterLab 4.0 handles an explicit restart: the oldest client still in use. */
 import { KernelManager, type Kernel, ServerConnection } from 'services-of-lab-4.0';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
@@ -26,7 +26,7 @@ afterAll(async () => {
   manager.dispose();
 });
 
-/** Everything that it says of the kernel and of its connection, in order. */
+/** Everything that it reports about the kernel and its connection, in order. */
 function reportsOf(kernel: Kernel.IKernelConnection): string[] {
   const reported: string[] = [];
   kernel.statusChanged.connect((_, status) => reported.push(status));
@@ -45,7 +45,7 @@ async function printed(kernel: Kernel.IKernelConnection, code: string): Promise<
   return text;
 }
 
-it('[17] a restart that somebody asks for looks like no crash, to who asked and to who watches', async () => {
+it('[17] an explicit restart looks like no crash, to the client that requested it and to one that watches', async () => {
   const asking = await manager.startNew({ name: 'python3' });
   const watching = manager.connectTo({ model: asking.model });
   expect(await printed(asking, 'x = 1; print("before")')).toBe('before\n');
@@ -58,10 +58,10 @@ it('[17] a restart that somebody asks for looks like no crash, to who asked and 
   expect(await printed(watching, 'print("after")')).toBe('after\n');
   await expect.poll(() => [asking.status, watching.status], { timeout: 60_000 }).toEqual(['idle', 'idle']);
   for (const words of reported) {
-    // `autorestarting` is what it shows as "the kernel died".
+    // It shows `autorestarting` as "the kernel died".
     expect(words.filter(word => /^(autorestarting|dead|terminating|disconnected)$/.test(word))).toEqual([]);
   }
-  // Who only watches keeps its connection, and what it has asked for.
+  // A client that only watches keeps its connection and its requests.
   expect(reported[1]).not.toContain('connecting');
   await asking.shutdown();
 });

@@ -51,7 +51,7 @@ describe('the metrics for Prometheus', () => {
     }
   });
 
-  it('are served by a gateway to who has its token', async () => {
+  it('are served by a gateway to holders of its token', async () => {
     await using bridge = await TemporaryGateway.start();
     await bridge.gateway.ready;
     const { status, headers, body } = await bridge.rest('GET', '/metrics');

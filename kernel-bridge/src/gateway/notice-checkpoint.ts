@@ -1,4 +1,4 @@
-/** When the cloud announces the end of this machine, every run that can is asked for a checkpoint: once for each notice. */
+/** When the cloud announces a preemption, every run that supports it is asked for a checkpoint, once per notice. */
 import { randomUUID } from 'node:crypto';
 import type { ControlCommand, ControlMessage, RemoteNotice } from '@tpulab/protocol';
 import type { Logger } from 'pino';
@@ -24,7 +24,7 @@ export function checkpointOnNotice({ notices, kernels, log }: NoticeCheckpointOp
     for (const kernel of kernels()) {
       kernel.control({ id: randomUUID(), action: 'checkpoint' }).then(
         ({ phase, reason }) => log.info({ kernelId: kernel.id, phase, reason }, 'a checkpoint was asked for'),
-        // Most kernels have no run; that is no fault.
+        // Most kernels have no run; that is not an error.
         (error: unknown) => log.debug({ kernelId: kernel.id, err: error }, 'no checkpoint could be asked for')
       );
     }

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 describe('a gateway on a machine of the cloud', () => {
-  it('tells of preemption in its health and on the events socket, also to pages that come later', async () => {
+  it('reports preemption in its health and on the events socket, and to pages that connect later', async () => {
     const health = async () =>
       (await bridge.rest('GET', '/bridge/v1/health')).body as { notice: RemoteNotice | null };
     expect((await health()).notice).toBeNull();
@@ -40,7 +40,7 @@ describe('a gateway on a machine of the cloud', () => {
 });
 
 describe('a checkpoint at a notice', () => {
-  it('is asked for once of each kernel, and a kernel without a run does no harm', async () => {
+  it('is requested once from each kernel, and a kernel without a run does no harm', async () => {
     let notify: (notice: RemoteNotice | null) => void = () => undefined;
     const commands: [string, ControlCommand][] = [];
     const kernel = (id: string) => ({

@@ -64,7 +64,7 @@ it('keeps the keys to this server from the command, and a text of any size is sh
   expect(Number(read('size'))).toBeLessThanOrEqual(1_500);
 });
 
-it('runs ten in ten minutes, one after the other, and then says how many were left out', async () => {
+it('runs ten in ten minutes, one after the other, and then reports how many were left out', async () => {
   await using command = commandOf('echo "$TPULAB_NOTICE_TEXT" >> out; mkdir alone && rmdir alone');
   for (let at = 0; at < 100; at += 1) command.send(notice(`Run ${at}`));
   await vi.waitFor(() => expect(read('out').split('\n')).toHaveLength(NOTICES_A_WINDOW + 1), WAIT);
@@ -80,7 +80,7 @@ it('ends a command that hangs, with its children, and runs the next one', async 
   const child = Number(read('child'));
   command.send(notice('Run b'));
   await vi.waitFor(() => expect(read('out').split('\n')).toHaveLength(3), WAIT);
-  // Empty where nobody has taken its exit status yet.
+  // Empty while the exit status is not collected yet.
   const program = `/proc/${child}/cmdline`;
   await vi.waitFor(() => expect(existsSync(program) ? readFileSync(program, 'utf8') : '').toBe(''), WAIT);
 });

@@ -1,4 +1,4 @@
-/** Runs the user's command for each notice: one at a time, a few in ten minutes, and never waited for. */
+/** Runs the user's command for each notice: one at a time, at most ten in ten minutes, without waiting for it. */
 import { spawn } from 'node:child_process';
 import type { Logger } from 'pino';
 import { isWithheld } from '../kernels/kernel-env.js';
@@ -6,7 +6,7 @@ import { plainText } from '../platform/plain-text.js';
 import type { Notice } from '../telemetry/notices.js';
 
 export interface NotifyOptions {
-  /** For `/bin/sh`. What programs have named reaches it as variables only. */
+  /** For `/bin/sh`. Names from programs reach it as variables only. */
   readonly command: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Logger;
@@ -24,17 +24,17 @@ export class NotifyCommand implements AsyncDisposable {
   readonly #env: Record<string, string | undefined>;
   #queue: Notice[] = [];
   #started: number[] = [];
-  /** Left out since the newest that was not. */
+  /** Left out since the newest notice that was sent. */
   #left = 0;
   #running: Promise<void> | null = null;
 
   constructor(private readonly options: NotifyOptions) {
-    // No keys to this server or another: a command for people needs none.
+    // No keys to this server or another: a command that notifies people needs none.
     const passed = ([name]: [string, unknown]): boolean => !isWithheld(name) && !name.startsWith('TPULAB_');
     this.#env = Object.fromEntries(Object.entries(options.env).filter(passed));
   }
 
-  /** Returns at once. Beyond ten in ten minutes a notice is counted, and the next one says how many were left out. */
+  /** Returns immediately. Beyond ten in ten minutes a notice is counted, and the next one reports how many were left out. */
   send(notice: Notice): void {
     const now = (this.options.now ?? Date.now)();
     this.#started = this.#started.filter(at => at > now - WINDOW_MS);
@@ -81,7 +81,7 @@ export class NotifyCommand implements AsyncDisposable {
   }
 }
 
-/** Never rejects. What it prints goes nowhere, so that nothing that it leaves behind can be waited for. */
+/** Never rejects. Its output is discarded, so that no program that it leaves behind can be waited for. */
 function endOf(
   command: string,
   env: NodeJS.ProcessEnv,
@@ -91,11 +91,11 @@ function endOf(
   return new Promise(resolve => {
     const child = spawn('/bin/sh', ['-c', command], { env, stdio: 'ignore', detached: true });
     const kill = (): void => {
-      // Its whole group, with the programs that it has started.
+      // Its whole process group, including programs that it has started.
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
       } catch {
-        // It has ended by itself.
+        // It has already ended.
       }
     };
     const timer = setTimeout(kill, timeoutMs);

@@ -1,4 +1,4 @@
-/** What clients hear of a restart and when they attach: the same from the bridge as from a stock jupyter_server. */
+/** What clients receive at a restart and when they attach: the same from the bridge as from a stock jupyter_server. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
 import { JupyterServer } from '../testing/jupyter-server.js';
@@ -29,7 +29,7 @@ async function request(url: string, method: string, target: string, body?: objec
   return response;
 }
 
-/** A kernel of either server, with two clients that have heard of nothing but an execution that is over. */
+/** A kernel of either server, with two clients that have received only one finished execution. */
 async function onBoth<T>(
   check: (url: string, id: string, clients: readonly ChannelsClient[]) => Promise<T>
 ): Promise<T[]> {
@@ -41,7 +41,7 @@ async function onBoth<T>(
     const connect = (): Promise<ChannelsClient> =>
       ChannelsClient.connect({ url, token: TOKEN, kernelId: id });
     const clients = [await connect(), await connect()];
-    // jupyter_server passes on what a kernel says only after it has subscribed for a client, and answers it only then.
+    // jupyter_server forwards a kernel's messages only after it has subscribed for a client, and answers it only then.
     for (const client of clients) await client.done(client.execute('1'));
     const cell = clients[0]!.execute('1');
     await clients[0]!.done(cell);
@@ -57,8 +57,8 @@ async function onBoth<T>(
 }
 
 /**
- * In words. jupyter_server may ask a kernel more than once, so repetitions are left out; so is what Python prints, and
- * `iopub_welcome`, which is for whoever subscribes.
+ * As text. jupyter_server may query a kernel more than once, so repetitions are left out; so is Python's output, and
+ * `iopub_welcome`, which every subscriber gets.
  */
 function story(messages: readonly Message[]): string[] {
   const reported = messages.filter(({ header }) => !['stream', 'iopub_welcome'].includes(header.msg_type));
@@ -77,7 +77,7 @@ const isPublished = (words: string): boolean => words.startsWith('iopub ');
 const isIdle = (message: Message): boolean => isStatus(message, 'idle');
 const isRequested = ({ parent }: Message): boolean => parent.msg_type === 'kernel_info_request';
 
-/** After a new process has said that it starts, the kernel says that it is idle. */
+/** After a new process has reported that it starts, the kernel reports that it is idle. */
 async function newProcess(client: ChannelsClient, from: number): Promise<Message[]> {
   return client.until(() => {
     const later = client.messages.slice(from);
@@ -87,7 +87,7 @@ async function newProcess(client: ChannelsClient, from: number): Promise<Message
   });
 }
 
-/** jupyter_server's subscription may be back only when the new process has said all that it says by itself. */
+/** jupyter_server's subscription may return only after the new process has sent all its startup messages. */
 async function receivedAgain(client: ChannelsClient, from: number): Promise<Message[]> {
   const later = (): Message[] => client.messages.slice(from);
   const isReceived = async (): Promise<boolean> => {
@@ -98,14 +98,14 @@ async function receivedAgain(client: ChannelsClient, from: number): Promise<Mess
   return later();
 }
 
-/** All in order but what a late subscription may have missed: whatever follows the first `certain` words. */
+/** All in order except for messages that a late subscription may have missed: those after the first `certain` entries. */
 function expectFromStock(received: readonly string[], expected: readonly string[], certain: number): void {
   expect(received.slice(0, certain)).toEqual(expected.slice(0, certain));
   expect(expected).toEqual(expect.arrayContaining([...received]));
 }
 
 describe('every client of a kernel', () => {
-  it('[17] hears of an explicit restart what the kernel itself says of its end and of its beginning', async () => {
+  it('[17] receives at an explicit restart what the kernel itself reports of its end and of its beginning', async () => {
     const [stock, ours] = await onBoth(async (url, id, clients) => {
       const from = clients.map(client => client.messages.length);
       await request(url, 'POST', `api/kernels/${id}/restart`);
@@ -125,7 +125,7 @@ describe('every client of a kernel', () => {
     for (const received of stock!) expectFromStock(received.filter(isPublished), expected, 3);
   });
 
-  it('[17] hears of the restart after a crash `restarting` without a parent', async () => {
+  it('[17] receives at the restart after a crash `restarting` without a parent', async () => {
     const expected = ['iopub status restarting (no parent)', 'iopub status starting (no parent)'];
     const [stock, ours] = await onBoth(async (url, _id, clients) => {
       const from = clients.map(client => client.messages.length);
@@ -145,7 +145,7 @@ describe('every client of a kernel', () => {
 });
 
 describe('a client that attaches', () => {
-  it('[16] to an idle kernel hears that it is idle without asking, in the name of the kernel', async () => {
+  it('[16] to an idle kernel receives its idle status unrequested, in the name of the kernel', async () => {
     const reported = await onBoth(async (url, id, [first]) => {
       const late = await ChannelsClient.connect({ url, token: TOKEN, kernelId: id });
       const idle = await late.first(message => isRequested(message) && isIdle(message));

@@ -58,7 +58,7 @@ describe('the running gateways of a user', () => {
     expect(await runningGateways(registry)).toEqual([]);
   });
 
-  it('of another machine with the same home folder are neither taken nor forgotten', async () => {
+  it('of another machine with the same home folder are neither used nor forgotten', async () => {
     const { stateDir } = await entered('far', '2026-01-01T00:00:00.000Z');
     const file = path.join(registry, 'far.json');
     await writeFile(file, JSON.stringify({ stateDir, host: 'another-machine' }));

@@ -1,7 +1,7 @@
 /**
- * Which gateways of this user run: a file for each, named after its id, that names its state folder. So a command finds the gateway of
- * `npm start`, of a Jupyter server or of `tpulab serve`, wherever each keeps its state. What a file says is believed only after the state
- * folder and the process have been checked; nothing is sent to anybody before.
+ * The running gateways of this user: a file for each, named after its id, that names its state folder. So a command finds the gateway of
+ * `npm start`, of a Jupyter server or of `tpulab serve`, wherever its state is stored. A file is trusted only after the state
+ * folder and the process have been checked; nothing is sent to any program before.
  */
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { hostname, userInfo } from 'node:os';
@@ -24,12 +24,12 @@ export interface RunningGatewayFolder {
   readonly record: GatewayRecord;
 }
 
-/** Independent of where a gateway keeps its own state: `gateways` in the user's default state folder. */
+/** Independent of where a gateway stores its own state: `gateways` in the user's default state folder. */
 export function registryFolder(env: NodeJS.ProcessEnv = process.env): string {
   return path.join(stateFolder(undefined, { ...env, TPULAB_STATE_DIR: undefined }), 'gateways');
 }
 
-/** Enters a gateway until it is disposed of. */
+/** Lists a gateway until it is disposed of. */
 export async function enterGateway(
   stateDir: string,
   gatewayId: string,
@@ -44,7 +44,7 @@ export async function enterGateway(
   return { [Symbol.asyncDispose]: () => rm(file, { force: true }) };
 }
 
-/** Those that run, the newest first. What gateways that were killed have left behind is removed. */
+/** The running gateways, the newest first. Entries of killed gateways are removed. */
 export async function runningGateways(registry: string = registryFolder()): Promise<RunningGatewayFolder[]> {
   if (!(await isOurs(registry))) return [];
   const found: RunningGatewayFolder[] = [];
@@ -53,7 +53,7 @@ export async function runningGateways(registry: string = registryFolder()): Prom
     const file = path.join(registry, name);
     if (!name.endsWith('.json')) continue;
     const entry = await entryIn(file);
-    // A home folder may be shared by several machines or containers, whose processes cannot be seen from here.
+    // A home folder may be shared by several machines or containers, whose processes are not visible from here.
     if (entry !== null && (entry.host !== hostname() || (entry.place ?? here) !== here)) continue;
     const running = entry === null ? null : await check(entry.stateDir, path.basename(name, '.json'));
     if (running === null) await rm(file, { force: true });
@@ -65,21 +65,21 @@ export async function runningGateways(registry: string = registryFolder()): Prom
 async function check(stateDir: string, gatewayId: string): Promise<RunningGatewayFolder | null> {
   if (!(await isOurs(stateDir))) return null;
   const record = await readGatewayRecord(stateDir);
-  // Another gateway may have taken the folder over, and another process the pid.
+  // Another gateway may have claimed the folder, and another process the pid.
   if (record?.gatewayId !== gatewayId || (await presenceOfGateway(stateDir, record)) !== 'here') return null;
   return { stateDir, record };
 }
 
-/** The same for processes that see each other, whenever they run: an entry of an earlier boot is one of a gateway that has ended. */
+/** The same for processes that can see each other, across reboots: an entry of an earlier boot belongs to a gateway that has ended. */
 async function placeHere(): Promise<string> {
   const { machine, pidNamespace } = await thisHost();
   return `${machine} ${pidNamespace}`;
 }
 
-/** Whether the process of a record is still the one that wrote it; that of an earlier version is known by its pid alone. */
+/** Whether the process of a record still is its writer; a process of an earlier version is identified by its pid alone. */
 export async function presenceOfGateway(stateDir: string, record: GatewayRecord): Promise<Presence> {
   const { pid, processStart: start, host } = record;
-  // A process of somebody else is none of our gateways, and a zombie has ended.
+  // A process of another user is not a gateway of ours, and a zombie has ended.
   if (start === undefined) return canSignal(pid) && (await processStart(pid)) !== null ? 'here' : 'ended';
   return presenceOf({ pid, start, host }, path.join(stateDir, 'gateway.json'));
 }
@@ -90,14 +90,14 @@ const Entry = Type.Object({
   place: Type.Optional(Type.String())
 });
 
-/** Null where somebody else could have written it, and where it is damaged. */
+/** Null where another user could have written it, and where it is damaged. */
 async function entryIn(file: string): Promise<Static<typeof Entry> | null> {
   if (!(await isOurs(file))) return null;
   const entry = jsonIn(await readFile(file, 'utf8').catch(() => null));
   return Value.Check(Entry, entry) && path.isAbsolute(entry.stateDir) ? entry : null;
 }
 
-/** Belongs to this user, and nobody else can write it. */
+/** Belongs to this user, and no other user can write it. */
 async function isOurs(place: string): Promise<boolean> {
   const found = await stat(place).catch(() => null);
   return found !== null && found.uid === userInfo().uid && (found.mode & 0o022) === 0;

@@ -1,4 +1,4 @@
-/** The state folder: where it is, its permissions, whose it is, and the small files in it that name a running gateway. */
+/** The state folder: its path, its permissions, its owner, and the small files in it that name a running gateway. */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -19,9 +19,9 @@ export const GatewayRecord = Type.Object({
   pid: Type.Integer({ minimum: 1 }),
   gatewayId: Type.String(),
   startedAt: Type.String(),
-  /** What tells the process from a later one with its pid; gateways of earlier versions do not say it. */
+  /** Distinguishes the process from a later one with its pid; earlier versions do not store it. */
   processStart: Type.Optional(Type.String()),
-  /** Where it runs; the gateway touches the file while it lives. Gateways of earlier versions do not say it. */
+  /** Where it runs; the gateway touches the file while it lives. Earlier versions do not store it. */
   host: Type.Optional(
     Type.Object({
       name: Type.String(),
@@ -30,22 +30,22 @@ export const GatewayRecord = Type.Object({
       pidNamespace: Type.String()
     })
   ),
-  /** With it the gateway proves who it is (`gateway-proof.ts`). Absent in the record of an older gateway. */
+  /** The gateway proves its identity with it (`gateway-proof.ts`). Absent in the record of an older gateway. */
   proofKey: Type.Optional(Type.String()),
   /** Folder of the files that it serves. Absent in the record of an older gateway. */
   rootDir: Type.Optional(Type.String())
 });
-/** gateway.json: the gateway that serves this folder, or did when it was last alive. */
+/** gateway.json: the gateway that serves this folder, or the last one that did. */
 export type GatewayRecord = Static<typeof GatewayRecord>;
 
-/** What is requested, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
+/** The requested folder, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
 export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   const named = requested ?? (env['TPULAB_STATE_DIR'] || undefined);
   if (named !== undefined) return path.resolve(named);
   return path.join(env['XDG_STATE_HOME'] || path.join(homedir(), '.local', 'state'), 'tpulab');
 }
 
-/** Makes the folder, for this user alone. */
+/** Creates the folder, for this user alone. */
 export async function prepareStateFolder(folder: string): Promise<void> {
   try {
     await mkdir(path.join(folder, 'kernels'), { recursive: true, mode: 0o700 });
@@ -62,8 +62,8 @@ export async function prepareStateFolder(folder: string): Promise<void> {
 }
 
 /**
- * One gateway per state folder, and only where its kernels can be seen: takes the lock or throws `state_dir_in_use`. Disposing
- * gives it back. @param onLost another gateway has taken the folder over while this process stood still
+ * One gateway per state folder, and only where its kernels are visible: claims the lock or throws `state_dir_in_use`. Disposing
+ * releases it. @param onLost another gateway has taken over the folder while this process stalled
  */
 export async function lockStateFolder(folder: string, onLost: () => void): Promise<ProcessLock> {
   const file = path.join(folder, 'gateway.lock');
@@ -82,7 +82,7 @@ export async function lockStateFolder(folder: string, onLost: () => void): Promi
   }
 }
 
-/** Kernels outlive their gateway, and a gateway that cannot see them would lose their sessions. */
+/** Kernels outlive their gateway, and a gateway without access to them would lose their sessions. */
 async function refuseForeignKernels(folder: string): Promise<void> {
   const kernels = path.join(folder, 'kernels');
   const silent = new Map<string, string>();
@@ -101,14 +101,14 @@ async function refuseForeignKernels(folder: string): Promise<void> {
   }
 }
 
-/** On this machine a port answers, or refuses, at once. */
+/** On this machine a port answers or refuses immediately. */
 const PROBE_MS = 2_000;
 
-/** Shorter ones can be guessed, and nothing else stops guessing: a valid token is never turned away. */
+/** Shorter tokens can be guessed, and there is no other protection from guessing: a valid token is never rejected. */
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * The given token, else the one of an earlier gateway (clients that know it go on working), else a new one. Also a new one when
+ * The given token, else the token of an earlier gateway (clients that know it continue to work), else a new one. Also a new one when
  * another program listens on the port of an earlier gateway that was killed: its clients may have sent the token there.
  */
 export async function chooseToken(folder: string, given: string | undefined): Promise<string> {
@@ -130,7 +130,7 @@ export async function chooseToken(folder: string, given: string | undefined): Pr
   return token;
 }
 
-/** Only for who holds the lock of the folder: then the gateway of the record does not run any more. */
+/** Only for the owner of the folder's lock: then the gateway of the record has ended. */
 async function isPortTaken(folder: string): Promise<boolean> {
   const record = await readGatewayRecord(folder);
   if (record === null || !URL.canParse(record.url)) return false;
@@ -144,12 +144,12 @@ async function isPortTaken(folder: string): Promise<boolean> {
     };
     probe.once('connect', () => done(true));
     probe.once('error', () => done(false));
-    // Where this process stood still for so long, the answer has come and is read first.
+    // If this process stalled for that long, the answer has arrived and is read first.
     probe.once('timeout', () => setImmediate(() => done(false)));
   });
 }
 
-/** For when a program that is not ours may have been sent the token: the next gateway makes a new one. */
+/** For when a foreign program may have received the token: the next gateway creates a new one. */
 export async function forgetToken(folder: string): Promise<void> {
   await rm(path.join(folder, 'token'), { force: true });
 }
@@ -168,7 +168,7 @@ export async function readGatewayRecord(folder: string): Promise<GatewayRecord |
   return Value.Check(GatewayRecord, json) ? json : null;
 }
 
-/** Only our own record: another gateway may already have put its own there. */
+/** Only our own record: another gateway may already have stored its own. */
 export async function removeGatewayRecord(folder: string, gatewayId: string): Promise<void> {
   if ((await readGatewayRecord(folder))?.gatewayId === gatewayId) {
     await rm(path.join(folder, 'gateway.json'), { force: true });

@@ -11,9 +11,9 @@ function walk(folder: string): { at: string; mode: number; isFolder: boolean }[]
   return readdirSync(folder).flatMap(name => {
     const at = path.join(folder, name);
     const found = lstatSync(at, { throwIfNoEntry: false });
-    // A draft of the keeper, which has taken the place of its file by now.
+    // A draft of the keeper, which has replaced its file by now.
     if (found === undefined) return [];
-    // The kernel makes its own sockets, with its own umask; the folder around them is what keeps others out.
+    // The kernel creates its own sockets, with its own umask; the folder around them is the protection.
     if (found.isSocket() && /^k-\d+$/.test(name)) return [];
     const entry = { at, mode: found.mode & 0o777, isFolder: found.isDirectory() };
     return found.isDirectory() ? [entry, ...walk(at)] : [entry];
@@ -28,7 +28,7 @@ it('everything in a state folder with a kernel that has worked is for this user 
   using client = await bridge.connect(id);
   await client.run('print(1)');
   await bridge.rest('POST', '/api/sessions', { body: { path: 'a', type: 'console', kernel: { id } } });
-  // What the specs themselves put there.
+  // Files that the specs themselves create.
   const own = walk(bridge.folder).filter(({ at }) => !at.startsWith(path.join(bridge.folder, 'jupyter')));
   const names = own.map(({ at }) => path.basename(at));
   for (const name of [

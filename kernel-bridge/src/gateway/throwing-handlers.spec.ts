@@ -1,4 +1,4 @@
-/** An exception in a handler of one connection ends that connection: thrown into each kind, with the gateway beside it. */
+/** An exception in a handler of one connection ends that connection only: thrown into each kind, with the gateway beside it. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
 /**
- * VS Code's "Existing Jupyter Server…", in the order in which its extension asks (microsoft/vscode-jupyter 0399b541,
+ * VS Code's "Existing Jupyter Server…", in the order of its extension's requests (microsoft/vscode-jupyter 0399b541,
  * `userJupyterServer/jupyterPasswordConnect.ts`; afterwards it is `@jupyterlab/services` in Node).
  */
 import { randomUUID } from 'node:crypto';
@@ -12,8 +12,8 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const bridge = gatewayForAll();
 
 describe('[6] an existing Jupyter server in VS Code', () => {
-  it('is first asked without a token whether it is a hub and wants a password, and gives no cookie for one', async () => {
-    // 200 at the first would be JupyterHub, and a password would be requested; at the second it asks for none when it has a token.
+  it('is first queried without a token whether it is a hub and wants a password, and gives no cookie for one', async () => {
+    // 200 for the first would mean JupyterHub, which leads to a password prompt; the second leads to one unless there is a token.
     for (const path of ['/hub/api', '/tree?', '/login?']) {
       const answer = await bridge.rest('GET', path, { token: null, headers: { connection: 'keep-alive' } });
       expect([path, answer.status]).toEqual([path, 403]);

@@ -1,6 +1,6 @@
 /**
- * What every request passes before a route sees it, in this order: Host, Origin, preflight, token, readiness.
- * The same function serves WebSocket upgrades, so that no door has rules of its own.
+ * Checks that every request passes before a route handles it, in this order: Host, Origin, preflight, token, readiness.
+ * The same function serves WebSocket upgrades, so that all entries follow the same rules.
  */
 import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage } from 'node:http';
@@ -23,7 +23,7 @@ export interface AccessRules {
   readonly mayDo: MayDo;
 }
 
-/** What a route does, and to what; a route without it is for holders of unrestricted tokens alone. */
+/** The action and resource of a route; a route without it is for holders of unrestricted tokens alone. */
 export type RouteAccess = readonly [Action, ((params: Readonly<Record<string, string>>) => Resource)?];
 
 declare module 'fastify' {
@@ -32,18 +32,18 @@ declare module 'fastify' {
   }
 }
 
-/** Who sent a request, once it was admitted. */
+/** The sender of each admitted request. */
 const senders = new WeakMap<
   IncomingMessage,
   { readonly client: ClientToken | null; readonly mayDo: MayDo }
 >();
 
-/** The holder of a narrowed token that sent this request; null: the sender may do everything. */
+/** The holder of the narrowed token that sent this request; null: the sender may do everything. */
 export function actorOf(request: IncomingMessage): ClientToken | null {
   return senders.get(request)?.client ?? null;
 }
 
-/** Whether the sender of this request may do that. */
+/** Whether the sender of this request may perform the action. */
 export function may(request: IncomingMessage, action: Action, resource: Resource): boolean {
   const sender = senders.get(request);
   return sender !== undefined && (sender.client === null || sender.mayDo(sender.client, action, resource));
@@ -77,11 +77,11 @@ function refusalOf(actor: ClientToken | null): BridgeError {
 }
 
 export const HEALTH = '/bridge/v1/health';
-/** The session page and the documentation: a browser that opens a link can send no token, and they are the same for everybody. */
+/** The session page and the documentation: a browser that opens a link can send no token, and they are the same for all users. */
 export const PUBLIC_PAGES = /^\/(session|docs)(\/|$)/;
-/** Who sends no token, because it wants to know first to whom. */
+/** The sender has no token yet, because it first verifies the server's identity. */
 const NOBODY: Identity = { client: null };
-/** A file of a kernelspec, here or on a remote. */
+/** A file of a kernelspec, local or on a remote. */
 const LOGO = /^(\/machines\/[^/]+)?\/kernelspecs\//;
 
 function isPublic({ method, url = '' }: IncomingMessage): boolean {
@@ -91,7 +91,7 @@ function isPublic({ method, url = '' }: IncomingMessage): boolean {
   );
 }
 
-/** Images of kernelspecs are loaded by `<img>`, which can send no header; `/?token=` is the URL that people paste. */
+/** Images of kernelspecs are loaded by `<img>`, which can send no header; `/?token=` is the URL that users paste. */
 function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade: boolean): boolean {
   if (upgrade || rules.origins.trustsQueryTokens(request.headers)) return true;
   const path = pathOf(request.url ?? '');
@@ -99,12 +99,12 @@ function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade
 }
 
 /**
- * Lets a request in, or throws why not. Preflights are not passed here: they carry no token by design. Paths are those
- * behind the base URL.
+ * Admits a request, or throws the reason. Preflights are not handled here: they carry no token by design. Paths are relative
+ * to the base URL.
  */
 export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boolean): Identity {
   const { host, origin } = request.headers;
-  // The router would end the path there, and the rules would not (RFC 9112, 3.2: a target has no fragment).
+  // The router would end the path at the fragment, and the rules would not (RFC 9112, 3.2: a target has no fragment).
   if (request.url?.includes('#') === true)
     throw bridgeError('invalid_request', 'The path of this request has a "#"; write %23.');
   if (!rules.origins.allowsHost(host)) throw bridgeError('host_refused', host ?? '');
@@ -122,7 +122,7 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
   return identity;
 }
 
-/** The reason to refuse a request that no route is for, or null. */
+/** The reason to refuse a request that no route handles, or null. */
 export function refusal(request: IncomingMessage, rules: AccessRules): BridgeError | null {
   try {
     admit(request, rules, false);

@@ -14,7 +14,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const PAGE = 'http://127.0.0.1:8888';
 const bridge = gatewayForAll({ allowedOrigins: [PAGE] });
 
-/** A path with something in the place of each parameter. */
+/** A path with a value in place of each parameter. */
 function concrete(pattern: string): string {
   return pattern.replace(/:\w+/g, 'x').replace('*', 'x');
 }
@@ -36,9 +36,9 @@ describe('without a token', () => {
   it('every route that is registered refuses, whatever the method', async () => {
     expect(bridge.gateway.routes.length).toBeGreaterThan(20);
     for (const { method, url } of bridge.gateway.routes) {
-      // Says who the gateway is, so that nobody sends a token to another program (`gateway-proof.spec.ts`).
+      // States which gateway this is, so that no client sends a token to another program (`gateway-proof.spec.ts`).
       if (method === 'GET' && url === IDENTITY) continue;
-      // Hold no secret (`files-routes.spec.ts`, `docs-routes.spec.ts`).
+      // Contain no secret (`files-routes.spec.ts`, `docs-routes.spec.ts`).
       if (/^(GET|HEAD)$/.test(method) && PUBLIC_PAGES.test(url)) continue;
       for (const token of [null, 'wrong']) {
         const answer = await bridge.rest(method, concrete(url), { token });
@@ -124,7 +124,7 @@ describe('with a token', () => {
     expect((await bridge.rest('PUT', '/api/contents/a.ipynb', { body: {} })).status).toBe(404);
   });
 
-  it('a route with a WebSocket says so to a plain request', async () => {
+  it('a route with a WebSocket reports it to a plain request', async () => {
     const answer = await bridge.rest('GET', '/bridge/v1/events');
     expect(answer).toMatchObject({ status: 426, body: { code: 'upgrade_required' } });
   });
@@ -161,7 +161,7 @@ describe('Origin', () => {
   it('a page that is not allowed is refused, for REST and for upgrades', async () => {
     const answer = await bridge.rest('GET', '/api', { headers: evil });
     expect(answer).toMatchObject({ status: 403, body: { code: 'origin_refused' } });
-    // The one flag that lets it in, as it is to be written.
+    // The one flag that allows it, ready to copy.
     expect(answer.body).toMatchObject({
       message: expect.stringContaining('with --allow-origin http://127.0.0.1:8889 to') as string
     });
@@ -243,7 +243,7 @@ describe('before the kernels are found again', () => {
       expect((await second.rest('GET', '/api/kernels')).status).toBe(503);
       proceed();
       await second.gateway.ready;
-      // The command line asks until it is told.
+      // The command line retries until it gets an answer.
       expect(await listed).toMatchObject([{ id: kernelId }]);
       expect(await second.rest('GET', '/api/kernels')).toMatchObject({
         status: 200,

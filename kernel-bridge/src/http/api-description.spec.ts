@@ -33,7 +33,7 @@ function operations(): [string, Operation][] {
 describe('openapi.json', () => {
   it('has every route with every method, and nothing else', () => {
     const registered = bridge.gateway.routes
-      // What a remote serves is described by its own document.
+      // The routes of a remote are described by its own document.
       .filter(({ method, url }) => method !== 'HEAD' && url !== FORWARDED_PATH)
       .map(({ method, url }) => `${method} ${url.replace(/:(\w+)/g, '{$1}').replace('*', '{*}')}`);
     expect(
@@ -64,8 +64,8 @@ describe('openapi.json', () => {
     }
   });
 
-  it('has a success for each, but for the WebSockets, which say that they are some', () => {
-    // A plan is there at once, a run has only begun.
+  it('has a success for each, but for the WebSockets, which are described as such', () => {
+    // A plan is returned immediately, a run has only begun.
     // A file is replaced, or is new.
     const several = new Map([
       ['POST /bridge/v1/machines/{name}/sync', ['200', '202']],
@@ -111,7 +111,7 @@ describe('openapi.json', () => {
   });
 });
 
-describe('a method that a path does not take', () => {
+describe('a method that a path does not support', () => {
   it.each([
     ['PUT', '/api/kernels', 'GET, HEAD, POST'],
     ['PATCH', '/api/kernels/x', 'DELETE, GET, HEAD'],

@@ -1,4 +1,4 @@
-/** The OpenAPI document of all routes, made from their schemas. What any route can answer is added to each here. */
+/** The OpenAPI document of all routes, generated from their schemas. Answers that any route can give are added to each here. */
 import swagger from '@fastify/swagger';
 import { type TSchema, Type } from '@sinclair/typebox';
 import { ErrorBody, PROTOCOL_VERSION } from '@tpulab/protocol';
@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { RouteAccess } from './access-hooks.js';
 import type { BaseUrl } from './base-url.js';
 
-/** The rules of access, malformed requests, limits, and what was not foreseen. */
+/** The rules of access, malformed requests, limits, and unexpected errors. */
 const ANY_ROUTE: Readonly<Record<number, string>> = {
   400: 'The request is not valid.',
   403: 'There is no valid token, or the Host or the Origin is not allowed.',
@@ -26,7 +26,7 @@ const TAGS: readonly (readonly [prefix: string, name: string])[] = [
   ['/bridge', 'bridge']
 ];
 
-/** An error of a route, with what it means there. */
+/** An error of a route, with its meaning for this route. */
 export function failure(description: string): typeof ErrorBody {
   return { ...ErrorBody, description };
 }
@@ -37,7 +37,7 @@ export function notJson(description: string, mediaType: string): TSchema {
 }
 
 interface Taken {
-  /** Absent: for holders of unrestricted tokens alone. */
+  /** Absent: for holders of unrestricted tokens only. */
   readonly access?: RouteAccess;
   readonly params?: TSchema;
   readonly querystring?: TSchema;
@@ -47,7 +47,7 @@ interface Taken {
   readonly security?: [];
 }
 
-/** Options of a route: for whom it is, what it takes, and what it answers by status. */
+/** Options of a route: its access, its inputs, and its answers by status. */
 export function route<const R extends Readonly<Record<number, TSchema>>, const T extends Taken = object>(
   summary: string,
   response: R,
@@ -60,7 +60,7 @@ export function route<const R extends Readonly<Record<number, TSchema>>, const T
   return { config: access === undefined ? {} : { access }, schema: { summary, response, ...schema } };
 }
 
-/** Registers the maker of the document; it sees every route that is added afterwards. */
+/** Registers the generator of the document; it includes every route that is added afterwards. */
 export async function describeApi(app: FastifyInstance, base: BaseUrl): Promise<void> {
   await app.register(swagger, {
     openapi: {

@@ -34,16 +34,16 @@ export interface AppOptions {
   readonly http: HttpLimits;
 }
 
-/** The routes are all that were registered, so that a test can knock at every door. */
+/** The result includes all registered routes, so that a test can try each of them. */
 export async function createApp(options: AppOptions): Promise<{ app: App; routes: readonly RouteEntry[] }> {
   const { rules, log, base, bodyLimitBytes, http } = options;
   const routes: RouteEntry[] = [];
   const asking = new WeakMap<Socket, IncomingHttpHeaders>();
-  // As the general type, or Fastify's own types become those of pino.
+  // Declared as the general type, or Fastify's own types become pino's.
   const logger: FastifyBaseLogger = log;
   const app: App = Fastify({
     loggerInstance: logger,
-    // Fastify would log whole URLs, and these may hold a token.
+    // Fastify would log whole URLs, which may contain a token.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyLimitBytes,
     requestTimeout: http.requestTimeoutMs,
@@ -55,14 +55,14 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
       log
     }),
     rewriteUrl: request => base.inner(request.url ?? ''),
-    // A name that is too long is no name: 404 after the token was checked, not a special answer before.
+    // A name that is too long is invalid: 404 after the token was checked, not a special answer before.
     routerOptions: { maxParamLength: 1024 },
     // A URL that cannot be decoded is answered before any hook runs, so the rules are applied here.
     frameworkErrors: (_error, request, reply) => {
       const error =
         refusal(request.raw, rules) ??
         bridgeError('invalid_request', 'The path of this request is not a valid URL.');
-      // The types of a reply without a route allow no status code at all.
+      // The types of a reply without a route allow no status code.
       const plain = reply as unknown as FastifyReply;
       void plain
         .code(error.status)
@@ -78,7 +78,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
     for (const one of [method].flat()) routes.push({ method: one, url });
   });
   app.setValidatorCompiler(validatorCompiler);
-  // Answers are built from typed values; the schemas describe them for openapi.json.
+  // Answers are built from typed values; the schemas only describe them for openapi.json.
   app.setSerializerCompiler(() => value => JSON.stringify(value));
   acceptJson(app);
   app.addHook('onRequest', async ({ raw }) => void asking.set(raw.socket, raw.headers));
@@ -99,11 +99,11 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
 }
 
 /**
- * Every body is JSON, whatever it is called: Jupyter's clients send `text/plain`, or a content type without a body.
- * That is safe because a request without the token in a header gets nowhere, so forms of other sites do not either.
+ * Every body is JSON, whatever its content type: Jupyter's clients send `text/plain`, or a content type without a body.
+ * That is safe because a request without the token in a header is refused, and forms of other sites cannot set headers.
  */
 function acceptJson(app: App): void {
-  // Bytes that are no UTF-8 are refused: replaced, they would be the name of something else.
+  // Invalid UTF-8 is refused: with replacement characters it would name something else.
   const utf8 = new TextDecoder('utf-8', { fatal: true });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
@@ -119,13 +119,13 @@ function acceptJson(app: App): void {
   });
 }
 
-/** Where Jupyter's servers take reports of browsers. They carry no token, so here they are refused like anything else. */
+/** Where Jupyter's servers receive reports of browsers. They carry no token, so they are refused here like any other request. */
 const REPORTS = '/api/security/csp-report';
 
 function addAnswerHeaders(app: FastifyInstance, base: BaseUrl): void {
   const policy = `frame-ancestors 'self'; report-uri ${base.full(REPORTS)}; default-src 'none'`;
   app.addHook('onRequest', async (_request, reply) => {
-    // An answer that is opened as a page of its own may load and run nothing.
+    // An answer that is opened as a separate page may load and run nothing.
     void reply.header('content-security-policy', policy);
   });
   app.addHook('onSend', async (_request, reply) => {
@@ -137,12 +137,12 @@ function addAnswerHeaders(app: FastifyInstance, base: BaseUrl): void {
   });
 }
 
-/** As a client of ours writes them; more digits are beyond every limit. */
+/** A number as our clients write it; more digits exceed every limit. */
 const PLAIN = /^-?\d{1,20}$/;
 
 /**
- * The library turns the texts of a query into numbers, and of a whole one it reads the first digits: 1 of "1e400", 1 of "1.5".
- * Nobody who writes that has meant 1.
+ * The library converts query text to numbers, and for an integer it reads the leading digits: 1 of "1e400", 1 of "1.5".
+ * No client that writes this means 1.
  */
 const validatorCompiler: typeof TypeBoxValidatorCompiler = route => {
   const validate = TypeBoxValidatorCompiler(route);

@@ -27,7 +27,7 @@ describe('Authenticator', () => {
 
   it('refuses a request without any token', () => expect(accepts(undefined)).toBe(false));
 
-  it('takes a token of the query only where that is allowed', () => {
+  it('accepts a token in the query only where that is allowed', () => {
     expect(accepts(undefined, '/x?token=s3cret-token', true)).toBe(true);
     expect(accepts(undefined, '/x?a=b&token=s3cret-token', true)).toBe(true);
     expect(accepts(undefined, '/x?token=s3cret-token', false)).toBe(false);

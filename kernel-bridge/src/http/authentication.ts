@@ -1,13 +1,13 @@
 /**
- * Who may use the gateway: whoever shows its token, the named token of a client, or the key of a page together with the cookie that belongs
- * to it. A cookie alone lets nobody in.
+ * Who may use the gateway: a client with its token, the named token of a client, or the key of a page together with its
+ * cookie. A cookie alone gives no access.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { ClientToken, ClientTokens } from './client-tokens.js';
 import { isPageCode, isPageKey, PAGE_KEY, PageCodes, pageCookie, pageKey } from './page-key.js';
 
-/** Who sent a request: the holder of the gateway's own token (null), or of a named one. */
+/** The sender of a request: the holder of the gateway's own token (null), or of a named one. */
 export interface Identity {
   readonly client: ClientToken | null;
 }
@@ -21,7 +21,7 @@ const OWN: Identity = { client: null };
 
 export class Authenticator {
   readonly #digest: Buffer;
-  /** Of links that were made and not opened yet. */
+  /** Codes of links that have not been opened yet. */
   readonly codes = new PageCodes<Identity>();
 
   constructor(
@@ -33,8 +33,8 @@ export class Authenticator {
   }
 
   /**
-   * Who sends the request, by the token that it carries in `Authorization: token X` or `Bearer X`, or, where
-   * `queryAllowed`, as `?token=X` (a page cannot set headers on a WebSocket or an image). Null without a good one.
+   * The sender of the request, by the token in `Authorization: token X` or `Bearer X`, or, where
+   * `queryAllowed`, in `?token=X` (a page cannot set headers on a WebSocket or an image). Null without a valid token.
    */
   identify(request: Pick<IncomingMessage, 'headers' | 'url'>, queryAllowed: boolean): Identity | null {
     if (request.headers.authorization !== undefined) {
@@ -46,29 +46,29 @@ export class Authenticator {
     return given.length === 1 && given[0] !== undefined ? this.#holder(given[0], request) : null;
   }
 
-  /** Whether the token with which a socket was opened would still open one. */
+  /** Whether the token that opened a socket is still valid. */
   stillValid({ client }: Identity): boolean {
     return client === null || this.clients?.isValid(client) === true;
   }
 
-  /** The key with which a page goes on that has shown a token: it is of no use without the cookie. */
+  /** The key that replaces the token in a page: it is useless without the cookie. */
   keyFor({ client }: Identity, nonce: string): string {
     return pageKey(client === null ? this.#digest : Buffer.from(client.sha256, 'hex'), nonce);
   }
 
-  /** Of the gateway itself: gateways on other ports get the same cookies. */
+  /** Identifies this gateway's cookie: gateways on other ports receive the same cookies. */
   get cookieOf(): Buffer {
     return this.#digest;
   }
 
-  /** Who asks for the key of a page. A code of a link is spent by it. */
+  /** The sender of a page-key request. A code of a link is spent by it. */
   identifyPage(request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
     const identity = this.identify(request, false);
     const given = tokenIn(request) ?? '';
     return isPageCode(given) ? this.codes.take(given) : identity;
   }
 
-  /** A code stands for the token with which its link was made, at one route. */
+  /** A code replaces the token of the link's creator, on one route only. */
   #ofCode(given: string, { url = '' }: Pick<IncomingMessage, 'url'>): Identity | null {
     const holder = pathOf(url) === PAGE_KEY ? this.codes.find(given) : null;
     return holder !== null && this.stillValid(holder) ? holder : null;
@@ -83,7 +83,7 @@ export class Authenticator {
     return client && { client };
   }
 
-  /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all are made. */
+  /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all comparisons are made. */
   #holder(given: string, request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
     if (isPageCode(given)) return this.#ofCode(given, request);
     if (isPageKey(given)) return this.#ofPage(given, pageCookie(request.headers.cookie, this.#digest));
@@ -109,7 +109,7 @@ export function queryOf(target: string): URLSearchParams {
   return new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1));
 }
 
-/** Path of a request target; what follows `?` may hold a token and must not be logged. */
+/** Path of a request target; the query may contain a token and must not be logged. */
 export function pathOf(target: string): string {
   const mark = target.indexOf('?');
   return mark < 0 ? target : target.slice(0, mark);

@@ -20,7 +20,7 @@ describe('BaseUrl', () => {
     expect(() => new BaseUrl(given)).toThrow(/is not a base URL/);
   });
 
-  it('takes the prefix off and puts it before', () => {
+  it('removes the prefix and adds it', () => {
     const base = new BaseUrl('/x/y/');
     expect(base.inner('/x/y/api/kernels?1')).toBe('/api/kernels?1');
     expect(base.inner('/x/y?token=1')).toBe('/?token=1');
@@ -35,13 +35,13 @@ describe('BaseUrl', () => {
 describe('a gateway under /some/where/', () => {
   const bridge = gatewayForAll({ baseUrl: '/some/where' });
 
-  /** Status of a request whose path is not put behind the prefix. */
+  /** Status of a request whose path is sent without the prefix. */
   async function bare(target: string): Promise<number> {
     const headers = { authorization: `token ${TOKEN}` };
     return (await fetch(new URL(target, bridge.url), { headers })).status;
   }
 
-  it('says so in its URL', () => expect(new URL(bridge.url).pathname).toBe('/some/where/'));
+  it('has the prefix in its URL', () => expect(new URL(bridge.url).pathname).toBe('/some/where/'));
 
   it('serves every route there, and none anywhere else', async () => {
     for (const { method, url } of bridge.gateway.routes) {

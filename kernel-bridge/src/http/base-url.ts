@@ -1,11 +1,11 @@
 /**
- * The prefix under which the gateway is served, for a proxy that passes paths on unchanged. Routes are registered without
- * it: it is taken off every request and upgrade before anything looks at the path, and put before every path that is told
- * to a client.
+ * The prefix under which the gateway is served, for a proxy that forwards paths unchanged. Routes are registered without
+ * it: it is removed from every request and upgrade before any other code reads the path, and added to every path that is
+ * sent to a client.
  */
 import { ServeError } from '../platform/bridge-error.js';
 
-/** What takes the place of a path outside the prefix: no route can have it, because it does not begin with a slash. */
+/** Replaces a path outside the prefix: no route can match it, because it does not begin with a slash. */
 const OUTSIDE = '*outside';
 
 export class BaseUrl {
@@ -26,7 +26,7 @@ export class BaseUrl {
     this.path = inner === '' ? '/' : `/${inner}/`;
   }
 
-  /** `/api/kernels/x` as a client must ask for it. */
+  /** `/api/kernels/x` as a client must request it. */
   full(path: string): string {
     return this.path + path.slice(1);
   }
@@ -37,7 +37,7 @@ export class BaseUrl {
     if (target.startsWith(this.path)) return `/${target.slice(this.path.length)}`;
     const bare = this.path.slice(0, -1);
     if (target === bare || target.startsWith(`${bare}?`)) return `/${target.slice(bare.length)}`;
-    // With its query: whether a path exists is told only to who has a token, which may be there.
+    // With its query: only a client with a token, which may be in the query, learns whether a path exists.
     const mark = target.indexOf('?');
     return mark < 0 ? OUTSIDE : OUTSIDE + target.slice(mark);
   }

@@ -56,7 +56,7 @@ describe('a named token', () => {
     own.terminate();
   });
 
-  it('ends by itself when it expires, its sockets too', async () => {
+  it('ends automatically when it expires, its sockets too', async () => {
     const { token } = await store.create('visitor', new Date(Date.now() + 3_600_000));
     const socket = await eventsSocket(token);
     const closed = once(socket, 'close') as Promise<[number]>;
@@ -73,7 +73,7 @@ describe('a named token', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  it('a damaged file lets nobody in by a named token, and the gateway’s own goes on working', async () => {
+  it('a damaged file accepts no named token, and the gateway’s own continues to work', async () => {
     const { token } = await store.create('casualty', null);
     const file = path.join(bridge.folder, 'tokens.json');
     const before = readFileSync(file);

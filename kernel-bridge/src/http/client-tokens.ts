@@ -1,11 +1,11 @@
-/** The named tokens as a running gateway sees them: always those of the file, whoever changed it. */
+/** The named tokens of a running gateway: always those in the file, whoever changed it. */
 import { timingSafeEqual } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Actor } from './rights.js';
 import { hasExpired, readTokenFile, tokenFileIn, type TokenRecord } from './token-store.js';
 
-/** How soon a revoked token's open sockets are closed at the latest. New requests are checked at once. */
+/** The longest time until a revoked token's open sockets are closed. New requests are checked immediately. */
 const POLL_MS = 500;
 
 export interface ClientToken extends Actor {
@@ -30,7 +30,7 @@ export class ClientTokens implements Disposable {
   #stamp = '';
   #tokens: readonly TokenRecord[] = [];
   #valid = '';
-  /** The file was read since the last check: a token may have come, opened a socket and gone in between. */
+  /** The file was read since the last check: a token may have been added, opened a socket and been removed in between. */
   #isChanged = false;
 
   constructor(
@@ -41,17 +41,17 @@ export class ClientTokens implements Disposable {
     this.#load();
     this.#valid = this.#signature();
     this.#isChanged = false;
-    // Asked again and again rather than told: the system tells nothing of a token that expires.
+    // Polled, because the system sends no event when a token expires.
     this.#timer = setInterval(() => this.#checkFile(), POLL_MS).unref();
   }
 
-  /** Called when a token has been made, revoked, or has expired. */
+  /** Called when a token has been created, revoked, or has expired. */
   onChange(listener: () => void): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** Every token is compared, whether an earlier one fits or not, so that the time says nothing. */
+  /** Every token is compared, whether an earlier one matches or not, so that the time reveals nothing. */
   find(digest: Buffer): ClientToken | null {
     this.#load();
     const now = Date.now();
@@ -63,7 +63,7 @@ export class ClientTokens implements Disposable {
     return found && clientOf(found);
   }
 
-  /** Those that are valid now. */
+  /** The tokens that are valid now. */
   all(): readonly ClientToken[] {
     this.#load();
     const now = Date.now();
@@ -98,7 +98,7 @@ export class ClientTokens implements Disposable {
       .join();
   }
 
-  /** The file is replaced as a whole, so its inode and times tell whether it is another. */
+  /** The file is replaced as a whole, so its inode and times show whether it has changed. */
   #load(): void {
     let stamp = 'none';
     try {
@@ -113,7 +113,7 @@ export class ClientTokens implements Disposable {
     try {
       this.#tokens = readTokenFile(this.#file);
     } catch (error) {
-      // A file that cannot be understood lets nobody in; the gateway's own token goes on working.
+      // A file that cannot be parsed contains no valid token; the gateway's own token continues to work.
       this.#tokens = [];
       this.log.error({ err: error }, 'the named tokens cannot be read; none is accepted');
     }

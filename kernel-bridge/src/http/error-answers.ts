@@ -20,7 +20,7 @@ export function errorHeaders({ code, about }: BridgeError): Record<string, strin
   return {};
 }
 
-/** What the web framework refuses by itself (bad JSON, too large, bad URL) gets one of our errors. */
+/** Errors of the web framework itself (bad JSON, too large, bad URL) become one of our errors. */
 export function asBridgeError(error: unknown, bodyLimitBytes: number): BridgeError {
   if (error instanceof BridgeError) return error;
   const { statusCode, code, message, validation } = error as Partial<FastifyError>;
@@ -34,7 +34,7 @@ export function asBridgeError(error: unknown, bodyLimitBytes: number): BridgeErr
   return bridgeError('internal', error);
 }
 
-/** A route as it was registered. */
+/** A registered route. */
 export interface RouteEntry {
   readonly method: string;
   readonly url: string;
@@ -48,7 +48,7 @@ export function addErrorAnswers(
   app.setErrorHandler((thrown, request, reply) => {
     const error = asBridgeError(thrown, bodyLimitBytes);
     const fields = { method: request.method, path: pathOf(request.originalUrl), code: error.code };
-    // 503 and 501 are answers that we chose to give; any other 5xx is something that someone must look at.
+    // 503 and 501 are deliberate answers; any other 5xx needs an investigation.
     if (error.status === 500) request.log.error({ ...fields, err: error.cause ?? error }, 'request failed');
     else request.log.debug(fields, 'request refused');
     return reply.code(error.status).headers(errorHeaders(error)).send(errorBody(error));
@@ -65,7 +65,7 @@ export function addErrorAnswers(
   });
 }
 
-/** An ordinary HTTP answer on a connection that the web framework does not have, or no longer. */
+/** A plain HTTP answer on a connection that the web framework does not manage, or no longer. */
 export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<string, string>): void {
   const body = JSON.stringify(errorBody(error));
   const headers = {
@@ -82,7 +82,7 @@ export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<strin
 
 /* Paths of routes, `/api/kernels/:kernelId`, matched against paths of requests. */
 
-/** The parameters, decoded; null when the path is another, or cannot be decoded. */
+/** The parameters, decoded; null when the path does not match, or cannot be decoded. */
 export function matchPath(pattern: string, path: string): Record<string, string> | null {
   const patternParts = pattern.split('/');
   const given = path.split('/');

@@ -15,7 +15,7 @@ function counting(limits: { perWindow?: number; maxAddresses?: number } = {}) {
 }
 
 describe('FailedAttempts', () => {
-  it('lets an address fail as often as the limit says, then tells it how long to wait', () => {
+  it('lets an address fail as often as the limit allows, then answers how long to wait', () => {
     const { attempts, pass } = counting();
     expect([1, 2, 3].map(() => attempts.note('a'))).toEqual([null, null, null]);
     expect(attempts.note('a')).toBe(60);
@@ -31,7 +31,7 @@ describe('FailedAttempts', () => {
     expect(attempts.note('b')).toBeNull();
   });
 
-  it('logs one line a window, not one for each attempt', () => {
+  it('logs one line per window, not one for each attempt', () => {
     const { attempts, lines } = counting();
     for (let count = 0; count < 100; count++) attempts.note('a');
     expect(lines).toHaveLength(1);
@@ -43,7 +43,7 @@ describe('FailedAttempts', () => {
     expect(attempts.addresses).toBe(4);
   });
 
-  it('forgets the address that was quiet longest first', () => {
+  it('drops the address first that was quiet longest', () => {
     const { attempts } = counting({ perWindow: 1 });
     attempts.note('loud');
     for (let count = 0; count < 100; count++) {

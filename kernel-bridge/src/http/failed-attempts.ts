@@ -1,7 +1,7 @@
 /**
- * Counts requests without a valid token, per address. Above the limit they are answered 429 and no longer logged one by
- * one. A valid token is let in all the same: on 127.0.0.1 everybody has one address, and a page of another site must not
- * be able to lock the owner out by sending nonsense. Guessing is ruled out by the length of tokens, not by this count.
+ * Counts requests without a valid token, per address. Above the limit they are answered 429 and no longer logged
+ * individually. A valid token is accepted anyway: on 127.0.0.1 all clients share one address, and a page of another site must not
+ * be able to lock out the owner by sending nonsense. The length of tokens prevents guessing, not this count.
  */
 import type { Logger } from 'pino';
 import { setNewest } from '../platform/bounded.js';
@@ -10,7 +10,7 @@ export interface AttemptLimits {
   /** Requests without a valid token that one address may make in a window. */
   readonly perWindow: number;
   readonly windowMs: number;
-  /** Addresses that are remembered; the one that was quiet longest is forgotten first. */
+  /** Limit of stored addresses; the one that was quiet longest is dropped first. */
   readonly maxAddresses: number;
 }
 
@@ -35,7 +35,7 @@ export class FailedAttempts {
     return this.#windows.size;
   }
 
-  /** Notes one; the result is how many seconds the address is to wait, or null below the limit. */
+  /** Counts one; the result is how many seconds the address has to wait, or null below the limit. */
   note(address: string): number | null {
     const { perWindow, windowMs, maxAddresses } = this.limits;
     const now = this.now();

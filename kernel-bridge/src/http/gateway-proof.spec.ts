@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** A program of somebody else where a gateway was: answers as one would, and keeps what it was sent. */
+/** A foreign program at the gateway's address: answers as a gateway would, and stores received requests. */
 async function stranger(): Promise<{ server: Server; received: IncomingMessage[]; url: string }> {
   const received: IncomingMessage[] = [];
   const server = createServer((request, response) => {
@@ -34,7 +34,7 @@ async function stranger(): Promise<{ server: Server; received: IncomingMessage[]
   return { server, received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
 }
 
-/** What a gateway that was killed leaves; its pid is that of a process that lives. */
+/** The record that a killed gateway leaves; its pid belongs to a live process. */
 async function leaveRecord(url: string): Promise<void> {
   await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
   const record = {
@@ -66,7 +66,7 @@ describe('a gateway', () => {
     expect(proofs.size).toBe(2);
   });
 
-  it('shows nothing else to who has no token, and asks for Host and Origin there too', async () => {
+  it('reveals nothing else without a token, and checks Host and Origin for it too', async () => {
     await using bridge = await TemporaryGateway.start();
     const target = `${IDENTITY}?challenge=${newChallenge()}`;
     const requestWith = (headers: Record<string, string>) =>
@@ -101,10 +101,10 @@ describe('a stranger where the gateway was', () => {
     expect((await bridge.rest('GET', '/api', { token: 'the-token-of-before' })).status).toBe(403);
   });
 
-  it('has one that is worth nothing also when the gateway stood still while it looked for who is there', async () => {
+  it('has a worthless token even when the gateway stalled while it checked for other programs', async () => {
     const { server, url } = await stranger();
     await leaveRecord(url);
-    // Longer than it waits for an answer, which has come by then.
+    // Longer than its timeout for an answer, which has arrived by then.
     const standStill = (): void =>
       process.nextTick(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500));
     subscribe('net.client.socket', standStill);
@@ -114,7 +114,7 @@ describe('a stranger where the gateway was', () => {
     expect(token).not.toBe('the-token-of-before');
   });
 
-  it('has one that is worth nothing too when it holds the port that the gateway is to have', async () => {
+  it('has a worthless token too when it listens on the port that the gateway is to have', async () => {
     const { server, url } = await stranger();
     await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
     const port = Number(new URL(url).port);
@@ -126,13 +126,13 @@ describe('a stranger where the gateway was', () => {
 });
 
 describe('a token', () => {
-  it('stays what it was while nobody else was there', async () => {
+  it('stays the same while there was no other program', async () => {
     await leaveRecord('http://127.0.0.1:9/');
     await using bridge = await TemporaryGateway.start({ stateDir: folder, token: undefined });
     expect(bridge.gateway.token).toBe('the-token-of-before');
   });
 
-  it('that was given is kept, whoever was there', async () => {
+  it('that was given is kept, whatever program was there', async () => {
     const { server, url } = await stranger();
     await leaveRecord(url);
     await using bridge = await TemporaryGateway.start({ stateDir: folder });

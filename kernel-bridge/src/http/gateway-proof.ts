@@ -1,9 +1,9 @@
 /**
- * How a gateway shows that it is the one whose record was read, before anybody sends it a token. A gateway that has ended frees
- * its port, and on a shared machine any user may take it.
+ * How a gateway proves that its record is the one that was read, before a client sends it a token. A gateway that has ended frees
+ * its port, and on a shared machine any user may claim it.
  *
- * The key is made for each process and kept in `gateway.json`, which only this user can read. It is not the token: one that
- * somebody has chosen could be guessed from an answer.
+ * The key is created for each process and stored in `gateway.json`, which only this user can read. It is not the token: a token that
+ * a user has chosen could be guessed from an answer.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
@@ -14,17 +14,17 @@ export function newProofKey(): string {
   return randomBytes(32).toString('hex');
 }
 
-/** Nobody has asked it before, so no earlier answer fits. */
+/** Never used before, so no earlier answer matches. */
 export function newChallenge(): string {
   return randomBytes(32).toString('hex');
 }
 
-/** @param challenge made by whoever asks, so that an answer cannot be used twice */
+/** @param challenge created by the client, so that an answer cannot be reused */
 export function proofOf(key: string, challenge: string): string {
   return createHmac('sha256', key).update(challenge).digest('hex');
 }
 
-/** @param answer body of an answer of the identity route, from whoever it may be */
+/** @param answer body of an answer of the identity route, from an unverified program */
 export function isProof(key: string, challenge: string, answer: unknown): boolean {
   const proof = (answer as { proof?: unknown } | null | undefined)?.proof;
   if (typeof proof !== 'string') return false;

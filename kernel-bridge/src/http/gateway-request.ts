@@ -1,4 +1,4 @@
-/** One request of our own to a gateway, over TCP or over its unix socket. */
+/** Sends one of our own requests to a gateway, over TCP or over its unix socket. */
 import { request as httpRequest } from 'node:http';
 import { socketPathOf } from './unix-listening.js';
 
@@ -10,9 +10,9 @@ export interface GatewayAnswer {
 }
 
 export interface GatewayRequest {
-  /** As `gateway.json` has it. */
+  /** As in `gateway.json`. */
   readonly url: string;
-  /** Null: nothing is shown to whoever answers. */
+  /** Null: no token is sent. */
   readonly token: string | null;
   readonly method: string;
   /** Relative to the URL, without a slash before it. */

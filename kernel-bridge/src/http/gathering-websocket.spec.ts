@@ -7,12 +7,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { GatheringWebSocket, Opcode } from './gathering-websocket.js';
 
-/** Against the client of `ws`, which refuses a frame that breaks RFC 6455. */
+/** Tested with the client of `ws`, which refuses a frame that breaks RFC 6455. */
 let http: Server;
 let ours: GatheringWebSocket;
 let stream: Duplex;
 let client: WebSocket;
-/** What came, in order. */
+/** Received messages, in order. */
 let got: string[];
 
 beforeEach(async () => {
@@ -68,7 +68,7 @@ describe('a socket that gathers', () => {
     expect(got).toEqual(['binary 12 12345678nine', 'text 5 words', 'binary 100008 12345678yyyy']);
   });
 
-  it('writes the messages of a turn at once', async () => {
+  it('writes the messages of a turn together', async () => {
     const write = vi.spyOn(stream, 'write');
     for (let n = 0; n < 50; n++) ours.gather(Opcode.binary, null, Buffer.from(`message ${n}`));
     await until(() => got.length === 50);
@@ -113,7 +113,7 @@ describe('a socket that gathers', () => {
     expect(got).toEqual(['binary 9 an answer', 'close 1000']);
   });
 
-  it('does not write over what a slow client has not taken, and says how much that is', async () => {
+  it('does not overwrite data that a slow client has not received, and reports its size', async () => {
     client.pause();
     const texts = Array.from(
       { length: 3_000 },

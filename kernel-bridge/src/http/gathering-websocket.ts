@@ -1,12 +1,12 @@
 /**
- * A WebSocket for many messages. The frames of one turn of the event loop are laid side by side in one buffer and leave in one
- * write: a frame that is sent by itself costs two small buffers and a system call. What is large is not copied.
+ * A WebSocket for many messages. The frames of one turn of the event loop are placed in one buffer and sent in one
+ * write: a frame that is sent alone costs two small buffers and a system call. Large payloads are not copied.
  *
- * It writes below `ws`, which is sound between two frames of a server that neither masks nor compresses. Everything else that
- * is sent (a ping, a note, the close frame) first lets out what has been gathered, so the order is that of the calls.
+ * It writes below `ws`, which is safe between two frames of a server that neither masks nor compresses. Every other
+ * frame (a ping, a note, the close frame) first flushes the gathered ones, so the order is the order of the calls.
  *
  * It also emits `closing` when its closing handshake begins. `close` comes only when the connection has ended, and a peer
- * that reads no more can put that off for long after it has said goodbye.
+ * that no longer reads can delay that for long after its closing handshake.
  */
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
@@ -21,9 +21,9 @@ const LENGTH_16 = 126;
 const LENGTH_64 = 127;
 const LONGEST_HEAD = 10;
 
-/** About a turn of the fastest kernel. */
+/** About one turn of the fastest kernel. */
 const SLAB_BYTES = 64 * 1024;
-/** Above, copying costs more than a piece of its own in the write. */
+/** Above this size, copying costs more than a separate piece in the write. */
 const COPIED_BYTES = 16 * 1024;
 const NOTHING = Buffer.alloc(0);
 
@@ -43,12 +43,12 @@ export class GatheringWebSocket extends WebSocket {
     this.#stream = stream;
   }
 
-  /** Bytes that have not left, gathered ones and those that the stream still holds. */
+  /** Bytes that are not sent yet, in the buffer and in the stream. */
   get unsentBytes(): number {
     return this.#to - this.#from + (this.#stream?.writableLength ?? 0);
   }
 
-  /** A message of `prefix` and `payload`, sent in this turn. A large payload must not change until it has left. Dropped when it is not open. */
+  /** Sends `prefix` and `payload` in this turn; drops them if the socket is not open. A large payload must not change until it is sent. */
   gather(opcode: number, prefix: Buffer | null, payload: Buffer): void {
     const stream = this.#stream;
     if (stream === null || this.readyState !== WebSocket.OPEN) return;
@@ -95,7 +95,7 @@ export class GatheringWebSocket extends WebSocket {
     super.pong(...args);
   }
 
-  /** Called for the close frame of the peer, too: it is answered by this. */
+  /** Also called for the peer's close frame, which it answers. */
   override close(code?: number, data?: string | Buffer): void {
     this.#flush();
     super.close(code, data);
@@ -105,7 +105,7 @@ export class GatheringWebSocket extends WebSocket {
   #makeRoom(stream: Duplex, bytes: number): void {
     if (this.#slab.length - this.#to >= bytes) return;
     this.#flush();
-    // What the system has taken may be written over; otherwise the stream still needs it.
+    // Space that the system has sent may be overwritten; otherwise the stream still needs it.
     if (stream.writableLength > 0 || this.#slab.length < bytes) {
       this.#slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, bytes));
     }

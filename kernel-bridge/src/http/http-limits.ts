@@ -1,4 +1,4 @@
-/** What a connection may cost before anybody knows who it is. The same for both loopback addresses. */
+/** What a connection may cost before its sender is authenticated. The same for both loopback addresses. */
 import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
@@ -13,7 +13,7 @@ export interface HttpLimits {
   readonly headersTimeoutMs: number;
   /** Milliseconds for a whole request to arrive. */
   readonly requestTimeoutMs: number;
-  /** Connections at a time; further ones are closed at once. */
+  /** Simultaneous connections; further ones are closed immediately. */
   readonly connections: number;
 }
 
@@ -24,7 +24,7 @@ export const HTTP_LIMITS: HttpLimits = {
   connections: 4096
 };
 
-/** As Node's HTTP server takes them. */
+/** In the form of Node's HTTP server. */
 export function serverOptions(limits: HttpLimits) {
   return {
     maxHeaderSize: limits.headerBytes,
@@ -34,11 +34,11 @@ export function serverOptions(limits: HttpLimits) {
   };
 }
 
-/** Connections of one address that have shown no token. They cost next to nothing each, and together all that the server may have. */
+/** Connections of one address that have sent no token. Each costs almost nothing; together they could use all connections. */
 const STRANGERS = 512;
 const onAuthenticated = new WeakMap<Socket, () => void>();
 
-/** The oldest one goes when there are too many of an address, so that whoever shows a token at once is never kept out. */
+/** Closes the oldest one when an address has too many, so that a client that sends its token immediately is always admitted. */
 export function boundStrangers(server: Server, most = STRANGERS): void {
   const addresses = new Map<string, Set<Socket>>();
   server.on('connection', (socket: Socket) => {
@@ -65,22 +65,22 @@ export function authenticated(socket: Socket): void {
 export interface ClientErrors {
   readonly limits: HttpLimits;
   readonly origins: OriginPolicy;
-  /** Headers of the request that is being answered on this connection, when they have all come. */
+  /** Headers of the request that is being answered on this connection, once they are complete. */
   readonly headersOf: (socket: Socket) => IncomingHttpHeaders | undefined;
   readonly log: Logger;
 }
 
-/** Answers what the HTTP parser refuses, then ends the connection: what follows on it cannot be understood either. */
+/** Answers a request that the HTTP parser refuses, then ends the connection: the bytes after it cannot be parsed either. */
 export function clientErrorHandler({ limits, origins, headersOf, log }: ClientErrors) {
   return (error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void => {
     log.debug({ code: error.code }, 'malformed request');
-    // A peer that has gone gets no answer, and one whose answer has begun would take a second for its body.
+    // A peer that has disconnected gets no answer, and one whose answer has begun would read a second one as its body.
     if (error.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
       socket.destroy();
       return;
     }
     const headers = headersOf(socket) ?? rawHeaders(error.rawPacket);
-    // A page may only be told what it can read, and a host that is not ours is nobody to trust.
+    // A page may only be sent what its origin can read, and an unknown host is not trusted.
     const cors = origins.allowsHost(headers.host) ? origins.corsHeaders(headers) : { vary: 'Origin' };
     answerRaw(socket, explain(error.code, limits), cors);
     socket.destroySoon();
@@ -88,11 +88,11 @@ export function clientErrorHandler({ limits, origins, headersOf, log }: ClientEr
 }
 
 /**
- * Who asks, from the bytes that the parser had last, as it passes nothing on of a request that it refuses. Empty where they do
- * not hold it, as when headers come in many pieces or not at all, and where a header is there twice.
+ * The sender, from the last bytes of the parser, which passes on nothing of a request that it refuses. Empty where they do
+ * not contain it, as when headers come in many pieces or not at all, and where a header appears twice.
  */
 function rawHeaders(bytes: unknown): { origin?: string; host?: string } {
-  // Fastify's types have it as a Buffer looks in JSON; it is what Node's parser was given.
+  // Fastify's types declare it as a Buffer's JSON form; it is the input of Node's parser.
   const text = Buffer.isBuffer(bytes) ? bytes.toString('latin1') : '';
   const head = text.split('\r\n\r\n', 1)[0] ?? '';
   const origin = onlyValue(head, /^origin:[ \t]*([!-~]+)[ \t]*\r?$/gim);

@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const PAGE = 'http://127.0.0.1:8888';
 const MAX_SOCKETS = 3;
 let bridge: TemporaryGateway;
-/** For requests that do not come in time. Any other could be late here too, on a machine that stands still for a while. */
+/** For requests that time out. Any other request could also be late here on a machine that stalls. */
 let impatient: TemporaryGateway;
 
 beforeAll(async () => {
@@ -76,7 +76,7 @@ describe('limits', () => {
     expect(half.status).toBe(408);
   });
 
-  // The router would end the path there, and the rules of who may do what would not.
+  // The router would end the path there, and the access rules would not.
   it('refuses a path with a "#", whoever asks', async () => {
     const requested = await rawRequest(
       bridge.url,
@@ -86,7 +86,7 @@ describe('limits', () => {
     expect(requested.text).toContain('write %23');
   });
 
-  it('what the parser refuses can be read by pages of the origin that asked, where that is known, and by no other', async () => {
+  it('an answer to a request that the parser refuses can be read by pages of the requesting origin, if known, and by no other', async () => {
     const port = new URL(bridge.url).port;
     const refused = (lines: string, from = PAGE, host = `127.0.0.1:${port}`): string =>
       `GET /api HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${from}\r\n${lines}\r\n\r\n`;
@@ -98,7 +98,7 @@ describe('limits', () => {
     const malformed = await rawRequest(bridge.url, refused('Content-Length: many'));
     expect(malformed.status).toBe(400);
     expect(malformed.text).toContain(allowed);
-    // Where this process stands still before it has read the headers, no origin is known: the next request counts.
+    // If this process stalled before it has read the headers, no origin is known: the next request counts.
     await vi.waitFor(async () => {
       const half = await rawRequest(
         impatient.url,
@@ -133,7 +133,7 @@ describe('limits', () => {
     expect((await bridge.rest('GET', '/api')).status).toBe(200);
   });
 
-  it('a WebSocket too many is 503, and there is room again when one has gone', async () => {
+  it('a WebSocket too many is 503, and there is room again when one has closed', async () => {
     const open = await Promise.all(
       Array.from({ length: MAX_SOCKETS }, async () => {
         const socket = new WebSocket(events());

@@ -10,7 +10,7 @@ import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-/** Whether this machine has an IPv6 loopback address at all. */
+/** Whether this machine has an IPv6 loopback address. */
 async function hasIpv6(): Promise<boolean> {
   const probe = createServer().listen({ host: '::1', port: 0 });
   const outcome = await Promise.race([
@@ -54,7 +54,7 @@ describe('a gateway on 127.0.0.1', () => {
       }
     } as unknown as App;
     const { url, close } = await listen(app, '127.0.0.1', 0, HTTP_LIMITS);
-    // Usually the second; a connection of another process may have that one too.
+    // Usually the second port; a connection of another process may use that one too.
     const [taken, ...others] = ports;
     const port = others.at(-1);
     expect(port).not.toBe(taken);

@@ -38,7 +38,7 @@ export async function listen(
   }
 }
 
-/** With the same port on both loopback addresses. One that the system chooses is held from the moment that it is found. */
+/** With the same port on both loopback addresses. A port that the system chooses is reserved from the moment that it is found. */
 async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
   await app.ready();
   for (let tries = 1; ; tries++) {
@@ -55,14 +55,14 @@ async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<L
 }
 
 const IPV6_LOOPBACK = '::1';
-/** There is no IPv6 on this machine, so nobody else can listen there either. */
+/** There is no IPv6 on this machine, so no program can listen on it either. */
 const NO_IPV6 = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL', 'EPROTONOSUPPORT']);
 
 /**
  * The same server on `[::1]`, for a server on 127.0.0.1.
  *
- * A browser resolves `localhost` to `::1` first. If that address were free, another user of this machine could listen there on the
- * same port and receive the token of a page that says `localhost`.
+ * A browser resolves `localhost` to `::1` first. If that address were free, another user of this machine could listen on the
+ * same port and receive the token of a page that uses `localhost`.
  */
 interface LoopbackTwin {
   readonly port: number;
@@ -74,7 +74,7 @@ interface LoopbackTwin {
  *
  * @param port 0: a free one
  * @returns null where the machine has no IPv6
- * @throws NodeJS.ErrnoException EADDRINUSE when somebody has that port there
+ * @throws NodeJS.ErrnoException EADDRINUSE when another program has that port there
  */
 async function listenOnTwin(primary: Server, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
   const twin = createServer(serverOptions(http));

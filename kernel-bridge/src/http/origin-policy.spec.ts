@@ -24,7 +24,7 @@ describe('Host', () => {
 describe('Origin', () => {
   const host = '127.0.0.1:8890';
 
-  it('may be absent: then no page of another site asks', () => {
+  it('may be absent: then the request comes from no page of another site', () => {
     expect(policy.allowsOrigin({ host })).toBe(true);
   });
 
@@ -48,7 +48,7 @@ describe('Origin', () => {
     expect(policy.corsHeaders({ host, origin })).toEqual({ vary: 'Origin' });
   });
 
-  it('of a preflight gets exactly the headers that Jupyter clients ask for, and never credentials', () => {
+  it('of a preflight gets exactly the headers that Jupyter clients request, and never credentials', () => {
     const headers = policy.preflightHeaders({ host, origin: 'http://127.0.0.1:8888' });
     expect(headers['access-control-allow-origin']).toBe('http://127.0.0.1:8888');
     // F21: a file is saved by PUT with a condition.

@@ -1,7 +1,7 @@
 /**
- * Which names the gateway answers to, and which pages may talk to it.
+ * Which host names the gateway answers to, and which pages may use it.
  *
- * The Host check ends DNS rebinding: a page whose name was made to point at 127.0.0.1 still sends its own name.
+ * The Host check prevents DNS rebinding: a page whose name was changed to resolve to 127.0.0.1 still sends its own name.
  * Origins are compared as whole strings; there are no patterns to get wrong.
  */
 import type { IncomingHttpHeaders } from 'node:http';
@@ -14,9 +14,9 @@ export class OriginPolicy {
   readonly #origins: ReadonlySet<string>;
 
   /**
-   * `hosts`: further host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`.
-   * `allowCredentials`: pages of these origins may send requests in the browser's credentials mode, as Colab does; what
-   * the browser then adds (cookies) is not looked at.
+   * `hosts`: additional host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`.
+   * `allowCredentials`: pages of these origins may send requests in the browser's credentials mode, as Colab does;
+   * the cookies that the browser then adds are ignored.
    */
   constructor(
     hosts: readonly string[],
@@ -27,7 +27,7 @@ export class OriginPolicy {
     this.#origins = new Set(origins.map(normalOrigin));
   }
 
-  /** Any port will do: a tunnel (`ssh -L`) shows the gateway under another port than the one it listens on. */
+  /** Any port is allowed: a tunnel (`ssh -L`) shows the gateway under another port than its own. */
   allowsHost(host: string | undefined): boolean {
     if (host === undefined) return false;
     const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]/@?#\s]+))(?::\d{1,5})?$/i.exec(host);
@@ -42,7 +42,7 @@ export class OriginPolicy {
     return this.#origins.has(origin) || origin === `http://${host}` || origin === `https://${host}`;
   }
 
-  /** The headers that let a page of an allowed origin read an answer; also for errors. */
+  /** The headers that allow a page of an allowed origin to read an answer; also for errors. */
   corsHeaders(headers: Pick<IncomingHttpHeaders, 'origin' | 'host'>): Record<string, string> {
     const { origin } = headers;
     if (origin === undefined || !this.allowsOrigin(headers)) return { vary: 'Origin' };
@@ -56,8 +56,8 @@ export class OriginPolicy {
   }
 
   /**
-   * Pages that were handed a URL with `?token=` and keep using it so (Colab). Only origins that are allowed by name: the
-   * bridge's own pages have no need for it.
+   * Pages that were given a URL with `?token=` and keep using it (Colab). Only origins that are allowed by name: the
+   * bridge's own pages do not need it.
    */
   trustsQueryTokens({ origin }: Pick<IncomingHttpHeaders, 'origin'>): boolean {
     return origin !== undefined && this.#trusts(origin);
@@ -76,7 +76,7 @@ export class OriginPolicy {
       'access-control-max-age': '600',
       'cache-control': 'no-store'
     };
-    // Chromium asks this before a public page may reach a loopback address.
+    // Chromium requires this before a public page may reach a loopback address.
     if (headers['access-control-request-private-network'] === 'true') {
       answer['access-control-allow-private-network'] = 'true';
     }

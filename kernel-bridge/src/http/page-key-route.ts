@@ -1,4 +1,4 @@
-/** `/bridge/v1/page-key`: what the session page keeps in place of its token. `/bridge/v1/page-code`: what a link has in its place. */
+/** `/bridge/v1/page-key`: the key that replaces the session page's token. `/bridge/v1/page-code`: the code that replaces it in a link. */
 import { Type } from '@sinclair/typebox';
 import type { App } from './app.js';
 import type { Authenticator } from './authentication.js';
@@ -18,9 +18,9 @@ export function addPageKeyRoute(app: App, authenticator: Authenticator, base: Ba
     async (request, reply) => {
       const gateway = authenticator.cookieOf;
       const identity = authenticator.identifyPage(request.raw);
-      // Another page was faster with the same code.
+      // Another page has already used the code.
       if (identity === null) throw bridgeError('unauthorized');
-      // Other tabs go on with the cookie that is there.
+      // Other tabs continue with the existing cookie.
       const nonce = pageCookie(request.headers.cookie, gateway) ?? newNonce();
       return reply
         .header('set-cookie', `${cookieName(gateway)}=${nonce}; Path=${base.path}; HttpOnly; SameSite=Strict`)

@@ -1,7 +1,7 @@
 /**
- * How a page goes on without its token: it gets a key, and its browser a cookie that no script can read. Either is of no use without the
- * other: a script that found the key has no cookie elsewhere, and servers on other ports of this machine, which browsers send the same
- * cookies, have no key. Both are made of the token, so they live as long as it does, and a gateway that was restarted knows them.
+ * How a page works without its token: it gets a key, and its browser a cookie that no script can read. Each is useless without the
+ * other: a script that found the key has no cookie elsewhere, and servers on other ports of this machine, to which browsers send the same
+ * cookies, have no key. Both are derived from the token, so they expire with it, and a restarted gateway accepts them.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 
@@ -19,30 +19,30 @@ export function pageKey(holder: Buffer, nonce: string): string {
   return `page-${createHmac('sha256', holder).update(`page ${nonce}`).digest('hex')}`;
 }
 
-/** Gateways on one host have one jar of cookies, whatever their ports. */
+/** Gateways on one host share a cookie jar, whatever their ports. */
 export function cookieName(gateway: Buffer): string {
   return `tpulab-page-${createHash('sha256').update('cookie').update(gateway).digest('hex').slice(0, 12)}`;
 }
 
-/** The nonce in the cookies of a request; null: none, or one that is none of ours. */
+/** The nonce in the cookies of a request; null: none, or an invalid one. */
 export function pageCookie(header: string | undefined, gateway: Buffer): string | null {
   const name = cookieName(gateway);
   const pairs = (header ?? '').split(';').map(pair => pair.trim().split('='));
   const values = pairs.filter(([key]) => key === name).map(([, value = '']) => value);
-  // Two of one name: somebody else has put one there.
+  // Two of one name: another program has set one.
   return values.length === 1 && NONCE.test(values[0] ?? '') ? (values[0] ?? null) : null;
 }
 
-/** A person clicks a link soon after it was made; a browser's history keeps it for years. */
+/** A user clicks a link soon after its creation; a browser's history keeps it for years. */
 const CODE_MS = 10 * 60_000;
-/** Links that nobody has opened yet; the oldest makes room. */
+/** Limit of unopened links; the oldest is dropped. */
 const CODES = 64;
 
-/** Codes of links to the session page: each lets one page in, once, and is worthless afterwards. */
+/** Codes of links to the session page: each admits one page, once, and is worthless afterwards. */
 export class PageCodes<T> {
   readonly #codes = new Map<string, { readonly holder: T; readonly until: number }>();
 
-  /** @param now milliseconds from any moment on */
+  /** @param now milliseconds since any moment */
   constructor(private readonly now: () => number = () => performance.now()) {}
 
   make(holder: T): string {
@@ -65,7 +65,7 @@ export class PageCodes<T> {
   }
 }
 
-/** Looked up by it, so that the time of a look tells nothing of the codes. */
+/** The key of the lookup, so that its time reveals nothing about the codes. */
 function digestOf(code: string): string {
   return createHash('sha256').update(code).digest('hex');
 }

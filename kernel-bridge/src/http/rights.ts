@@ -1,19 +1,19 @@
 /**
- * What the holder of a token may do. One question, `MayDo`, is asked for every request, every socket and every message; whoever
- * knows what a kernel or a notebook is answers it (`sharing/`). What no route declares is for the owner alone.
+ * What the holder of a token may do. One function, `MayDo`, is called for every request, every socket and every message; `sharing/`,
+ * which knows kernels and notebooks, implements it. Routes without a declaration are for the owner alone.
  */
 import { type Static, Type } from '@sinclair/typebox';
 
-/** Each includes those before it. From `run` on, its holder acts as the user: such a level guards against mistakes, not against hostile code. */
+/** Each includes those before it. From `run` on, its holder acts as the user: such a level prevents mistakes, not hostile code. */
 export const LEVELS = ['read', 'run', 'steer', 'spend'] as const;
 export type Level = (typeof LEVELS)[number];
-/** `own`: what no level includes. */
+/** `own`: actions that no level includes. */
 export type Action = Level | 'own';
 
 export type Resource =
-  /** Nothing in particular: a list from which the handler leaves out what may not be seen. */
+  /** No particular resource: a list from which the handler removes hidden items. */
   | { readonly kind: 'gateway' }
-  /** The handler knows to what, and asks again. */
+  /** The handler determines the resource, and checks again. */
   | { readonly kind: 'deferred' }
   | { readonly kind: 'notebook'; readonly path: string }
   | { readonly kind: 'kernel'; readonly id: string }
@@ -25,7 +25,7 @@ const Patterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
   maxItems: MAX_PATTERNS
 });
 
-/** A level, narrowed to what the patterns name. Absent patterns: all. */
+/** A level, restricted to the resources that the patterns name. Absent patterns: all. */
 export const Rights = Type.Object({
   level: Type.Union(LEVELS.map(level => Type.Literal(level))),
   notebooks: Type.Optional(Patterns),
@@ -34,13 +34,13 @@ export const Rights = Type.Object({
 });
 export type Rights = Static<typeof Rights> & { readonly level: Level };
 
-/** Who sent a request. */
+/** The sender of a request. */
 export interface Actor {
   /** Null: everything. */
   readonly rights: Rights | null;
-  /** A link to one notebook: that one and no other, whatever is later at its path. */
+  /** A link to one notebook: to that one only, whatever is later at its path. */
   readonly share?: { readonly path: string; readonly stamp: NotebookStamp | null };
-  /** Unix milliseconds; what a kernel said and did before is none of the holder's business. */
+  /** Unix milliseconds; earlier output and actions of a kernel are hidden from the holder. */
   readonly sinceMs: number;
 }
 
@@ -50,7 +50,7 @@ export function includes(level: Level, action: Action): boolean {
   return action !== 'own' && LEVELS.indexOf(level) >= LEVELS.indexOf(action);
 }
 
-/** Whether one of the patterns names it. Without patterns everything is meant. */
+/** Whether one of the patterns matches it. Without patterns everything matches. */
 export function isNamed(patterns: readonly string[] | undefined, name: string): boolean {
   return patterns === undefined || patterns.some(pattern => globOf(pattern).test(name));
 }
@@ -76,7 +76,7 @@ function globOf(pattern: string): RegExp {
   return glob;
 }
 
-/** What tells a notebook from another one that is later made at its path. */
+/** Distinguishes a notebook from another one that is later created at its path. */
 export const NotebookStamp = Type.Object({
   inode: Type.String(),
   bornMs: Type.Number(),

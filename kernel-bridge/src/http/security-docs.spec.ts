@@ -11,7 +11,7 @@ const named = TEXT.split('\n')
   .map(match => ({ file: match[1] ?? '', test: match[2] }));
 
 describe('docs/threats.md', () => {
-  it('names a spec for each threat, and for everybody who could be hostile', () => {
+  it('names a spec for each threat, and for each possible attacker', () => {
     const rows = TEXT.split('\n').filter(line => line.startsWith('| ') && !/^\| (threat|who|---)/.test(line));
     expect(rows.length).toBeGreaterThan(25);
     expect(named).toHaveLength(rows.length);
@@ -41,7 +41,7 @@ const TWO_NOTEBOOKS =
 const LEVELS = 'opens what its level and its notebooks name, and refuses the rest with a reason';
 const FRAMED_WIDGETS = 'code of a widget runs in a frame, and of a strange notebook only once it is trusted';
 
-/** How each sentence of these sections begins, and where it is tested. */
+/** The beginning of each sentence of these sections, and where it is tested. */
 const SENTENCES: Readonly<
   Record<string, readonly (readonly [begins: string, file: string, test: string])[]>
 > = {

@@ -23,7 +23,7 @@ describe('TokenStore', () => {
     for (const { token } of made) expect(token).toMatch(/^tpl_[\w-]{43}$/);
   });
 
-  it('lists them without what would let anybody in', async () => {
+  it('lists them without any secret', async () => {
     const { token } = await store.create('a', new Date('2099-01-01'));
     expect(store.list()).toMatchObject([{ name: 'a', expiresAt: '2099-01-01T00:00:00.000Z' }]);
     expect(readFileSync(tokenFileIn(folder), 'utf8')).not.toContain(token);
@@ -39,7 +39,7 @@ describe('TokenStore', () => {
     ).toEqual(['a', 'b']);
   });
 
-  it('refuses a name that is taken, and one that is none', async () => {
+  it('refuses a name that is in use, and an invalid one', async () => {
     await store.create('a', null);
     await expect(store.create('a', null)).rejects.toMatchObject({ code: 'token_name_taken' });
     for (const name of ['', 'a b', '-x', '../x', 'x'.repeat(65)]) {

@@ -1,4 +1,4 @@
-/** Makes, lists and revokes named tokens. The running gateway sees the changed file by itself. */
+/** Creates, lists and revokes named tokens. The running gateway detects the changed file automatically. */
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import {
@@ -16,7 +16,7 @@ import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '../platform/write-atomically.js';
 import { CodedError } from '../platform/coded-error.js';
 
-/** Another command holds the file for milliseconds only. */
+/** Another command locks the file for milliseconds only. */
 const LOCK_WAIT_MS = 10_000;
 const LOCK_RETRY_MS = 20;
 
@@ -37,7 +37,7 @@ export class TokenStore {
   }
 
   /**
-   * The token itself is in the result and nowhere else.
+   * The token itself is in the result and is stored nowhere else.
    *
    * @param limits what the token may do; absent: everything
    */
@@ -78,7 +78,7 @@ export class TokenStore {
     return { token, record };
   }
 
-  /** The shared notebook was saved over: the link goes on with what is there now. */
+  /** The shared notebook was overwritten: the link continues with the new contents. */
   async restamp(path: string, stamp: NotebookStamp): Promise<void> {
     await using _lock = await this.#lock();
     const tokens = this.list();
@@ -128,7 +128,7 @@ export class TokenStore {
 }
 
 /**
- * `<state>/tokens.json`: the named tokens of clients. It holds digests only, so whoever reads it cannot use them. A plain
+ * `<state>/tokens.json`: the named tokens of clients. It contains digests only, which are useless to a reader. A plain
  * SHA-256 is enough, because the tokens are 256 random bits and cannot be found by trying.
  */
 export const TokenRecord = Type.Object({
@@ -146,14 +146,14 @@ export type TokenRecord = Static<typeof TokenRecord>;
 
 /**
  * Version 2 has tokens that may only read, version 3 tokens with rights, and links that end with their notebook. A gateway that
- * knows earlier versions alone would let their holders do more than they may, so it refuses the file.
+ * supports earlier versions only would grant their holders too much, so it refuses the file.
  */
 const TokenFile = Type.Object({
   version: Type.Union([Type.Literal(1), Type.Literal(2), Type.Literal(3)]),
   tokens: Type.Array(TokenRecord)
 });
 
-/** All are compared with each request, so their number has a bound. */
+/** All are compared with each request, so their number is bounded. */
 export const MAX_TOKENS = 256;
 
 export function tokenFileIn(stateDir: string): string {
@@ -161,7 +161,7 @@ export function tokenFileIn(stateDir: string): string {
 }
 
 /**
- * Read in one go without waiting: the gateway looks at the file before it lets a request in.
+ * Read synchronously: the gateway checks the file before it admits a request.
  *
  * @throws TokenError `tokens_unreadable`
  */

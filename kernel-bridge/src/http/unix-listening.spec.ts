@@ -86,14 +86,14 @@ describe('a gateway on a unix socket', () => {
     expect(await refusal(path.join(open, 's'))).toBe('socket_unusable');
   });
 
-  it('refuses a link to a folder: whoever made it could lead it elsewhere', async () => {
+  it('refuses a link to a folder: its creator could redirect it later', async () => {
     const real = path.join(folder, 'real');
     mkdirSync(real, { mode: 0o700 });
     symlinkSync(real, path.join(folder, 'link'));
     expect(await refusal(path.join(folder, 'link', 's'))).toBe('socket_unusable');
   });
 
-  it('takes the place of a socket that a killed gateway has left, but of nothing else', async () => {
+  it('replaces a socket that a killed gateway has left, but nothing else', async () => {
     const taken = path.join(folder, 'taken');
     const other = createServer().listen(taken);
     await once(other, 'listening');

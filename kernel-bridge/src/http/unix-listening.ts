@@ -1,6 +1,6 @@
 /**
- * Listening on a unix socket, for use through `ssh -L PORT:SOCKET`: no other user of the machine can reach it, as they can
- * a port of 127.0.0.1. The socket is 0600 in a folder that is this user's alone.
+ * Listening on a unix socket, for use through `ssh -L PORT:SOCKET`: no other user of the machine can reach it, unlike
+ * a port of 127.0.0.1. The socket is 0600 in a folder for this user alone.
  */
 import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -14,7 +14,7 @@ const SOCKET_PATH_BYTES = 103;
 
 const SOCKET_NAME = 'gateway.sock';
 
-/** Where the socket is when no path is named; its folder is made. */
+/** The path of the socket when none is given; its folder is created. */
 export function defaultSocketPath(stateDir: string): string {
   const room = SOCKET_PATH_BYTES - SOCKET_NAME.length - 1;
   return path.join(socketFolder(path.join(stateDir, 'run'), room, { odd: true }), SOCKET_NAME);
@@ -59,7 +59,7 @@ export async function listenOnSocket(
   return { url: socketUrl(socketPath), close: () => rm(socketPath, { force: true }) };
 }
 
-/** Made if there is none. A folder that others can enter is refused rather than changed: it may be theirs too. */
+/** Created if it does not exist. A folder that others can enter is refused rather than changed: others may use it. */
 async function ownFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -73,7 +73,7 @@ async function ownFolder(folder: string): Promise<void> {
       }
     );
   }
-  // Not what a link leads to: whoever made the link could lead it elsewhere later.
+  // Not the target of a link: the creator of the link could redirect it later.
   const found = await lstat(folder);
   const { mode, uid } = found;
   if (!found.isDirectory() || (mode & 0o077) !== 0 || uid !== process.getuid?.()) {
@@ -84,7 +84,7 @@ async function ownFolder(folder: string): Promise<void> {
   }
 }
 
-/** A gateway that was killed leaves its socket behind; one that somebody answers on is not ours to remove. */
+/** A killed gateway leaves its socket behind; a socket that still answers is not ours to remove. */
 async function removeStale(socketPath: string): Promise<void> {
   const found = await lstat(socketPath).catch(() => null);
   if (found === null) return;

@@ -1,6 +1,6 @@
 /**
  * WebSocket upgrades. A request is refused over HTTP, before the handshake, by the same rules as any other; only
- * then is it looked up among the routes that are registered here.
+ * then is the route searched among those registered here.
  */
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import { Socket } from 'node:net';
@@ -22,7 +22,7 @@ export interface UpgradeRequest {
   readonly query: URLSearchParams;
   /** The holder of a narrowed token; null: the client may do everything. */
   readonly actor: ClientToken | null;
-  /** Whether the client may do that, asked as often as it tries. */
+  /** Whether the client may do that, checked at each attempt. */
   readonly may: (action: Action, resource: Resource) => boolean;
 }
 
@@ -32,13 +32,13 @@ export interface UpgradeRoute {
   /** Path with `:name` for one segment. */
   readonly path: string;
   readonly access: RouteAccess;
-  /** Subprotocols of this route; the first of them that the client offers is chosen. */
+  /** Subprotocols of this route; the first one that the client offers is chosen. */
   readonly subprotocols: readonly string[];
-  /** Throws a `BridgeError` to refuse; otherwise says what is to be done with the open socket. */
+  /** Throws a `BridgeError` to refuse; otherwise returns the handler of the open socket. */
   prepare(request: UpgradeRequest): UpgradeOpen | Promise<UpgradeOpen>;
 }
 
-/** The other end refuses, with this status. */
+/** The other end refuses the handshake, with this status. */
 export class HandshakeRefused extends Error {
   override readonly name = 'HandshakeRefused';
   constructor(readonly status: number) {
@@ -52,18 +52,18 @@ interface Handshake {
   readonly head: Buffer;
 }
 
-/** The other end of a socket whose messages are passed on, open already. */
+/** The other end of a socket whose messages are forwarded, already open. */
 export interface FarSocket {
-  /** The subprotocol that it has chosen; '': none. */
+  /** The chosen subprotocol; '': none. */
   readonly protocol: string;
   /** The client's end is open. */
   start(near: WebSocket): void;
-  /** The client has gone before that. */
+  /** The client disconnected before that. */
   abandon(): void;
 }
 
 export interface RelayRoute {
-  /** For descriptions; `matches` decides. */
+  /** For descriptions only; `matches` decides. */
   readonly path: string;
   matches(path: string): boolean;
   access(path: string): RouteAccess;
@@ -76,14 +76,14 @@ export interface UpgradesOptions {
   readonly log: Logger;
   readonly base: BaseUrl;
   readonly maxPayloadBytes: number;
-  /** Open sockets of all clients together. */
+  /** Limit of open sockets of all clients together. */
   readonly maxSockets: number;
 }
 
-/** For readers, who have nothing to say: they must not be able to fill the memory, or take all sockets from the owner. */
+/** For readers, which send almost nothing: they must not be able to fill the memory, or use all sockets of the owner. */
 const READER_PAYLOAD_BYTES = 64 * 1024;
 const READER_SOCKETS = 16;
-/** …of all of them together, as a share of all sockets. */
+/** …of all readers together, as a share of all sockets. */
 const READER_SHARE = 0.25;
 
 /** RFC 6455's "policy violation": the client must not simply try again. */
@@ -94,7 +94,7 @@ export class Upgrades {
   readonly relays: RelayRoute[] = [];
   readonly #sockets: SocketServer<typeof GatheringWebSocket>;
   readonly #ofReaders: SocketServer<typeof GatheringWebSocket>;
-  /** With which token each open socket came. */
+  /** The token that opened each socket. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
   /** Handshakes that wait for their other end. */
   readonly #opening = new Set<AbortController>();
@@ -112,7 +112,7 @@ export class Upgrades {
       noServer: true,
       clientTracking: true,
       WebSocket: GatheringWebSocket,
-      // Compressing costs more than it saves on loopback and in a tunnel, and is a way to exhaust memory.
+      // Compression costs more than it saves on loopback and in a tunnel, and allows memory exhaustion.
       perMessageDeflate: false,
       maxPayload,
       // The chosen protocol is decided per route, see #choose.
@@ -157,7 +157,7 @@ export class Upgrades {
 
   /** Closes all sockets and gives them a moment for it, then ends them. */
   async close(graceMs: number): Promise<void> {
-    // Clients come back at once, and would keep the server open.
+    // Clients reconnect immediately, and would keep the server open.
     this.#isClosing = true;
     const { code, reason } = CLOSE.gatewayStopping;
     for (const one of this.#opening) one.abort();
@@ -173,7 +173,7 @@ export class Upgrades {
 
   #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
     const { rules, log, base } = this.options;
-    // Until the handshake is done nobody else listens, and an unheard error would end the process.
+    // Until the handshake is done there is no other listener, and an unhandled error would end the process.
     stream.on('error', (error: Error) => log.debug({ err: error }, 'connection lost during an upgrade'));
     const target = request.url ?? '';
     request.url = base.inner(target);
@@ -201,7 +201,7 @@ export class Upgrades {
         actor: actorOf(request),
         may: (action, resource) => may(request, action, resource)
       });
-      // At once where nothing has to be waited for: the first bytes of the stream are here already.
+      // Immediately where nothing has to be awaited: the first bytes of the stream have already arrived.
       if (typeof prepared === 'function') this.#open({ request, stream, head }, identity, prepared);
       else {
         prepared
@@ -213,7 +213,7 @@ export class Upgrades {
     }
   }
 
-  /** Of all sockets, of one reader's token, and of all readers together. */
+  /** Checks the limits of all sockets, of one reader's token, and of all readers together. */
   #requireRoom({ client }: Identity): void {
     const { maxSockets } = this.options;
     if (this.#clients.length + this.#opening.size >= maxSockets)
@@ -231,7 +231,7 @@ export class Upgrades {
     const { rules, log, maxPayloadBytes } = this.options;
     const path = pathOf(request.url ?? '');
     if (thrown instanceof HandshakeRefused) {
-      // In our words: what the other end says with it would be read by a browser, and not as a WebSocket.
+      // With our own text: a browser would read the other end's body, and not as a WebSocket.
       const { status } = thrown;
       stream.end(
         `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
@@ -258,7 +258,7 @@ export class Upgrades {
       }
       this.#chosen.set(request, far.protocol);
       this.#open({ request, stream, head }, identity, near => far.start(near));
-      // Its handshake was not in order, and has been answered.
+      // Its handshake was invalid, and has been answered.
       if (stream.destroyed || stream.writableEnded) far.abandon();
     } finally {
       stream.off('close', leave);
@@ -302,19 +302,19 @@ export class Upgrades {
 }
 
 /**
- * With which code a channels socket is closed. JupyterLab gives up for good at 1000 and 1001, so these are for
- * kernels that no longer exist; after any other code clients come back.
+ * The code with which a channels socket is closed. JupyterLab gives up for good at 1000 and 1001, so these are for
+ * kernels that no longer exist; after any other code clients reconnect.
  */
 export const CLOSE = {
   /** The kernel was shut down. */
   kernelRemoved: { code: 1000, reason: 'the kernel was shut down' },
   /** The client sent something that is not a Jupyter message. */
   malformedFrame: { code: 1007, reason: 'not a Jupyter message' },
-  /** A handler of this socket failed; the log says why. */
+  /** A handler of this socket failed; the log has the reason. */
   failed: { code: 1011, reason: 'internal error of the server' },
-  /** The gateway stops; its kernels go on. */
+  /** The gateway stops; its kernels continue. */
   gatewayStopping: { code: 1012, reason: 'the server is restarting' },
-  /** The client takes what it is sent too slowly; it gets everything when it comes back. */
+  /** The client reads too slowly; it gets everything when it reconnects. */
   tooSlow: { code: 1013, reason: 'this client reads too slowly; reconnect to continue' },
   /** Another socket with the same session_id took over. */
   replaced: { code: 4001, reason: 'replaced by a newer connection of this session' }

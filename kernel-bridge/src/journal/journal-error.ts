@@ -11,14 +11,14 @@ export type JournalErrorCode =
 /** A failure of the journal's files. `cause` holds the system's error, if any. */
 export class JournalError extends CodedError<JournalErrorCode> {}
 
-/** A segment holds bytes that are not the records they should be. Nothing of them is handed out. */
+/** A segment contains bytes that are not valid records. None of them are returned. */
 export class JournalDamagedError extends JournalError {
   constructor(
     readonly segment: string,
     readonly offset: number,
     /** The first record that cannot be read. */
     readonly seq: number,
-    /** Where reading may go on: the first record of the next segment, null when there is none. */
+    /** Where reading may resume: the first record of the next segment, null when there is none. */
     readonly resumeSeq: number | null,
     why: string
   ) {
@@ -28,11 +28,11 @@ export class JournalDamagedError extends JournalError {
   }
 }
 
-/** Records were asked for that are no longer stored. */
+/** The requested records are no longer stored. */
 export class JournalTrimmedError extends JournalError {
   constructor(
     readonly requestedSeq: number,
-    /** The oldest record that is still kept. */
+    /** The oldest record that is still stored. */
     readonly firstSeq: number
   ) {
     super(

@@ -16,18 +16,18 @@ const MAX_BYTES = 5_000;
 const act = fc.oneof(
   { weight: 5, arbitrary: fc.record({ write: fc.array(fc.nat(400), { minLength: 1, maxLength: 12 }) }) },
   { weight: 2, arbitrary: fc.record({ trim: fc.integer({ min: 1, max: 4 }) }) },
-  /** The writer is gone without a word, and the last segment ends at some byte. */
+  /** The writer is lost without a close, and the last segment ends at some byte. */
   { weight: 2, arbitrary: fc.record({ crash: fc.nat() }) },
   { weight: 1, arbitrary: fc.constant('reopen' as const) },
   { weight: 4, arbitrary: fc.record({ read: fc.nat() }) }
 );
 
-/** What was written, by seq; index 0 is record 1. */
+/** Written payloads by seq; index 0 is record 1. */
 type Model = string[];
 
 class Life {
   readonly model: Model = [];
-  /** Of a gateway that lives through all of it. */
+  /** The reader of a gateway that lives through all of it. */
   readonly reader: JournalReader;
   readonly #log = new WriterLog();
   #writer!: JournalWriter;
@@ -40,7 +40,7 @@ class Life {
   async open(): Promise<void> {
     const options = this.#log.options({ segmentBytes: SEGMENT_BYTES, maxBytes: MAX_BYTES });
     this.#writer = await JournalWriter.open(this.dir, options);
-    // Records are lost at the end alone, and only by a crash that cut them off.
+    // Records are lost only at the end, by a crash that cut them off.
     expect(this.#writer.lastSeq).toBeLessThanOrEqual(this.model.length);
     this.model.length = this.#writer.lastSeq;
   }
@@ -79,7 +79,7 @@ class Life {
     await this.open();
   }
 
-  /** From any position: all that is kept, in order, once; and a gap for what is not, and for nothing else. */
+  /** From any position: all stored records, in order, once; and a gap for each lost one, and for nothing else. */
   async check(reader: JournalReader, from: number): Promise<void> {
     let missing = 0;
     let next = from;
@@ -103,7 +103,7 @@ class Life {
 }
 
 describe('a journal', { timeout: 240_000 }, () => {
-  it('shows a reader a prefix in order and explicit gaps only, whatever happens to it', async () => {
+  it('shows a reader an ordered prefix and explicit gaps only, whatever happens to it', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(act, { maxLength: 25 }), acts =>
         inTemporaryFolder(async dir => {

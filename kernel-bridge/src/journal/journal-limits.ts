@@ -1,11 +1,11 @@
-/** How much of what kernels said is kept, and for how long. */
+/** How much kernel output is stored, and for how long. */
 
 export interface JournalLimits {
-  /** Bytes of one kernel's journal. Above, its oldest records go. */
+  /** Bytes of one kernel's journal. Above this, its oldest records are removed. */
   readonly kernelBytes: number;
-  /** Bytes of all journals of a state folder. Above, the journals of ended kernels go first. */
+  /** Bytes of all journals of a state folder. Above this, the journals of ended kernels are removed first. */
   readonly totalBytes: number;
-  /** Milliseconds for which a journal is kept after its kernel has ended. */
+  /** Milliseconds for which a journal is stored after its kernel has ended. */
   readonly retentionMs: number;
 }
 
@@ -18,12 +18,12 @@ export const JOURNAL_LIMITS: JournalLimits = {
   retentionMs: 14 * DAY_MS
 };
 
-/** Less would not hold a few large outputs. */
+/** A smaller quota would not fit a few large outputs. */
 export const MIN_KERNEL_BYTES = 1024 ** 2;
 
 const SEGMENT_BYTES = 64 * 1024 ** 2;
 
-/** A quota is kept by removing whole segments: eight at least, so that most of it is in use. */
+/** A quota is enforced by removing whole segments: at least eight, so that most of it is in use. */
 export function segmentBytesFor(kernelBytes: number): number {
   return Math.min(SEGMENT_BYTES, Math.floor(kernelBytes / 8));
 }

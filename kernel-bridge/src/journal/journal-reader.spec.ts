@@ -98,14 +98,14 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('reads on in time when the taker is slow, and stops when the signal says so', async () => {
+  it('reads on in time when the consumer is slow, and stops on the signal', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(10_000, 200));
       const abort = new AbortController();
       const taking = (async () => {
         let batches = 0;
         for await (const batch of new JournalReader(dir).readBatches(1, { signal: abort.signal })) {
-          // No more than a chunk is held for a taker, however much there is.
+          // No more than one chunk is buffered for a consumer, however much there is.
           expect(batch.reduce((sum, { payload }) => sum + payload.length, 0)).toBeLessThan(300_000);
           if (++batches === 2) {
             abort.abort();
@@ -116,7 +116,7 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('says where it can go on when a segment in the middle is damaged or missing', async () => {
+  it('reports where it can resume when a segment in the middle is damaged or missing', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(30, 200), { segmentBytes: 1_000 });
       const reader = new JournalReader(dir);
@@ -144,7 +144,7 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('says what is kept when older records are asked for', async () => {
+  it('reports which records are stored when older ones are requested', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(30, 200), { segmentBytes: 1_000 });
       await rm(join(dir, segmentFileName(1)));
@@ -158,7 +158,7 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('walks a segment anew that a repair has cut and a writer has continued', async () => {
+  it('rescans a segment that a repair has cut and a writer has continued', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(4_000, 200));
       const reader = new JournalReader(dir);

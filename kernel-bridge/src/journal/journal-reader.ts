@@ -1,9 +1,9 @@
 /**
- * Reads a journal by seq, while its writer may be appending in another process. Nothing is locked: a record that is
- * not yet whole at the end of the last segment is not there yet.
+ * Reads a journal by seq, while its writer may be appending in another process. Nothing is locked: an incomplete record
+ * at the end of the last segment does not exist yet.
  *
- * One reader can serve any number of reads at once; it holds no file open between them, and memory stays flat because
- * the next chunk is read only when the last batch has been taken.
+ * One reader can serve any number of simultaneous reads; it keeps no file open between them, and memory stays constant because
+ * the next chunk is read only when the last batch has been consumed.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,15 +16,15 @@ import { isEntryTrue, readStoredIndex, SparseIndex } from './stored-index.js';
 import { readTrimNotes, seqAfterTrimmed, type TrimCode } from './journal-trim.js';
 
 export interface ReadOptions {
-  /** The last record wanted; without it, all there are. */
+  /** The last record requested; without it, all records. */
   readonly to?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface ReadAcrossOptions extends ReadOptions {
-  /** The last record that is known to have been written. Without it, the end of the files counts. */
+  /** The last record known to have been written. Without it, the end of the files counts. */
   readonly newest?: () => number;
-  /** Nothing is written any more: damage to the end is a gap of at least one record, for whoever has not been told it. */
+  /** Writing has ended: damage at the end is a gap of at least one record, unless it was already reported to the caller. */
   readonly ended?: boolean;
 }
 
@@ -33,7 +33,7 @@ export class JournalReader {
 
   constructor(private readonly dir: string) {}
 
-  /** Where the kept records begin: the seq of the first one, also when it has yet to be written. */
+  /** The seq of the first stored record, even when it has yet to be written. */
   async firstSeq(): Promise<number> {
     const [first] = await listSegments(this.dir);
     return first?.firstSeq ?? (await seqAfterTrimmed(this.dir));
@@ -60,10 +60,10 @@ export class JournalReader {
   }
 
   /**
-   * As `readBatches`, but records that are gone do not end it: a gap record of its own batch stands for each range of them,
-   * under the number of the first (`JournalRecord.missing`). Every reader of a journal that may be damaged reads it by this, so nothing
-   * is left out in silence and each gap is told once. Damage after which nothing can be read is thrown without `newest` and
-   * `ended`, because nobody knows how much is missing.
+   * As `readBatches`, but lost records do not end it: a gap record in its own batch replaces each range of them,
+   * under the number of the first (`JournalRecord.missing`). Every reader of a journal that may be damaged uses it, so nothing
+   * is skipped silently and each gap is reported once. Damage after which nothing can be read is thrown without `newest` and
+   * `ended`, because the number of missing records is unknown.
    */
   async *readAcross(
     from: number,
@@ -72,7 +72,7 @@ export class JournalReader {
     const to = options.to ?? Infinity;
     let next = Math.max(from, 1);
     while (next <= to) {
-      // Before the reading: what is written meanwhile lies behind what looked damaged, and is no part of a gap.
+      // Read before the records: records written meanwhile come after the apparent damage, and belong to no gap.
       const announced = Math.min(newest?.() ?? 0, to);
       let error: unknown;
       try {
@@ -87,22 +87,22 @@ export class JournalReader {
       }
       const damage = error instanceof JournalDamagedError && error.resumeSeq === null ? error : null;
       if (damage !== null && newest === undefined && !ended) throw error;
-      // Nothing that was announced is missing yet; at the end of a journal that grows no more, one record is, and once.
+      // No announced record is missing yet; at the end of a journal that no longer grows, one record is, reported once.
       if (damage !== null && announced < next && !(ended && next <= damage.seq)) return;
       const gap = await explainMissing(this.dir, error, next, announced, to);
       if (gap === null) throw error;
       next = gap.toSeq + 1;
       yield [recordOfGap(gap)];
       if (damage !== null) {
-        return; // where records go on is known once there is another segment
+        return; // where records continue is known once there is another segment
       }
     }
   }
 
   /**
-   * Records from `from` on, in order and without holes, as many at a time as one chunk of the file holds. Ends at `to` or
+   * Records from `from` on, in order and without holes, as many at a time as fit one chunk of the file. Ends at `to` or
    * where the journal ends now. Payloads are views into the chunk. Throws `JournalTrimmedError` when `from` is older than
-   * what is kept, and `JournalDamagedError` after the last record before the damage.
+   * the stored records, and `JournalDamagedError` after the last record before the damage.
    */
   async *readBatches(
     from: number,
@@ -116,7 +116,7 @@ export class JournalReader {
       if (segment === undefined) {
         const firstSeq = await this.firstSeq();
         if (firstSeq <= next) {
-          return; // nothing there yet
+          return; // no record exists yet
         }
         throw new JournalTrimmedError(next, firstSeq);
       }
@@ -146,7 +146,7 @@ export class JournalReader {
       }
       const following = segments[index + 1];
       if (following !== undefined && step.value.seq >= following.firstSeq) {
-        // Whole, or torn after its last record by a writer that could not cut it and went on in a new segment.
+        // Complete, or torn after its last record by a writer that could not cut it and continued in a new segment.
         next = Math.max(next, following.firstSeq);
         continue;
       }
@@ -160,7 +160,7 @@ export class JournalReader {
     }
   }
 
-  /** The index that the writer has stored, when it is right where it is needed; else one that grows by reading. */
+  /** The index that the writer has stored, when it is valid for this position; else one that grows while reading. */
   async #load(handle: FileHandle, segment: SegmentName, from: number): Promise<SparseIndex> {
     const first = { seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES };
     const stored = new SparseIndex(first, await readStoredIndex(this.dir, segment.firstSeq));
@@ -191,7 +191,7 @@ export class JournalReader {
         const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
         const { bytesRead } = await handle.read(header, 0, SEGMENT_HEADER_BYTES, 0);
         if (bytesRead < SEGMENT_HEADER_BYTES) {
-          // The writer makes the file and writes the header in two steps.
+          // The writer creates the file and writes the header in two steps.
           return { kind: 'end', offset: 0, seq: segment.firstSeq, rest: bytesRead };
         }
         const why = segmentHeaderFault(header, segment.firstSeq);
@@ -202,7 +202,7 @@ export class JournalReader {
       let scan = scanSegment(handle, { ...start, verifyFrom: from });
       let step = await scan.next();
       if (step.done === true && start.offset > SEGMENT_HEADER_BYTES) {
-        // There was a record here. A repair has cut the segment below it, and a writer may have gone on: walk it again.
+        // There was a record here. A repair has cut the segment before it, and a writer may have continued: scan it again.
         index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
         this.#indexes.set(segment.firstSeq, index);
         scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from });
@@ -219,7 +219,7 @@ export class JournalReader {
   }
 }
 
-/** What an abandoned scan is told to have ended with. */
+/** The end of an abandoned scan. */
 const NOTHING_LEFT: ScanEnd = { kind: 'end', offset: 0, seq: 0, rest: 0 };
 
 function recordsBetween(chunk: ScannedChunk, from: number, to: number): JournalRecord[] {
@@ -240,8 +240,8 @@ const WHY: Readonly<Record<TrimCode, string>> = {
 };
 
 /**
- * The gap behind an error of the reader, for somebody who wants to read from `from`; null for an error of another kind.
- * `newest` is the last record that is known to exist: where nothing after the damage can be read, everything up to it is
+ * The gap behind an error of the reader, for a read from `from`; null for an error of another kind.
+ * `newest` is the last record known to exist: if nothing after the damage can be read, everything up to it is
  * missing. `upTo` is the last record that is requested.
  */
 async function explainMissing(
@@ -252,7 +252,7 @@ async function explainMissing(
   upTo = Infinity
 ): Promise<NumberedGap | null> {
   if (error instanceof JournalDamagedError) {
-    // The damage may lie after records that were read by somebody who asked for more than `from`.
+    // The damage may follow records that another caller read, from before `from`.
     const first = Math.max(from, error.seq);
     const last = error.resumeSeq === null ? Math.max(newest, first) : error.resumeSeq - 1;
     return gap(first, Math.min(last, upTo), error.code, error.message);
@@ -265,7 +265,7 @@ async function explainMissing(
     : gap(from, to, note.code, `Records ${from} to ${to} are no longer stored: ${WHY[note.code]}.`, note.at);
 }
 
-/** Stands in a stream of records, under the number of the first missing one, for all of them. */
+/** Replaces missing records in a stream, under the number of the first of them. */
 function recordOfGap(gap: NumberedGap): JournalRecord {
   return {
     seq: gap.fromSeq,

@@ -1,6 +1,6 @@
 /**
- * Removes the oldest segments of a journal, the only way in which records ever go. Only whole segments, oldest first, and
- * never the newest one, so that what is kept has no hole and a writer is not disturbed. What is removed is noted first.
+ * Removes the oldest segments of a journal; records are never removed in another way. Only whole segments, oldest first, and
+ * never the newest one, so that the stored records have no hole and a writer is not disturbed. A removal is noted first.
  */
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,17 +16,17 @@ export interface SegmentSize extends SegmentName {
   readonly writtenAt: number;
 }
 
-/** What was removed, or would be. */
+/** A removal, done or planned. */
 export interface Trim {
   readonly code: TrimCode;
-  /** The records that are gone, both included. */
+  /** The removed records, both included. */
   readonly from: number;
   readonly to: number;
   readonly segments: number;
   readonly bytes: number;
 }
 
-/** The segments with their sizes, oldest first. What is removed meanwhile is left out. */
+/** The segments with their sizes, oldest first. Segments that are removed meanwhile are left out. */
 export async function measureSegments(dir: string): Promise<SegmentSize[]> {
   const found = await Promise.all(
     (await listSegments(dir)).map(async segment => {
@@ -37,7 +37,7 @@ export async function measureSegments(dir: string): Promise<SegmentSize[]> {
   return found.flat();
 }
 
-/** How many of the oldest segments have to go so that the rest, the newest at least, has no more than `maxBytes`. */
+/** How many of the oldest segments must be removed so that the rest, the newest at least, has no more than `maxBytes`. */
 export function segmentsOver(segments: readonly { readonly bytes: number }[], maxBytes: number): number {
   let total = segments.reduce((sum, { bytes }) => sum + bytes, 0);
   let count = 0;
@@ -48,7 +48,7 @@ export function segmentsOver(segments: readonly { readonly bytes: number }[], ma
   return count;
 }
 
-/** Removes the `count` oldest segments, or all but the newest; null when that is none. */
+/** Removes the `count` oldest segments, or all but the newest; null when there is none to remove. */
 export async function trimSegments(
   dir: string,
   count: number,
@@ -79,13 +79,13 @@ export async function trimSegments(
   await removeDamagedBefore(dir, firstRetained.firstSeq);
   await syncFolder(dir);
   if (!isNoted) {
-    // On a full disk there was no room for the note; now there is. Without it the gap is shown all the same.
+    // On a full disk there was no room for the note; now there is. Without it the gap is shown anyway.
     await addTrimNote(dir, note);
   }
   return trim;
 }
 
-/** What a repair kept of a segment goes with the segment. */
+/** The damaged bytes that a repair kept are removed with their segment. */
 async function removeDamagedBefore(dir: string, firstSeq: number): Promise<void> {
   for (const name of await readdir(dir)) {
     const seq = /^(\d{20})\.seg\..*\.damaged$/.exec(name)?.[1];
@@ -98,13 +98,13 @@ async function removeIfThere(file: string): Promise<void> {
 }
 
 /**
- * `trimmed.json` beside the segments: which records were removed on purpose, and why. It is written before anything is
- * removed. What is missing is told by the segment files alone; the notes only give the reason, so that a crash in between,
- * or the loss of this file, makes nobody wrong.
+ * `trimmed.json` beside the segments: which records were removed on purpose, and why. It is written before the
+ * removal. The segment files alone determine what is missing; the notes only give the reason, so that a crash in between,
+ * or the loss of this file, misleads no reader.
  */
 export const TRIM_NOTES_FILE = 'trimmed.json';
 
-/** More notes than this are joined, the oldest first: a few lines must do for years of trimming. */
+/** More notes than this are joined, the oldest first: a few lines must cover years of trimming. */
 const MAX_NOTES = 32;
 
 /** The kernel's own quota; the quota of all kernels; the time after the kernel's end; `tpulab journal prune`. */
@@ -134,12 +134,12 @@ export async function readTrimNotes(dir: string): Promise<readonly TrimNote[]> {
   }
 }
 
-/** Numbers of records that were removed on purpose are not given out again, also when no segment is left. */
+/** Numbers of records that were removed on purpose are not reused, even when no segment remains. */
 export async function seqAfterTrimmed(dir: string): Promise<number> {
   return (await readTrimNotes(dir)).reduce((last, { to }) => Math.max(last, to), 0) + 1;
 }
 
-/** Adds a note and makes it durable. Of two at the same time one may be lost, and with it a reason, never a gap. */
+/** Adds a note and makes it durable. Of two simultaneous notes one may be lost, and with it a reason, but no gap. */
 export async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
   const notes = joined([...(await readTrimNotes(dir)), note]);
   await writeAtomically(join(dir, TRIM_NOTES_FILE), `${JSON.stringify({ version: 1, trimmed: notes })}\n`);

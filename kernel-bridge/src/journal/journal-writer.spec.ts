@@ -26,7 +26,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     });
   });
 
-  it('goes on behind numbers that were handed out, and readers tell of those that are gone', async () => {
+  it('continues after numbers that were already in use, and readers report the lost ones', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, ['one', 'two', 'three'].map(bytes));
       const file = path.join(dir, segmentFileName(1));
@@ -40,7 +40,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
         reported.push(...batch.map(record => gapOf(record) ?? record.payload.toString()));
       }
       expect(reported).toMatchObject(['one', 'two', { fromSeq: 3, toSeq: 5, count: 3 }, 'six']);
-      // And so does the next writer, which no longer has to be told.
+      // And so does the next writer, without being given the number.
       const next = await JournalWriter.open(dir, new WriterLog().options());
       expect(next.lastSeq).toBe(6);
       await next.close();
@@ -51,7 +51,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
-      // A batch that is 5 ms old is written too, and between two lines of this loop more may pass.
+      // A batch that is 5 ms old is written too, and two lines of this loop may take longer.
       const steady = vi.spyOn(performance, 'now').mockReturnValue(1000);
       for (let index = 0; index < 150; index++) {
         writer.append(3, [bytes(`${index}`)]);
@@ -83,7 +83,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     });
   });
 
-  it('leaves the headroom that was asked for before each batch, and nothing between its records', async () => {
+  it('leaves the requested headroom before each batch, and nothing between its records', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(300_000), { minLength: 1, maxLength: 6 }), sizes =>
         inTemporaryFolder(async dir => {
@@ -126,7 +126,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     });
   });
 
-  it('goes on with the number after the last one when it is opened again', async () => {
+  it('continues with the number after the last one when it is reopened', async () => {
     await inTemporaryFolder(async dir => {
       for (const text of ['a', 'b', 'c']) {
         const writer = await JournalWriter.open(dir, new WriterLog().options());
@@ -142,7 +142,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     });
   });
 
-  it('syncs by itself: soon after the end of an execution, and otherwise within 100 ms', async () => {
+  it('syncs automatically: soon after the end of an execution, and otherwise within 100 ms', async () => {
     const { SegmentWriter } = await import('./segment-writer.js');
     const sync = vi.spyOn(SegmentWriter.prototype, 'sync');
     await inTemporaryFolder(async dir => {
@@ -169,7 +169,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
 });
 
 describe('a journal that gathers', { timeout: 60_000 }, () => {
-  /** The steady clock and the timers stand still until they are moved; turns of the event loop go on. */
+  /** The steady clock and the timers stop until the test advances them; turns of the event loop continue. */
   async function gathering(
     use: (writer: JournalWriter, batches: () => number[][]) => Promise<void>
   ): Promise<void> {
@@ -186,7 +186,7 @@ describe('a journal that gathers', { timeout: 60_000 }, () => {
     });
   }
 
-  it('writes output that comes alone at once, and what follows on its heels together', async () => {
+  it('writes output that comes alone immediately, and output that follows it closely together', async () => {
     await gathering(async (writer, batches) => {
       writer.append(3, [bytes('alone')]);
       await turn();
@@ -234,7 +234,7 @@ describe('a journal whose clock is set', { timeout: 60_000 }, () => {
       try {
         const log = new WriterLog();
         const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 200 }));
-        // Forward by a year, then back beyond the start.
+        // Forward by a year, then back before the start.
         const times = [1_000_000, 1_000_001, 32_000_000_000, 32_000_000_001, 500_000, 500_001];
         for (const [index, time] of times.entries()) {
           clock.mockReturnValue(time);
@@ -252,7 +252,7 @@ describe('a journal whose clock is set', { timeout: 60_000 }, () => {
     });
   });
 
-  it('neither holds a batch back nor cuts it early, because only a steady clock decides', async () => {
+  it('neither delays a batch nor cuts it early, because only a steady clock decides', async () => {
     await inTemporaryFolder(async dir => {
       const wall = vi.spyOn(Date, 'now');
       const steady = vi.spyOn(performance, 'now');

@@ -1,13 +1,13 @@
 /**
- * Appends records and says when they are in the file.
+ * Appends records and reports when they are in the file.
  *
- * Group commit: what arrives in one turn of the event loop is written at its end in one call, so a message that comes
- * alone is written at once. With `coalesceMs`, output that follows on the heels of a write waits for more of it; a request, reply
- * or state takes it along at once. A batch is also written when it has 64 records, its first record is 5 ms old, or much is in it.
- * Writing is synchronous because nobody may be served before it; syncing is in the background. A large record
- * is written at once and by itself, without having been copied (`onStored`).
+ * Group commit: messages that arrive in one turn of the event loop are written at its end in one call, so a message that
+ * comes alone is written immediately. With `coalesceMs`, output closely after a write waits for more of it; a request, reply
+ * or state flushes it immediately. A batch is also written when it has 64 records, its first record is 5 ms old, or it is large.
+ * Writing is synchronous because no client may get a record before it; syncing is in the background. A large record
+ * is written immediately and separately, without a copy (`onStored`).
  *
- * When a write fails, messages are held in bounded memory and tried again; what did not fit is counted and becomes a
+ * When a write fails, messages are buffered in bounded memory and retried; messages that do not fit are counted and become a
  * `gap` record. Above the quota the oldest segments are removed when a new one begins.
  */
 import { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
@@ -21,46 +21,46 @@ import { asJournalError, BUFFER_BYTES, WriteFault } from './write-fault.js';
 
 const BATCH_RECORDS = 64;
 const BATCH_MS = 5;
-/** Output that comes so soon after a write is part of a flood. */
+/** Output that comes this soon after a write is part of a flood. */
 const FLOOD_MS = 1;
-/** So much is worth a write of its own. */
+/** This many bytes justify a separate write. */
 const GATHER_BYTES = 64 * 1024;
 const RETRY_MS = 500;
-/** Above, a record is not copied into a batch. Half of what a batch's buffer holds. */
+/** Above this size, a record is not copied into a batch. Half of the capacity of a batch's buffer. */
 export const LARGE_BYTES = 128 * 1024;
 
-/** The worst first. */
+/** The most severe first. */
 const FAULTS = ['writing', 'syncing', 'closing', 'trimming'] as const;
 
 export interface JournalWriterOptions extends Omit<SegmentSequenceOptions, 'onFault'> {
   /** The records of `batch` are in the file, in order and without holes. */
   readonly onWritten: (batch: WrittenBatch) => void;
-  /** The same of one large record. Without this, large records are in batches like all others. */
+  /** The same for one large record. Without this callback, large records are in batches like all others. */
   readonly onStored?: (record: StoredRecord) => void;
-  /** The worst of what fails now: writing, syncing (the journal goes on), closing or removing old segments (nothing is missing); null: nothing. */
+  /** The most severe current fault: writing, syncing (the journal continues), closing or removing segments (nothing is lost); or null. */
   readonly onFault: (fault: JournalError | null) => void;
   /** Free bytes before each batch, see `WrittenBatch`. */
   readonly headroom?: number;
   /**
-   * Records up to this one are known to have been handed out, whatever the files still hold. Where those end before it, the
-   * journal goes on behind it: a number that clients know for one message must not be given to another.
+   * Records up to this one are known to be in use by clients, whatever the files contain. If those end before it, the
+   * journal continues after it: a number that clients know for one message must not be given to another.
    */
   readonly highWaterMark?: number;
   readonly heldBytes?: number;
   readonly retryMs?: number;
   /**
-   * How long output of a flood is gathered before it is written, 0 by default. A write for each message, and with it a system
-   * call in every process down to the client, is most of what a message costs.
+   * How long output of a flood is gathered before it is written, 0 by default. A write per message, and with it a system
+   * call in every process down to the client, is most of the cost of a message.
    */
   readonly coalesceMs?: number;
 }
 
 export interface AppendOptions {
-  /** It ends an execution: sync soon after it is written. */
+  /** It ends an execution: sync soon after writing it. */
   readonly durable?: boolean;
-  /** A request, reply or state, of which few are worth more than much output while the disk is full. */
+  /** A request, reply or state; while the disk is full, a few of them are worth more than much output. */
   readonly essential?: boolean;
-  /** Called when the record is in the file; at once, when writing currently fails. */
+  /** Called when the record is in the file; immediately, when writing currently fails. */
   readonly after?: () => void;
 }
 
@@ -71,7 +71,7 @@ export class JournalWriter implements AsyncDisposable {
   #nextSeq = 1;
   #lastSeq = 0;
   #fault: WriteFault | null = null;
-  /** By what has failed; the first of `FAULTS` is told. */
+  /** By failed work; the first of `FAULTS` is reported. */
   readonly #faults = new Map<(typeof FAULTS)[number], JournalError>();
   #reported: JournalError | null = null;
   #retry: NodeJS.Timeout | null = null;
@@ -82,7 +82,7 @@ export class JournalWriter implements AsyncDisposable {
   #closed: Promise<void> | null = null;
 
   #cuts: readonly JournalCut[] = [];
-  /** The files could not be prepared for writing; to be tried again before anything is written. */
+  /** The files could not be prepared for writing; this is retried before any write. */
   #unopened = false;
 
   private constructor(
@@ -96,12 +96,12 @@ export class JournalWriter implements AsyncDisposable {
     this.#builder = new BatchBuilder(options.headroom ?? 0);
     this.#schedule = new SyncSchedule(
       () => this.#segments.sync(),
-      // The segments have said which records are at risk.
+      // The segments have reported which records are at risk.
       () => undefined
     );
   }
 
-  /** Work that has failed has a fault of its own, which ends when that work succeeds. */
+  /** Each kind of failed work has its own fault, which ends when that work succeeds. */
   #report(work: (typeof FAULTS)[number], fault: JournalError | null): void {
     if (fault === null) this.#faults.delete(work);
     else if (work === 'writing' || !this.#faults.has(work)) this.#faults.set(work, fault);
@@ -112,8 +112,8 @@ export class JournalWriter implements AsyncDisposable {
   }
 
   /**
-   * Repairs and opens the journal in `dir`, or begins it. Where the disk is full or read-only the writer opens all the same,
-   * holds what is appended, and tries again. One writer at a time: the caller sees to that.
+   * Repairs and opens the journal in `dir`, or creates it. If the disk is full or read-only the writer opens anyway,
+   * buffers appended records, and retries. The caller ensures that there is only one writer.
    */
   static async open(dir: string, options: JournalWriterOptions): Promise<JournalWriter> {
     const writer = new JournalWriter(dir, options);
@@ -126,7 +126,7 @@ export class JournalWriter implements AsyncDisposable {
     return writer;
   }
 
-  /** What had to be cut when the journal was opened. */
+  /** The bytes that had to be cut when the journal was opened. */
   get cuts(): readonly JournalCut[] {
     return this.#cuts;
   }
@@ -153,7 +153,7 @@ export class JournalWriter implements AsyncDisposable {
     }
     const isLarge = bytes >= LARGE_BYTES && this.options.onStored !== undefined;
     if (this.#fault === null && (isLarge || !this.#builder.fits(bytes))) {
-      this.#flush(); // which may be the first write that fails: only now is it known what becomes of this message
+      this.#flush(); // it may be the first write that fails: only then is the fate of this message known
     }
     if (this.#hasFailed()) {
       after?.();
@@ -185,7 +185,7 @@ export class JournalWriter implements AsyncDisposable {
     }
   }
 
-  /** What was appended before has been written. */
+  /** Earlier records have been written. */
   #appendLarge(channel: number, pieces: readonly Buffer[], bytes: number, options: AppendOptions): void {
     const seq = this.#nextSeq;
     const timeMs = Date.now();
@@ -197,7 +197,7 @@ export class JournalWriter implements AsyncDisposable {
       stored = { seq, timeMs, channel, pieces, segment: segment.firstSeq, offset, bytes };
     } catch (error) {
       this.#fail(asJournalError(error, 'writing'));
-      this.append(channel, pieces, options); // held, or counted as missing
+      this.append(channel, pieces, options); // buffered, or counted as missing
       return;
     }
     this.#nextSeq = seq + 1;
@@ -208,7 +208,7 @@ export class JournalWriter implements AsyncDisposable {
     this.options.onStored?.(stored);
   }
 
-  /** Everything appended is written and durable. Rejects with `journal_disk_full` or `journal_write_failed`. */
+  /** All appended records are written and durable. Rejects with `journal_disk_full` or `journal_write_failed`. */
   async sync(): Promise<void> {
     this.#flush();
     if (this.#fault !== null) throw this.#fault.error;
@@ -219,7 +219,7 @@ export class JournalWriter implements AsyncDisposable {
     }
   }
 
-  /** Writes and syncs what is left. What cannot be written by now is lost; rejects in that case. */
+  /** Writes and syncs the remaining records. Records that cannot be written by now are lost; rejects in that case. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -240,7 +240,7 @@ export class JournalWriter implements AsyncDisposable {
     if (this.#fault !== null) throw this.#fault.error;
   }
 
-  /** Null when there is a place to write to. The next seq is known either way. */
+  /** Null when writing is possible. The next seq is known in either case. */
   async #open(): Promise<JournalError | null> {
     let nextSeq: number;
     let failure: JournalError | null;
@@ -330,7 +330,7 @@ export class JournalWriter implements AsyncDisposable {
     const recover = (): void => {
       this.#reopening = null;
       if (this.#closed !== null) {
-        return; // the closing has its own try
+        return; // `close` makes its own attempt
       }
       this.#flush();
       this.#recover();
@@ -343,7 +343,7 @@ export class JournalWriter implements AsyncDisposable {
     }
   }
 
-  /** Writes what was held. Writing works again when all of it, and the gap record, are in the file. */
+  /** Writes the buffered records. Writing works again when all of them, and the gap record, are in the file. */
   #recover(): void {
     const fault = this.#fault;
     if (fault === null || this.#unopened) return;
@@ -372,7 +372,7 @@ export class JournalWriter implements AsyncDisposable {
   }
 }
 
-/** Stands for a message that no reader would take for a record. */
+/** Replaces a message that no reader would accept as a record. */
 function tooLarge(bytes: number): Buffer {
   const now = Date.now();
   const reason = `A message of ${bytes} bytes exceeds the journal's limit (${MAX_PAYLOAD_BYTES}); write such data to a file.`;

@@ -39,7 +39,7 @@ describe('a large record', { timeout: 60_000 }, () => {
     });
   });
 
-  it('is in the file before anybody is told, and what came before it is too', async () => {
+  it('is in the file before any callback, and so are the records before it', async () => {
     await inTemporaryFolder(async dir => {
       const order: string[] = [];
       const writer = await JournalWriter.open(dir, {
@@ -58,7 +58,7 @@ describe('a large record', { timeout: 60_000 }, () => {
     });
   });
 
-  it('is in a batch like all others for a writer that is not told of them', async () => {
+  it('is in a batch like all others for a writer without a callback for them', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());

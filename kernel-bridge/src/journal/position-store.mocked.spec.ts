@@ -9,7 +9,7 @@ let folder: string;
 let file: string;
 const stores: PositionStore[] = [];
 let faults: unknown[] = [];
-/** What the disk says to every write. */
+/** The disk's error for every write. */
 let refusal: string | null = null;
 
 vi.mock('node:fs', async importOriginal => {
@@ -49,7 +49,7 @@ afterEach(() => {
 });
 
 describe('PositionStore', () => {
-  it('knows what another one wrote, although that one was never closed', () => {
+  it('has the positions that another one wrote, although that one was never closed', () => {
     const first = open();
     first.set('a', 1);
     first.set('b', 7);
@@ -89,7 +89,7 @@ describe('PositionStore', () => {
     expect(readFileSync(file, 'utf8').trim().split('\n')).toHaveLength(1);
   });
 
-  it('lets the client that was confirmed longest ago give way when it is full', () => {
+  it('drops the client that was confirmed longest ago when it is full', () => {
     const store = open();
     for (let client = 0; client <= MAX_SLOTS; client++) store.set(`client-${client}`, client);
     expect(store.get('client-0')).toBeUndefined();
@@ -126,7 +126,7 @@ describe('PositionStore', () => {
     for (const each of [store, open()]) expect([each.get('behind'), each.get('beyond')]).toEqual([6, 7]);
   });
 
-  it('holds any session id that is accepted', () => {
+  it('accepts any valid session id', () => {
     for (const unit of ['"', '\\', '漢', 'ü']) {
       const id = unit.repeat(MAX_SESSION_ID);
       expect(isSessionId(id)).toBe(true);

@@ -1,8 +1,8 @@
 /**
- * How far each client of a kernel is known to have got, kept so that it survives a gateway that is killed.
+ * The confirmed position of each client of a kernel, stored so that it survives a gateway that is killed.
  *
  * One file per kernel, of fixed slots, each a line of JSON padded with spaces. A confirmation rewrites one slot in
- * place (a few microseconds into the page cache), so nothing has to be gathered and flushed later. A slot that
+ * place (a few microseconds into the page cache), so nothing has to be collected and flushed later. A slot that
  * was cut by a crash of the machine is not valid JSON and counts as free.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
@@ -13,7 +13,7 @@ const SLOT_BYTES = 256;
 export const POSITIONS_FILE = 'positions';
 /** Longest `session_id` whose line fits a slot even when every character needs escaping or three bytes. */
 export const MAX_SESSION_ID = 64;
-/** The client that was confirmed longest ago gives way; a page that comes back after so many others starts live. */
+/** The client that was confirmed longest ago is dropped; a page that reconnects after so many others starts live. */
 export const MAX_SLOTS = 256;
 
 interface Slot {
@@ -40,7 +40,7 @@ export class PositionStore {
     this.#write.attempt();
   }
 
-  /** The last seq that this client has confirmed; undefined for a client that is not known. */
+  /** The last seq that this client has confirmed; undefined for an unknown client. */
   get(sessionId: string): number | undefined {
     return this.#slots.get(sessionId)?.seq;
   }
@@ -52,7 +52,7 @@ export class PositionStore {
     this.#write.attempt();
   }
 
-  /** The journal has lost what came after this record. Others get those numbers now, so nobody is known to have them. */
+  /** The journal has lost the records after this one. Other messages get those numbers now, so no client has them. */
   pullBack(newest: number): void {
     for (const [sessionId, slot] of this.#slots) {
       if (slot.seq <= newest) continue;
@@ -82,7 +82,7 @@ export class PositionStore {
   #open(): number {
     if (this.#fd !== null) return this.#fd;
     this.#fd = openSync(this.file, openFlags(this.file), 0o600);
-    // What was confirmed while the file could not be opened stands beside what is in it.
+    // Positions that were confirmed while the file could not be opened are merged with those in it.
     const meanwhile = [...this.#slots];
     this.#slots.clear();
     this.#used = 0;
@@ -128,7 +128,7 @@ export class PositionStore {
   }
 }
 
-/** `r+` keeps what is there and allows writing anywhere; `a` would append, whatever the position. */
+/** `r+` keeps the contents and allows writing anywhere; `a` would append, whatever the position. */
 function openFlags(file: string): string {
   try {
     closeSync(openSync(file, 'wx', 0o600));
@@ -149,7 +149,7 @@ function parse(line: string): { session: string; seq: number; at: number } | nul
   }
 }
 
-/** Whether a slot can hold it. Jupyter's clients use UUIDs. */
+/** Whether it fits a slot. Jupyter's clients use UUIDs. */
 export function isSessionId(text: string): boolean {
   return text.length <= MAX_SESSION_ID && !/[\u0000-\u001f\u007f]/.test(text);
 }

@@ -1,7 +1,7 @@
 /** Records encoded one after another into one buffer, so that writing and pushing them are one operation each. */
 import { RECORD_OVERHEAD, writeRecord } from './record-codec.js';
 
-/** Buffers are handed out and live as long as somebody holds a view; small ones keep that memory small. */
+/** Buffers live as long as any view on them; small ones keep that memory small. */
 const SLAB_BYTES = 256 * 1024;
 
 export interface WrittenBatch {
@@ -13,13 +13,13 @@ export interface WrittenBatch {
   readonly end: number;
 }
 
-/** A large record that was written by itself, from where its pieces lay. */
+/** A large record that was written separately, without a copy of its pieces. */
 export interface StoredRecord {
   readonly seq: number;
   readonly timeMs: number;
   readonly channel: number;
   readonly pieces: readonly Buffer[];
-  /** The segment by its first record, and where in its file the payload begins and how long it is. */
+  /** The segment by its first record, and the start and length of the payload in its file. */
   readonly segment: number;
   readonly offset: number;
   readonly bytes: number;
@@ -36,7 +36,7 @@ export interface PendingBatch extends WrittenBatch {
   readonly after: (() => void)[];
 }
 
-/** Cuts batches out of slabs. One batch is open at a time. */
+/** Cuts batches from slabs. One batch is open at a time. */
 export class BatchBuilder {
   #slab: Buffer = Buffer.alloc(0);
   #used = 0;

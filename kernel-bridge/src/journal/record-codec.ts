@@ -1,6 +1,6 @@
 /**
  * Bytes of one record: `u32 length | u32 checksum | u64 seq | u64 unix ns | u8 channel | payload`, little-endian.
- * `length` counts what follows the checksum, and the checksum covers the same bytes.
+ * `length` counts the bytes after the checksum, and the checksum covers the same bytes.
  */
 import type { JournalRecord } from './record.js';
 
@@ -11,12 +11,12 @@ const FIELD_BYTES = 17;
 
 export const RECORD_OVERHEAD = PREFIX_BYTES + FIELD_BYTES;
 
-/** Above this a length is taken for damage. A segment holds 64 MiB, but one message larger than that is still kept. */
+/** A greater length counts as damage. A segment has 64 MiB, but one message larger than that is still stored. */
 export const MAX_RECORD_BYTES = 512 * 1024 * 1024 - 64 * 1024;
 
 export const MAX_PAYLOAD_BYTES = MAX_RECORD_BYTES - FIELD_BYTES;
 
-/** What precedes the payload of a record, for a writer that writes the pieces of the payload from where they are. */
+/** The bytes before the payload of a record, for a writer that writes the pieces of the payload without copying them. */
 export function recordHead(
   seq: number,
   timeNs: bigint,
@@ -33,7 +33,7 @@ export function recordHead(
   return head;
 }
 
-/** The newest time that was written, in words: records of one batch have the same, and arithmetic on a bigint costs as much as all else here. */
+/** The newest written time, in words: records of one batch share it, and bigint arithmetic costs as much as everything else here. */
 const stamp = { timeNs: 0n, low: 0, high: 0 };
 
 function writeFields(target: Buffer, at: number, seq: number, timeNs: bigint, channel: number): void {
@@ -70,7 +70,7 @@ export function writeRecord(
   return end;
 }
 
-/** What `bytes[at..]` holds: a whole record, the beginning of one, or neither. */
+/** The contents of `bytes[at..]`: a whole record, the beginning of one, or neither. */
 export type RecordProbe =
   | { readonly kind: 'whole'; readonly end: number }
   | { readonly kind: 'partial'; readonly needed: number }
@@ -116,7 +116,7 @@ export function bytesOfBatch(batch: readonly JournalRecord[]): Buffer {
   return Buffer.from(first.payload.buffer, start, end - start);
 }
 
-/** The checksum that stands before a record's bytes. */
+/** The checksum that precedes a record's bytes. */
 export function checksumOfRecord(record: JournalRecord): number {
   return bytesOfBatch([record]).readUInt32LE(4);
 }
@@ -128,7 +128,7 @@ export interface RecordStretch {
   readonly checksum: number;
 }
 
-/** What `bytes` hold, when they are whole records with successive numbers and right checksums; else what is wrong. */
+/** The range in `bytes`, when they are whole records with successive numbers and right checksums; else the error. */
 export function checkRange(bytes: Buffer): RecordStretch | string {
   let at = 0;
   let firstSeq = 0;
@@ -152,36 +152,36 @@ export function checkRange(bytes: Buffer): RecordStretch | string {
 /**
  * The checksum of a record: CRC-32, as zlib computes it. In segments of version 1 it is CRC-32C.
  *
- * zlib's code is native and takes 0.2 ms a MB on Node 20 where a table in TypeScript takes 0.7, but calling it costs 100 ns
- * and more: what is short is summed by table (ns, table / zlib: 64 B 66 / 231, 256 B 248 / 243, 700 B 568 / 438,
+ * zlib's code is native and takes 0.2 ms per MB on Node 20 where a table in TypeScript takes 0.7, but calling it costs 100 ns
+ * and more: short data is summed by table (ns, table / zlib: 64 B 66 / 231, 256 B 248 / 243, 700 B 568 / 438,
  * 4 KB 3,225 / 979). Most pieces of a small record are short.
  */
 import { crc32 as crc32OfZlib } from 'node:zlib';
 
 const CRC_32 = makeTables(0xedb88320);
-/** Castagnoli, as in iSCSI; made when it is first needed. */
+/** Castagnoli, as in iSCSI; created at its first use. */
 let castagnoli: Int32Array | null = null;
 const LONG_BYTES = 256;
 
-/** CRC-32 of `bytes[start..end)` as an unsigned 32-bit number; `before` is that of the bytes which precede them. */
+/** CRC-32 of `bytes[start..end)` as an unsigned 32-bit number; `before` is the CRC of the preceding bytes. */
 export function crc32(bytes: Uint8Array, start = 0, end = bytes.length, before = 0): number {
   return end - start < LONG_BYTES
     ? ~bySixteen(CRC_32, bytes, start, end, ~before) >>> 0
     : crc32OfZlib(bytes.subarray(start, end), before);
 }
 
-/** CRC-32C of `bytes[start..end)`: of headers of segments, and of records in segments of version 1. */
+/** CRC-32C of `bytes[start..end)`: for segment headers, and for records in segments of version 1. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   castagnoli ??= makeTables(0x82f63b78);
   return ~bySixteen(castagnoli, bytes, start, end, -1) >>> 0;
 }
 
-/** Whether `checksum` is that of `bytes[start..end)`, of a record of either version. */
+/** Whether `checksum` matches `bytes[start..end)`, for a record of either version. */
 export function isChecksumOf(checksum: number, bytes: Uint8Array, start: number, end: number): boolean {
   return crc32(bytes, start, end) === checksum || crc32c(bytes, start, end) === checksum;
 }
 
-/** Not inverted at either end. Sixteen bytes a turn. */
+/** Not inverted at either end. Sixteen bytes per iteration. */
 function bySixteen(t: Int32Array, bytes: Uint8Array, start: number, end: number, before: number): number {
   let crc = before;
   let at = start;

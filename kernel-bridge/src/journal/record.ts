@@ -4,15 +4,15 @@ import { jsonIn } from '../platform/json-text.js';
 export interface JournalRecord {
   /** Position in the kernel's journal, from 1, without holes. */
   readonly seq: number;
-  /** Unix time in nanoseconds at which the keeper took the message. */
+  /** Unix time in nanoseconds at which the keeper received the message. */
   readonly timeNs: bigint;
-  /** One of `RecordChannel`, with `FROM_CLIENT` added for what a client sent to the kernel. */
+  /** One of `RecordChannel`, with `FROM_CLIENT` added for a message from a client to the kernel. */
   readonly channel: number;
   /** The v1 WebSocket frame (channel name first), or JSON for `RecordChannel.bridge`. */
   readonly payload: Buffer;
-  /** The payload is not all of it, but a message without what nobody needed to know. Never so when read from the journal. */
+  /** The payload is incomplete: a message without parts that no client needed. Never set when read from the journal. */
   readonly isAbridged?: true;
-  /** No record of the journal, but a gap that `readAcross` made in the place of records that are gone. */
+  /** Not a record of the journal, but a gap that `readAcross` created in place of lost records. */
   readonly missing?: NumberedGap;
 }
 
@@ -32,21 +32,21 @@ export function channelNameOf({ channel }: Pick<JournalRecord, 'channel'>): stri
 export const FROM_CLIENT = 0x80;
 
 /**
- * Payload (JSON) of a `RecordChannel.bridge` record: messages that are missing, and why. Such a record stands in the journal
- * where messages could not be written, and a reader makes one where records are gone that once had numbers.
+ * Payload (JSON) of a `RecordChannel.bridge` record: messages that are missing, and why. The journal has such a record
+ * where messages could not be written, and a reader creates one where numbered records were lost.
  */
 export interface GapRecord {
   readonly type: 'gap';
-  /** How many messages are missing, all of them before this record; null when nobody can know. */
+  /** How many messages are missing, all of them before this record; null when the number is unknown. */
   readonly count: number | null;
   /** Stable code of the failure, for example `journal_disk_full`. */
   readonly code: string;
-  /** One sentence for people. */
+  /** One sentence for users. */
   readonly reason: string;
   /** Unix milliseconds of the first and the last missing message, as far as known; else when they were missed. */
   readonly from: number;
   readonly to: number;
-  /** The missing records, where they had numbers. Reading goes on after `toSeq`. */
+  /** The missing records, if they had numbers. Reading continues after `toSeq`. */
   readonly fromSeq?: number;
   readonly toSeq?: number;
 }
@@ -54,22 +54,22 @@ export interface GapRecord {
 export type NumberedGap = GapRecord & { readonly fromSeq: number; readonly toSeq: number };
 
 /**
- * Payload (JSON) of a `RecordChannel.bridge` record: somebody asked for another process. Requests before it that have no
+ * Payload (JSON) of a `RecordChannel.bridge` record: a restart was requested. Earlier requests without an
  * answer get none, unless the process still answers while it ends.
  */
 export interface RestartRecord {
   readonly type: 'restart';
-  /** For people. */
+  /** For users. */
   readonly reason: string;
 }
 
-/** The gap that a record tells of; null for any other record. */
+/** The gap that a record reports; null for any other record. */
 export function gapOf(record: Pick<JournalRecord, 'channel' | 'payload'>): GapRecord | null {
   const note = noteOf(record);
   return note?.type === 'gap' && typeof note.reason === 'string' ? (note as GapRecord) : null;
 }
 
-/** How people are told of a gap, at its place. */
+/** The text with which a gap is shown to users, at its place. */
 export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
   const missing =
     count === null
@@ -80,12 +80,12 @@ export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>):
   return `[tpulab] ${missing} missing here. ${reason}\n`;
 }
 
-/** Whether a record says that somebody asked for another process. */
+/** Whether a record reports that a restart was requested. */
 export function isRestart(record: Pick<JournalRecord, 'channel' | 'payload'>): boolean {
   return noteOf(record)?.type === 'restart';
 }
 
-/** What the bridge itself has noted; null for a message. */
+/** A note of the bridge itself; null for a message. */
 function noteOf({
   channel,
   payload

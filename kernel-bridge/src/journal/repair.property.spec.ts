@@ -18,7 +18,7 @@ const payloads = fc.array(
 const first = segmentFileName(1);
 
 describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
-  it('at any byte opens to a prefix of whole records, and goes on from there', async () => {
+  it('at any byte opens to a prefix of whole records, and continues from there', async () => {
     await fc.assert(
       fc.asyncProperty(payloads, fc.nat(), (written, place) =>
         inTemporaryFolder(async dir => {
@@ -39,7 +39,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
             expected.map((payload, index) => [index + 1, payload])
           );
 
-          // What was cut away is kept, byte for byte.
+          // The bytes that were cut away are kept, byte for byte.
           const retained = (await readdir(dir)).filter(name => name.endsWith('.damaged'));
           const goodBytes = survivors.reduce(
             (sum, payload) => sum + RECORD_OVERHEAD + payload.length,
@@ -57,7 +57,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
     );
   });
 
-  it('with any bit flipped opens to the records before it, and to those after it where they can be told', async () => {
+  it('with any bit flipped opens to the records before it, and to those after it where they can be recognised', async () => {
     await fc.assert(
       fc.asyncProperty(payloads, fc.nat(), fc.integer({ min: 0, max: 7 }), (written, place, bit) =>
         inTemporaryFolder(async dir => {
@@ -77,7 +77,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
               seen.push(record.payload);
             }
           })();
-          // A length that has grown past the end of the file looks like a record that is still being written.
+          // A length that exceeds the end of the file looks like a record that is still being written.
           await reading.catch((error: unknown) => {
             expect(error).toBeInstanceOf(JournalDamagedError);
             expect(error).toMatchObject({ code: 'journal_damaged', seq: before.length + 1, resumeSeq: null });
@@ -91,7 +91,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
           if (writer.cuts[0]!.replacedSeq === null) {
             expect(left.map(({ payload }) => payload)).toEqual(before);
           } else {
-            // All the others keep their numbers, and one says that it stands for the damaged one.
+            // All the others keep their numbers, and one states that it replaces the damaged one.
             const gap = left[before.length]!;
             expect(gapOf(gap)).toMatchObject({ count: 1, fromSeq: gap.seq, toSeq: gap.seq });
             expect(left.map(({ payload }) => payload)).toEqual(
@@ -99,7 +99,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
             );
           }
           expect(writer.lastSeq).toBe(left.length);
-          // What it was is kept.
+          // The damaged bytes are kept.
           expect((await readdir(dir)).filter(name => name.endsWith('.damaged'))).toHaveLength(1);
         })
       ),
@@ -140,7 +140,7 @@ describe('repair', () => {
     });
   });
 
-  it('keeps what an earlier repair has kept', async () => {
+  it('keeps the files of an earlier repair', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, three);
       const { size } = await stat(join(dir, first));
@@ -156,7 +156,7 @@ describe('repair', () => {
     });
   });
 
-  it('puts gaps in the place of damaged records that are followed by whole ones, and goes on behind the last', async () => {
+  it('replaces damaged records that are followed by whole ones with gaps, and continues after the last', async () => {
     await inTemporaryFolder(async dir => {
       const long = ['one', 'two', 'three', 'four', 'five'].map(text => Buffer.from(text.padEnd(400, '.')));
       await writeJournal(dir, long);
@@ -188,7 +188,7 @@ describe('repair', () => {
     });
   });
 
-  it('reads a segment of version 1, and goes on in one of its own', async () => {
+  it('reads a segment of version 1, and continues in a new one', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, three);
       const file = join(dir, first);

@@ -1,6 +1,6 @@
 /**
- * Opens what a crash may have left. A bad record of the last segment that whole ones follow gives way to a gap record; at any
- * other one the journal is cut. The bytes that are taken away are kept beside it as `*.damaged`, because they are the only
+ * Opens a journal after a possible crash. A bad record of the last segment that is followed by whole ones is replaced by a gap record;
+ * at any other bad record the journal is cut. The removed bytes are kept beside it as `*.damaged`, because they are the only
  * evidence of what happened.
  */
 import { type FileHandle, mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises';
@@ -28,28 +28,28 @@ import { ifMissing } from '../platform/missing-files.js';
 
 export interface JournalCut {
   readonly segment: string;
-  /** The file that keeps the damaged bytes. */
+  /** The file with the damaged bytes. */
   readonly damagedFile: string;
   readonly damagedBytes: number;
   readonly why: string;
-  /** The record in whose place a gap record stands now, what follows being whole; null when everything after it was cut. */
+  /** The record that a gap record has replaced, with whole records after it; null when everything after it was cut. */
   readonly replacedSeq: number | null;
 }
 
 export interface OpenedJournal {
   readonly nextSeq: number;
-  /** The segment to continue, null when a new one must be made. */
+  /** The segment to continue, null when a new one must be created. */
   readonly tail: { readonly file: string; readonly firstSeq: number; readonly bytes: number } | null;
-  /** What had to be cut; empty for a journal that was closed in order. */
+  /** The bytes that had to be cut; empty for a journal that was closed normally. */
   readonly cuts: readonly JournalCut[];
 }
 
-/** The journal was read to its end, but what is damaged there could not be cut, nor the folder made: a full or read-only disk. */
+/** The journal was read to its end, but the damage there could not be cut, nor the folder created: a full or read-only disk. */
 export class UnrepairedError extends Error {
   override readonly name = 'UnrepairedError';
 
   constructor(
-    /** The number after the last record that stays once the journal can be repaired. */
+    /** The number after the last record that remains once the journal can be repaired. */
     readonly nextSeq: number,
     options: ErrorOptions
   ) {
@@ -59,7 +59,7 @@ export class UnrepairedError extends Error {
 
 /** Must not run while a writer has the journal open. Rejects with `UnrepairedError` when it cannot write. */
 export async function repairJournal(dir: string): Promise<OpenedJournal> {
-  // All of it is read before anything is written: also on a disk that refuses, the number that follows has to be right.
+  // All of it is read before any write: the next number must be right even on a disk that refuses writes.
   const { nextSeq, tail, repairs } = await planRepair(dir);
   const cuts: JournalCut[] = [];
   try {
@@ -91,7 +91,7 @@ async function planRepair(dir: string): Promise<RepairPlan> {
         repairs
       };
     }
-    // Its header was never completed, so it held no record: the segment before it is the last one.
+    // Its header was never completed, so it has no records: the segment before it is the last one.
     nextSeq = segment.firstSeq;
   }
   return { nextSeq: Math.max(nextSeq, await seqAfterTrimmed(dir)), tail: null, repairs };
@@ -134,7 +134,7 @@ async function planSegment(
         return { ...retained, replacedSeq: null };
       });
     }
-    // An empty segment of an older version keeps its name: a new one would have the same.
+    // An empty segment of an older version is reused: a new one would have the same name.
     const canAppend = isOfNewestVersion(header) || end.seq === firstSeq;
     return { file, bytes: offset, nextSeq: end.seq, canAppend };
   } finally {
@@ -142,7 +142,7 @@ async function planSegment(
   }
 }
 
-/** A segment without a header holds nothing that could be read. */
+/** A segment without a header contains no readable record. */
 async function putAside(dir: string, segment: string, size: number, why: string): Promise<JournalCut> {
   const damagedFile = await freeName(`${join(dir, segment)}.0.damaged`);
   await rename(join(dir, segment), damagedFile);
@@ -150,7 +150,7 @@ async function putAside(dir: string, segment: string, size: number, why: string)
   return { segment, damagedFile, damagedBytes: size, why, replacedSeq: null };
 }
 
-/** Where whole records end, read from one of them on. */
+/** Where whole records end, when reading from one of them on. */
 async function endOfWhole(handle: FileHandle, from: { offset: number; seq: number }): Promise<ScanEnd> {
   const scan = scanSegment(handle, { ...from, verifyFrom: from.seq });
   let step = await scan.next();
@@ -180,7 +180,7 @@ interface DamagedPart {
   readonly why: string;
 }
 
-/** Copies the bytes into a file of their own. */
+/** Copies the bytes into a separate file. */
 async function keepDamaged(
   dir: string,
   { segment, offset, end, why }: DamagedPart
@@ -212,7 +212,7 @@ async function keepDamaged(
   return { segment, damagedFile, damagedBytes: end - offset, why };
 }
 
-/** A second repair at the same place must not overwrite what the first one kept. */
+/** A second repair at the same place must not overwrite the file of the first one. */
 async function freeName(preferred: string): Promise<string> {
   let name = preferred;
   for (let attempt = 2; await exists(name); attempt++) {
@@ -225,12 +225,12 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(ifMissing(null))) !== null;
 }
 
-/** Looked at beyond the damaged record: enough to see that the next one is whole, unless it is very large. */
+/** How far to search after the damaged record: enough to see that the next one is whole, unless it is very large. */
 const MAX_SCAN_BYTES = 64 * 1024 * 1024;
 
 /**
- * Puts a gap record in the place of a damaged one, when what follows is whole. The record keeps its length and its number, so
- * everything after it keeps its place, and the positions of clients go on meaning what they meant.
+ * Replaces a damaged record with a gap record, when whole records follow. The record keeps its length and its number, so
+ * everything after it keeps its place, and the positions of clients stay valid.
  */
 export interface DamagedRecord {
   readonly offset: number;
@@ -239,8 +239,8 @@ export interface DamagedRecord {
 }
 
 /**
- * The bytes to be written at `offset` instead of the record there; null when its length cannot be trusted, that is when
- * no whole record with the next number follows, or when it is too short to say what is missing.
+ * The bytes to be written at `offset` instead of the record there; null when its length cannot be trusted, that is, when
+ * no whole record with the next number follows, or when it is too short for the gap's description.
  */
 async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecord): Promise<Buffer | null> {
   const { size } = await handle.stat();
@@ -248,7 +248,7 @@ async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecor
   if (record === null) return null;
   const next = await recordAt(handle, offset + record.length, size);
   if (next === null || seqAt(next, 0) !== seq + 1 || !checksumHolds(next, 0, next.length)) return null;
-  // The neighbour's: that of the damaged record is as doubtful as the rest of it.
+  // The neighbour's time: the time of the damaged record is as doubtful as the rest of it.
   const { timeNs } = decodeRecord(next, 0, next.length);
   const time = Number(timeNs / 1_000_000n);
   const gap: GapRecord = {
@@ -271,7 +271,7 @@ async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecor
   return bytes;
 }
 
-/** As long as its length field says; null when that cannot be. */
+/** With the length in its length field; null when that is impossible. */
 async function recordAt(handle: FileHandle, offset: number, size: number): Promise<Buffer | null> {
   const head = await read(handle, offset, RECORD_OVERHEAD);
   const probe = head.length < RECORD_OVERHEAD ? null : probeRecord(head, 0);

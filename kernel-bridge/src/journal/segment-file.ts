@@ -6,7 +6,7 @@ import { ifMissing } from '../platform/missing-files.js';
 
 export const SEGMENT_HEADER_BYTES = 32;
 
-/** Version of new segments. Version 1 is read, too; a segment of a newer version is refused, never guessed at. */
+/** Version of new segments. Version 1 is supported too; a segment of a newer version is refused. */
 const SEGMENT_VERSION = 2;
 
 /** Not text in any encoding (0x89), and the line feed shows a transfer that rewrote line ends. */
@@ -66,7 +66,7 @@ export function segmentHeaderFault(bytes: Buffer, firstSeq: number): string | nu
   return null;
 }
 
-/** Whether records may be appended behind this header: programs that know only an older version would take them for damage. */
+/** Whether records may be appended after this header: programs that support only an older version would treat them as damage. */
 export function isOfNewestVersion(header: Buffer): boolean {
   return header.readUInt32LE(8) === SEGMENT_VERSION;
 }

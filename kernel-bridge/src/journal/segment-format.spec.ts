@@ -6,7 +6,7 @@ import { encodeSegmentHeader, segmentFileName, segmentHeaderFault } from './segm
 import { inTemporaryFolder, writeJournal } from './testing/journal-folder.js';
 
 describe('a segment file', () => {
-  it('is these bytes, as docs/journal.md says', async () => {
+  it('has these bytes, as docs/journal.md specifies', async () => {
     vi.useFakeTimers({ now: 1_700_000_000_000, toFake: ['Date'] });
     try {
       await inTemporaryFolder(async dir => {
@@ -22,7 +22,7 @@ describe('a segment file', () => {
             '00 00 00 00', // reserved
             '72 3a 5f 5c', // crc32c of the 28 bytes before
             '14 00 00 00', // length: 17 and the payload
-            'ed ca 1c a7', // crc32 of what follows
+            'ed ca 1c a7', // crc32 of the following bytes
             '01 00 00 00 00 00 00 00', // seq
             '00 00 2a 36 fe 9c 97 17', // unix ns
             '03', // channel

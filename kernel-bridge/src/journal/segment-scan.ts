@@ -1,8 +1,8 @@
-/** Reads one segment file forwards, in chunks, and says how far its records are whole. */
+/** Reads one segment file forwards, in chunks, and reports how far its records are whole. */
 import type { FileHandle } from 'node:fs/promises';
 import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
-/** Large enough to keep the disk busy, small enough that many readers at once stay flat. */
+/** Large enough to keep the disk busy, small enough to bound the memory of many simultaneous readers. */
 const CHUNK_BYTES = 256 * 1024;
 
 /** Whole records in one buffer: record i is `bytes[bounds[i]..bounds[i+1])`. */
@@ -27,8 +27,8 @@ export interface ScanStart {
 }
 
 /**
- * Yields chunks until the file ends or a record is damaged, and returns where. `rest` counts the bytes of an unfinished
- * record at the end: torn when nobody writes any more, still being written otherwise.
+ * Yields chunks until the file ends or a record is damaged, and returns the position. `rest` counts the bytes of an unfinished
+ * record at the end: torn when no process writes any more, still being written otherwise.
  */
 export async function* scanSegment(
   handle: FileHandle,
@@ -36,11 +36,11 @@ export async function* scanSegment(
 ): AsyncGenerator<ScannedChunk, ScanEnd, void> {
   let { offset, seq } = start;
   let needed = RECORD_OVERHEAD;
-  /** Large records mostly come in rows of the same size: the next one is then read in one go. */
+  /** Large records mostly come in runs of the same size: the next one is then read in one call. */
   let expected = CHUNK_BYTES;
   for (;;) {
     const available = (await handle.stat()).size - offset;
-    // Asking the file first: a damaged length must not make us allocate what the file cannot hold.
+    // Checks the file size first: a damaged length must not cause an allocation larger than the file.
     if (available < needed) return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
     const bytes = await readFully(handle, offset, Math.min(available, Math.max(expected, needed)));
     const bounds = [0];

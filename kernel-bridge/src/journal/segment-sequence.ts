@@ -1,4 +1,4 @@
-/** The segments of a journal that is being written: the one that takes records, the next when it is full, and the quota of all. */
+/** The segments of a journal that is being written: the open one, the next when it is full, and the quota of all. */
 import { asJournalError } from './write-fault.js';
 import { JournalError } from './journal-error.js';
 import { pause } from '../platform/waiting.js';
@@ -10,19 +10,19 @@ import { syncFolder } from '../platform/write-atomically.js';
 import { SegmentWriter } from './segment-writer.js';
 
 export interface SegmentSequenceOptions {
-  /** All segments together; the one that is written counts as full, so that the quota holds at any time. */
+  /** All segments together; the open one counts as full, so that the quota is met at any time. */
   readonly maxBytes?: number;
   readonly segmentBytes?: number;
   /** The oldest records were removed, because the journal had reached `maxBytes`. */
   readonly onTrimmed?: (trim: Trim) => void;
-  /** Work beside the writing has failed, or has succeeded after all (null); writing goes on. */
+  /** Background work has failed, or has succeeded after all (null); writing continues. */
   readonly onFault: (work: Work, fault: JournalError | null) => void;
 }
 
 /** `syncing`: records may be missing on the disk. `closing` and `trimming`: nothing is missing. */
 export type Work = 'syncing' | 'closing' | 'trimming';
 
-/** After work beside the writing has failed. */
+/** Delay after failed background work. */
 const AGAIN_MS = 500;
 const TRIM_AGAIN_MS = 10_000;
 
@@ -31,10 +31,10 @@ export class SegmentSequence {
   readonly #segmentBytes: number;
   readonly #finishing = new Set<Promise<void>>();
   #trimming: Promise<void> = Promise.resolve();
-  /** Records that a failed sync may have lost, and that could not be written again. */
+  /** Records that a failed sync may have lost, and that could not be rewritten. */
   #lostFrom: { readonly cause: unknown; readonly from: number } | null = null;
   #current: SegmentWriter | null = null;
-  /** Segments whose last sync has failed, and are written again. */
+  /** Segments whose last sync has failed, and that are rewritten. */
   readonly #atRisk = new Set<SegmentWriter>();
   #trimAgain: NodeJS.Timeout | null = null;
   readonly #ending = new AbortController();
@@ -57,7 +57,7 @@ export class SegmentSequence {
     }
   }
 
-  /** Where so many bytes that begin with record `seq` belong. Throws when there has to be a new segment and cannot be one. */
+  /** The segment for this many bytes, which begin with record `seq`. Throws when a new segment is needed and cannot be created. */
   for(seq: number, bytes: number): SegmentWriter {
     const current = this.#current;
     return current === null ||
@@ -66,13 +66,13 @@ export class SegmentSequence {
       : current;
   }
 
-  /** Rejects while records are not known to be on the disk. What a failed sync may have lost is written again. */
+  /** Rejects while records are not known to be on the disk. Records that a failed sync may have lost are written again. */
   async sync(): Promise<void> {
     const current = this.#current;
     if (current !== null) await this.#secured(current);
   }
 
-  /** Synced, in another segment where a sync of this one has failed. */
+  /** The synced segment; another one if a sync of this one has failed. */
   async #secured(segment: SegmentWriter): Promise<SegmentWriter> {
     try {
       await segment.sync();
@@ -93,7 +93,7 @@ export class SegmentSequence {
     }
   }
 
-  /** What goes on in the background has ended, and the last segment is closed. */
+  /** The background work has ended, and the last segment is closed. */
   async finish(): Promise<void> {
     this.#ending.abort();
     clearTimeout(this.#trimAgain ?? undefined);
@@ -108,10 +108,10 @@ export class SegmentSequence {
     }
   }
 
-  /** One at a time, or two would remove what the other has counted. */
+  /** One at a time, or two would remove the segments that the other has counted. */
   keepQuota(): void {
     this.#trimming = this.#trimming.then(async () => {
-      // The segment being written counts as full, however much it holds when this is done.
+      // The open segment counts as full, however many bytes it has when this is done.
       const segments = (await measureSegments(this.dir)).map((segment, index, all) =>
         index === all.length - 1 ? { ...segment, bytes: 0 } : segment
       );
@@ -140,7 +140,7 @@ export class SegmentSequence {
     return next;
   }
 
-  /** Closes a segment behind which another one has begun. Tried again until it is on the disk, or the journal is closed. */
+  /** Closes a segment that another one follows. Retried until it is on the disk, or the journal is closed. */
   async #end(segment: SegmentWriter | null): Promise<void> {
     for (let left = segment; ;) {
       try {
@@ -163,7 +163,7 @@ export class SegmentSequence {
   }
 }
 
-/** What may be gone when the machine fails now. */
+/** The records that are lost if the machine fails now. */
 function atRisk(cause: unknown, from: number): JournalError {
   const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
   return new JournalError(

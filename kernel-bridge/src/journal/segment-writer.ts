@@ -2,7 +2,7 @@
  * The segment file that is being appended to. Writes are synchronous and positional; syncing is not.
  *
  * A sync that fails is not repeated: the system reports a failure once, counts the pages as clean, and the next sync succeeds without them.
- * So what was written since the last good sync is kept in memory, and goes into another segment (`rewritten`).
+ * So records written since the last good sync stay in memory, and are written to another segment (`rewritten`).
  */
 import {
   close,
@@ -25,12 +25,12 @@ import { IndexAppender, indexFileName } from './stored-index.js';
 const fdatasyncAsync = promisify(fdatasync);
 const closeAsync = promisify(close);
 
-/** Syncs come ten times a second; where they take so long that this is not enough, the oldest is given up. */
+/** Syncs come ten times per second; if they take so long that this is not enough, the oldest records are dropped from memory. */
 const UNSYNCED_BYTES = 64 * 1024 * 1024;
 
-/** Written, and not known to be on the disk. */
+/** Records written, and not known to be on the disk. */
 interface Unsynced {
-  /** Of its first record. */
+  /** seq of its first record. */
   readonly seq: number;
   readonly pieces: readonly Buffer[];
   readonly bytes: number;
@@ -38,15 +38,15 @@ interface Unsynced {
 
 export class SegmentWriter {
   #syncing: Promise<void> = Promise.resolve();
-  /** Bytes of a failed write lie behind the last record. They must go before anything is written or the file counts as whole. */
+  /** Bytes of a failed write follow the last record. They must be removed before the next write, or before the file counts as whole. */
   #hasRemains = false;
   readonly #unsynced: Unsynced[] = [];
   #unsyncedBytes = 0;
   /** Nothing of this file is known to be on the disk, not even its header. */
   #isNew = false;
-  /** The first record that was given up, when a sync has failed and it is not in memory any more. */
+  /** The first record that was dropped from memory, when a sync has failed. */
   #givenUp: number | null = null;
-  /** Why a sync failed; from then on none of this file can be believed. */
+  /** Why a sync failed; from then on the file's contents are not trusted. */
   #failure: Error | null = null;
   #rewriting: Promise<SegmentWriter> | null = null;
 
@@ -58,7 +58,7 @@ export class SegmentWriter {
     private readonly index: IndexAppender
   ) {}
 
-  /** A new segment. One that is left over without a header, because the disk refused to remove it, is taken. */
+  /** A new segment. A leftover without a header, because the disk refused to remove it, is reused. */
   static create(dir: string, firstSeq: number): SegmentWriter {
     const file = join(dir, segmentFileName(firstSeq));
     const fd = openNew(file);
@@ -72,7 +72,7 @@ export class SegmentWriter {
       try {
         rmSync(file);
       } catch {
-        // Found again when it is made the next time; why it was not written is the better reason.
+        // Reused when it is created the next time; the reason of the failed write is the better error.
       }
       throw error;
     }
@@ -96,8 +96,8 @@ export class SegmentWriter {
   }
 
   /**
-   * Appends `buffer[from..to)`, which begins with record `seq`. When it throws, the segment is as long as before: what the
-   * failed write left in the file is cut off again, at the latest before the next one.
+   * Appends `buffer[from..to)`, which begins with record `seq`. When it throws, the segment has its earlier length: the remains
+   * of the failed write in the file are cut off, at the latest before the next write.
    */
   write(seq: number, buffer: Buffer, from: number, to: number): void {
     const offset = this.end;
@@ -106,7 +106,7 @@ export class SegmentWriter {
     this.index.written({ seq, offset });
   }
 
-  /** As `write`, for one record in pieces, none of which is copied. Returns where in the file it begins. */
+  /** As `write`, for one record in pieces, none of which is copied. Returns its offset in the file. */
   writePieces(seq: number, pieces: readonly Buffer[]): number {
     const offset = this.end;
     this.#whole(() => {
@@ -131,7 +131,7 @@ export class SegmentWriter {
     });
   }
 
-  /** Megabytes of a half-written record would read as damage, also after the fault has cleared. */
+  /** Megabytes of a half-written record would be read as damage, even after the fault has cleared. */
   #whole(write: () => void): void {
     if (this.#hasRemains) {
       ftruncateSync(this.fd, this.end);
@@ -151,7 +151,7 @@ export class SegmentWriter {
       if (this.#hasRemains) ftruncateSync(this.fd, this.end);
       this.#hasRemains = false;
     } catch {
-      // The disk refuses this too; it is tried again before the next write, and at the end.
+      // The disk refuses this too; it is retried before the next write, and at the end.
     }
   }
 
@@ -170,7 +170,7 @@ export class SegmentWriter {
       .catch(() => undefined)
       .then(async () => {
         if (this.#failure !== null) throw this.#failure;
-        // What is written meanwhile may be too late for this sync.
+        // Records written meanwhile may be too late for this sync.
         const last = this.#unsynced.at(-1);
         try {
           await fdatasyncAsync(this.fd);
@@ -191,14 +191,14 @@ export class SegmentWriter {
     return this.#givenUp ?? this.#unsynced[0]?.seq ?? this.firstSeq;
   }
 
-  /** The first record that cannot be written again, because too much was written since the last good sync; null: none. */
+  /** The first record that cannot be rewritten, because too much was written since the last good sync; null: none. */
   get givenUp(): number | null {
     return this.#givenUp;
   }
 
   /**
-   * After a failed sync: what may be missing on the disk is written into another segment, which is durable when this resolves.
-   * `instead` is called in the turn in which that one takes the place of this one. Readers find a record in the newest segment that has it.
+   * After a failed sync: records that may be missing on the disk are written to another segment, which is durable when this resolves.
+   * `instead` is called in the turn in which that segment replaces this one. Readers find a record in the newest segment that has it.
    */
   rewritten(instead: (next: SegmentWriter) => void): Promise<SegmentWriter> {
     this.#rewriting ??= this.#rewrite(instead).finally(() => (this.#rewriting = null));
@@ -210,7 +210,7 @@ export class SegmentWriter {
     const firstSeq =
       this.#isNew && this.#givenUp === null ? this.firstSeq : (this.#unsynced[0]?.seq ?? this.firstSeq);
     if (this.#unsynced.length === 0 && !this.#isNew) {
-      // Everything was on the disk before.
+      // All records were on the disk before.
       this.#failure = null;
       return this;
     }
@@ -243,7 +243,7 @@ export class SegmentWriter {
     return next;
   }
 
-  /** The last sync and the end. Where the sync fails, the file stays open for `rewritten`, or `abandon`. */
+  /** The last sync and the close. If the sync fails, the file stays open for `rewritten`, or `abandon`. */
   async finish(): Promise<void> {
     this.#cutRemains();
     await this.#rewriting?.catch(() => undefined);
@@ -257,7 +257,7 @@ export class SegmentWriter {
   }
 }
 
-/** @throws when there is a segment of this name with anything in it */
+/** @throws when a segment of this name exists and is not empty */
 function openNew(file: string): number {
   try {
     return openSync(file, 'wx', 0o600);

@@ -32,7 +32,7 @@ describe('the index beside a segment', { timeout: 120_000 }, () => {
     });
   });
 
-  it('changes nothing of what is read, whatever stands in it', async () => {
+  it('does not change the result of reading, whatever its contents', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(COUNT));
       const good = await readFile(join(dir, index));
@@ -57,14 +57,14 @@ describe('the index beside a segment', { timeout: 120_000 }, () => {
     });
   });
 
-  it('is made shorter with a segment that is cut, and goes on with it', async () => {
+  it('is shortened with a segment that is cut, and continues with it', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(COUNT));
       const segment = join(dir, segmentFileName(1));
       const { size } = await stat(segment);
       await truncate(segment, Math.floor(size / 3));
       const before = (await readStoredIndex(dir, 1)).length;
-      // Other sizes, so that offsets of the old entries mean nothing now.
+      // Other sizes, so that offsets of the old entries are wrong now.
       const others = Array.from({ length: COUNT }, (_, at) => Buffer.from(`other ${at}`.padEnd(333)));
       await writeJournal(dir, others);
       const entries = await readStoredIndex(dir, 1);
@@ -76,7 +76,7 @@ describe('the index beside a segment', { timeout: 120_000 }, () => {
     });
   });
 
-  it('may be missing, and the journal is written and read as ever', async () => {
+  it('may be missing, and the journal is written and read as usual', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(2_000));
       await rm(join(dir, index));

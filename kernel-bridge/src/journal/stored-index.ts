@@ -1,7 +1,7 @@
 /**
- * `SEQ.idx` beside a segment: where some of its records begin, sixteen bytes each (u64 seq, u64 offset, little-endian), added
- * by the writer as the segment grows. A hint that spares a reader the walk through 64 MiB: an entry counts only when the
- * record is found where it says, so a file that is missing, torn or of another time costs time and nothing else.
+ * `SEQ.idx` beside a segment: the offsets of some of its records, sixteen bytes each (u64 seq, u64 offset, little-endian), added
+ * by the writer as the segment grows. A hint that saves a reader the scan of 64 MiB: an entry counts only when its
+ * record is found at its offset, so a file that is missing, torn or outdated costs time and nothing else.
  */
 import { appendFileSync, truncateSync } from 'node:fs';
 import { type FileHandle, readFile } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
 const ENTRY_BYTES = 16;
-/** A segment of one large record has few; more than this is no index of ours. */
+/** A segment of one large record has few; a larger file is not our index. */
 const MAX_FILE_BYTES = 1024 * 1024;
 /** A larger record is not worth reading just to check it. */
 const MAX_CHECKED_BYTES = 1024 * 1024;
@@ -18,7 +18,7 @@ export function indexFileName(firstSeq: number): string {
   return `${String(firstSeq).padStart(20, '0')}.idx`;
 }
 
-/** The writer's end. Failures are of no matter: the index ends, the journal goes on. */
+/** The writer's part. Failures do not matter: the index ends, the journal continues. */
 export class IndexAppender {
   #last: number;
   #isDead = false;
@@ -30,7 +30,7 @@ export class IndexAppender {
     this.#last = from;
   }
 
-  /** For a segment that goes on at byte `end`: entries beyond it are of records that were cut off. */
+  /** For a segment that continues at byte `end`: entries beyond it belong to records that were cut off. */
   static async reopen(dir: string, firstSeq: number, end: number): Promise<IndexAppender> {
     const file = join(dir, indexFileName(firstSeq));
     const entries = await readStoredIndex(dir, firstSeq);
@@ -59,7 +59,7 @@ export class IndexAppender {
   }
 }
 
-/** The entries that grow from one to the next, up to the first that does not. */
+/** The increasing entries, up to the first that does not increase. */
 export async function readStoredIndex(dir: string, firstSeq: number): Promise<IndexEntry[]> {
   const bytes = await readFile(join(dir, indexFileName(firstSeq))).catch(() => Buffer.alloc(0));
   const entries: IndexEntry[] = [];
@@ -74,7 +74,7 @@ export async function readStoredIndex(dir: string, firstSeq: number): Promise<In
   return entries;
 }
 
-/** Whether the record that an entry speaks of is there, whole and with a right checksum. */
+/** Whether the entry's record exists, whole and with a right checksum. */
 export async function isEntryTrue(handle: FileHandle, { seq, offset }: IndexEntry): Promise<boolean> {
   let bytes = await readAt(handle, offset, RECORD_OVERHEAD);
   const probe = probeRecord(bytes, 0);
@@ -91,7 +91,7 @@ async function readAt(handle: FileHandle, offset: number, length: number): Promi
   return bytes.subarray(0, bytesRead);
 }
 
-/** One entry for each of these many bytes: 256 entries for a full segment. */
+/** One entry per this many bytes: 256 entries for a full segment. */
 export const INDEX_SPACING_BYTES = 256 * 1024;
 
 export interface IndexEntry {
@@ -102,12 +102,12 @@ export interface IndexEntry {
 export class SparseIndex {
   readonly #entries: IndexEntry[];
 
-  /** `further` grow in both fields, from `first` on. */
+  /** `further` increase in both fields, from `first` on. */
   constructor(first: IndexEntry, further: readonly IndexEntry[] = []) {
     this.#entries = [first, ...further];
   }
 
-  /** Ignored unless it lies far enough behind the last entry; entries only ever grow at the end. */
+  /** Ignored unless it is far enough after the last entry; entries are only added at the end. */
   add(entry: IndexEntry): void {
     const last = this.#entries.at(-1);
     if (last === undefined || entry.offset >= last.offset + INDEX_SPACING_BYTES) this.#entries.push(entry);

@@ -1,13 +1,13 @@
 /** When written bytes are made durable: soon after an execution has ended, and within 100 ms in any case. */
 
-/** The promise is 100 ms; the rest is for the sync itself. */
+/** The guarantee is 100 ms; the rest is for the sync itself. */
 const DIRTY_MS = 80;
 
-/** An execution ends with a reply and an idle status on two sockets. A moment later, one sync covers both, and in a quick
- * sequence of executions that of the next as well. */
+/** An execution ends with a reply and an idle status on two sockets. A moment later, one sync covers both, and in a fast
+ * sequence of executions the next end as well. */
 const SOON_MS = 10;
 
-/** After a sync that failed. */
+/** Delay after a failed sync. */
 const RETRY_MS = 500;
 
 export class SyncSchedule {
@@ -16,7 +16,7 @@ export class SyncSchedule {
   #running: Promise<void> | null = null;
   #stopped = false;
 
-  /** `sync` must not throw synchronously; a rejection goes to `onError`, and it is tried again. */
+  /** `sync` must not throw synchronously; a rejection goes to `onError`, and it is retried. */
   constructor(
     private readonly sync: () => Promise<void>,
     private readonly onError: (error: unknown) => void
@@ -35,7 +35,7 @@ export class SyncSchedule {
     this.#timer = setTimeout(() => this.#run(), waitMs);
   }
 
-  /** No sync starts any more; resolves when the running one has ended. */
+  /** No further sync starts; resolves when the running one has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer !== null) {
@@ -48,7 +48,7 @@ export class SyncSchedule {
   #run(): void {
     this.#timer = null;
     if (this.#running !== null) {
-      // A slow disk: what has been written since is covered by one more sync, after this one.
+      // A slow disk: later writes are covered by one more sync, after this one.
       void this.#running.then(() => this.written(true));
       return;
     }

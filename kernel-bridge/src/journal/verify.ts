@@ -1,4 +1,4 @@
-/** Reads a whole journal, checks every checksum, and says where it is damaged. Changes nothing, and disturbs no writer. */
+/** Reads a whole journal, checks every checksum, and reports where it is damaged. Changes nothing, and disturbs no writer. */
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RecordChannel } from './record.js';
@@ -14,7 +14,7 @@ export interface SegmentReport {
   /** Whole records, from `firstSeq` on, before the first fault. */
   readonly records: number;
   readonly gaps: number;
-  /** What is wrong, and where: nothing of this segment from there on can be read. */
+  /** What is wrong, and where: no record of this segment from this offset on can be read. */
   readonly fault: { readonly offset: number; readonly seq: number; readonly why: string } | null;
   /** Bytes at the end of the newest segment that are not a whole record: being written, or torn by a crash. */
   readonly unfinishedBytes: number;
@@ -75,7 +75,7 @@ async function verifySegment(
   }
 }
 
-/** Rubbish after the last record does no harm when the next segment goes on from there. */
+/** Invalid bytes after the last record do no harm when the next segment continues from there. */
 function whyNot(seq: number, followingSeq: number, rest: number): string | null {
   if (seq === followingSeq) return null;
   return rest > 0

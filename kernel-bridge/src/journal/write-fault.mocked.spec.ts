@@ -16,13 +16,13 @@ import { gapOf, RecordChannel } from './record.js';
 import { segmentFileName } from './segment-file.js';
 import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
 
-/** How many bytes the disk still takes. */
+/** How many bytes the disk still accepts. */
 let room = Infinity;
 let failure = 'ENOSPC';
 
-/** The disk takes bytes, but does not make them durable. */
+/** The disk accepts bytes, but does not make them durable. */
 let isUnsyncable = false;
-/** …or fails so many times, and then counts the pages as written, as the system does. */
+/** …or fails this many times, and then counts the pages as written, as the system does. */
 let syncFailures = 0;
 
 /** Files cannot be removed. */
@@ -89,7 +89,7 @@ vi.mock('node:fs', async importOriginal => {
       refuseWriting(String(args[1]));
       return fs.openSync(...args);
     },
-    // A full disk takes what fits and fails with the next write.
+    // A full disk accepts as much as fits and fails at the next write.
     writeSync: (fd: number, buffer: Buffer, offset: number, length: number, position: number): number => {
       const fits = Math.min(length, room);
       if (fits === 0) {
@@ -124,7 +124,7 @@ async function flipByte(file: string, at: number): Promise<void> {
 }
 
 describe('a journal on a full disk', { timeout: 60_000 }, () => {
-  it('holds back what fits into memory, and loses nothing when there is room again in time', async () => {
+  it('buffers what fits into memory, and loses nothing when there is room again in time', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
@@ -152,7 +152,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('that takes bytes but cannot sync them is told once, and no longer when they are synced, without another write', async () => {
+  it('that accepts bytes but cannot sync them is reported once, and no longer when they are synced, without another write', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(dir, log.options());
@@ -196,7 +196,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
       room = 0;
       const sent: string[] = [];
-      // More than a batch holds: appending the second one writes the first, and that write fails.
+      // More than a batch fits: appending the second one writes the first, and that write fails.
       writer.append(3, [Buffer.alloc(200_000)]);
       writer.append(0, [Buffer.alloc(200_000)], { essential: true, after: () => sent.push('request') });
       await turn();
@@ -210,7 +210,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('counts what does not fit, keeps what clients wait for, and tells of the gap once', async () => {
+  it('counts what does not fit, keeps what clients wait for, and reports the gap once', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1, heldBytes: 10_000 }));
@@ -243,7 +243,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('lets requests pass to the kernel at once while it cannot write', async () => {
+  it('passes requests to the kernel immediately while it cannot write', async () => {
     await inTemporaryFolder(async dir => {
       const writer = await JournalWriter.open(dir, new WriterLog().options({ retryMs: 1 }));
       room = 0;
@@ -260,7 +260,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('says when it is closed that something is missing', async () => {
+  it('reports when it is closed that something is missing', async () => {
     await inTemporaryFolder(async dir => {
       failure = 'EIO';
       const writer = await JournalWriter.open(dir, new WriterLog().options());
@@ -276,7 +276,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
 });
 
 describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => {
-  it('goes on in its open segment, holds what needs another, and loses nothing when it is writable in time', async () => {
+  it('continues in its open segment, buffers what needs another, and loses nothing when it is writable in time', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 500, retryMs: 1 }));
@@ -328,7 +328,7 @@ describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => 
     });
   });
 
-  it('numbers what it holds behind the records that follow a damaged one', async () => {
+  it('numbers what it buffers after the records that follow a damaged one', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, [line(0), Buffer.alloc(400, 'x'), line(2), line(3)]);
       await flipByte(join(dir, (await readdir(dir))[0]!), 400);
@@ -348,7 +348,7 @@ describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => 
     });
   });
 
-  it('is said to be incomplete when it never becomes writable', async () => {
+  it('is reported as incomplete when it never becomes writable', async () => {
     await inTemporaryFolder(async dir => {
       const before = await JournalWriter.open(dir, new WriterLog().options());
       before.append(3, [line(0)]);
@@ -373,7 +373,7 @@ describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
       writer.append(3, [line(2)]);
       await turn();
       expect(log.faults).toMatchObject([{ code: 'journal_disk_full' }]);
-      // Not by a promise: a next attempt, which makes and removes the file in one turn, could be seen half-way.
+      // Not by waiting: a next attempt, which creates and removes the file in one turn, could be seen half-way.
       expect(readdirSync(dir).filter(name => name.endsWith('.seg'))).toHaveLength(1);
       room = Infinity;
       await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
@@ -383,9 +383,9 @@ describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
   });
 });
 
-// F10, F11, F12: what a failed sync, a failed removal and a half-made segment leave behind.
+// F10, F11, F12: what a failed sync, a failed removal and an incomplete segment leave behind.
 describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
-  it('writes again what a failed sync may have lost, into another segment, although the next sync succeeds', async () => {
+  it('rewrites what a failed sync may have lost, into another segment, although the next sync succeeds', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(dir, log.options());
@@ -400,7 +400,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
       });
       expect(log.faults[1]).toBeNull();
       expect(segments(dir)).toEqual([1, 2]);
-      // As after a power loss: the first file has what was synced, and zeros.
+      // As after a power loss: the first file has the synced bytes, and zeros.
       const first = join(dir, segmentFileName(1));
       await truncate(first, (await stat(first)).size - 1);
       writer.append(3, [line(2)]);
@@ -410,7 +410,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('says what is at risk for as long as no sync succeeds, and begins the segment again that was never synced', async () => {
+  it('reports what is at risk for as long as no sync succeeds, and recreates the segment that was never synced', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
@@ -432,7 +432,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('writes the end of a segment again whose last sync failed when the next one had begun', async () => {
+  it('rewrites the end of a segment whose last sync failed when the next one had begun', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(dir, log.options({ segmentBytes: 2_000 }));
@@ -452,7 +452,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('takes a fault of removing old segments back when they have been removed', async () => {
+  it('clears a fault of removing old segments when they have been removed', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(
@@ -479,7 +479,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('goes on in a segment that was left without a header, because the disk refused to write and to remove it', async () => {
+  it('continues in a segment that was left without a header, because the disk refused to write and to remove it', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));

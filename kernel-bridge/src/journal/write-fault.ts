@@ -1,9 +1,9 @@
-/** What happens to messages while the journal cannot be written: some are held, the rest are counted. */
+/** Handles messages while the journal cannot be written: some are buffered, the rest are counted. */
 import { JournalError } from './journal-error.js';
 import type { PendingBatch } from './record-batch.js';
 import type { GapRecord } from './record.js';
 
-/** Memory for what a kernel prints while the disk is full. Requests, replies and states may use as much again. */
+/** Memory for a kernel's output while the disk is full. Requests, replies and states may use as much again. */
 export const BUFFER_BYTES = 8 * 1024 * 1024;
 
 export class WriteFault {
@@ -18,7 +18,7 @@ export class WriteFault {
     private readonly bufferLimit: number
   ) {}
 
-  /** Whether a message of this size can still be held. `openBytes` are in the batch that is not yet handed over. */
+  /** Whether a message of this size can still be buffered. `openBytes` are in the batch that is still open. */
   admits(bytes: number, openBytes: number, essential: boolean): boolean {
     return this.#bufferedBytes + openBytes + bytes <= (essential ? 2 * this.bufferLimit : this.bufferLimit);
   }
@@ -44,7 +44,7 @@ export class WriteFault {
     this.#count++;
   }
 
-  /** What is to be told once writing works; null when nothing was lost. The count begins again. */
+  /** The gap to be reported once writing works; null when nothing was lost. The count restarts. */
   drainGap(): GapRecord | null {
     const count = this.#count;
     this.#count = 0;

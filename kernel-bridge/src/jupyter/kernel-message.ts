@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * A Jupyter message as byte ranges: the four JSON parts and the binary buffers stay the bytes that were
- * received, and are parsed only where a part of the bridge must look inside.
+ * A Jupyter message as byte ranges: the four JSON parts and the binary buffers stay the received
+ * bytes, and are parsed only where a part of the bridge needs their contents.
  */
 export type ChannelName = 'shell' | 'control' | 'stdin' | 'iopub';
 
@@ -12,7 +12,7 @@ export interface KernelMessage {
   readonly parts: readonly Buffer[];
 }
 
-/** What the bridge reads of a header. Other fields pass through in the bytes. */
+/** The header fields that the bridge reads. Other fields pass through in the bytes. */
 export interface MessageHeader {
   readonly msg_id: string;
   readonly msg_type: string;
@@ -40,7 +40,7 @@ export function parseHeader(bytes: Buffer): MessageHeader {
   return header as unknown as MessageHeader;
 }
 
-/** The parent header, or null where there is none (`{}`, as in a kernel's first status). */
+/** The parent header, or null if there is none (`{}`, as in a kernel's first status). */
 export function parseParentHeader(bytes: Buffer): MessageHeader | null {
   if (bytes.length <= 2) return null;
   const parent = parseObject(bytes, 'parent header');
@@ -67,10 +67,10 @@ export const contentOf = (message: Parts): Record<string, unknown> =>
 export const metadataOf = (message: Parts): Record<string, unknown> =>
   parseObject(partOf(message, PART.metadata), 'metadata');
 
-/** A JSON part as it came. */
+/** A JSON part, unchanged. */
 export const textOf = (message: Parts, index: number): string => partOf(message, index).toString('utf8');
 
-/** What `read` makes of bytes; null where they are not a message. */
+/** The result of `read`; null if the bytes are not a message. */
 export function ifMessage<T>(read: () => T): T | null {
   try {
     return read();
@@ -116,20 +116,20 @@ export class WireError extends Error {
   }
 }
 
-/** Of the protocol that we speak; kernels and clients take older and newer ones. */
+/** The protocol version that we use; kernels and clients support older and newer ones. */
 const VERSION = '5.4';
 const EMPTY = Buffer.from('{}');
 
-/** Messages that the bridge makes itself: header, parent header, metadata and content. */
+/** Messages that the bridge itself creates: header, parent header, metadata and content. */
 export interface NewMessage {
   readonly msgType: string;
   /**
-   * `header.session`. What a client sees carries the kernel's own: JupyterLab takes another one for a sign that the kernel was
-   * restarted, and drops the work that it had queued.
+   * `header.session`. Messages to a client carry the kernel's own: JupyterLab treats another one as a sign that the kernel was
+   * restarted, and drops its queued work.
    */
   readonly session: string;
   readonly msgId?: string;
-  /** Header of the request that it belongs to, as JSON. */
+  /** Header of the request that the message belongs to, as JSON. */
   readonly parent?: Buffer | string;
   readonly metadata?: object;
   readonly content?: object;
@@ -145,7 +145,7 @@ export function newMessage(made: NewMessage): Buffer[] {
   ];
 }
 
-/** The header alone, as JSON: also the parent of a message about a request that nobody sent. */
+/** The header alone, as JSON: also the parent of a message about a request that no client sent. */
 export function newHeader({ msgType, session, msgId = randomUUID() }: NewMessage): string {
   const date = new Date().toISOString();
   return JSON.stringify({

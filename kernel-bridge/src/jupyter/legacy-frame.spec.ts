@@ -34,7 +34,7 @@ describe('[9] legacy frames', () => {
     );
   });
 
-  it('carry the JSON of the kernel as it is, numbers that JavaScript would change included', () => {
+  it('carry the JSON of the kernel unchanged, numbers that JavaScript would change included', () => {
     const content = '{"id": 12345678901234567890, "x": 1.0}';
     const frame = encodeLegacy({
       channel: 'iopub',
@@ -80,7 +80,7 @@ describe('[9] legacy frames', () => {
     expect(() => decodeLegacy(frame)).toThrow(expect.objectContaining({ code: 'frame_malformed' }));
   });
 
-  it('never fail in another way than a WireError, whatever the bytes', () => {
+  it('fail only with a WireError, whatever the bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), bytes => {
         try {

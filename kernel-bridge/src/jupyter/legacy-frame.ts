@@ -2,8 +2,8 @@
  * The WebSocket framing from before v1: one JSON text with `channel` beside the parts of the message, or, when there
  * are buffers, a binary frame of big-endian u32: the count of sections, their offsets, the JSON, the buffers.
  *
- * Towards the client the JSON parts are spliced as they are. From the client, the JSON has to be taken apart, so its
- * parts are written again; the kernel's signature is ours and covers what we write.
+ * Towards the client the JSON parts are inserted unchanged. From the client, the JSON has to be parsed, so its
+ * parts are serialized again; the kernel's signature is ours and covers the new bytes.
  */
 import {
   isChannelName,
@@ -100,7 +100,7 @@ function messageOf(json: string, buffers: readonly Buffer[]): KernelMessage {
     throw new WireError('frame_malformed', 'A legacy frame must be a JSON object.');
   }
   const fields = value as Record<string, unknown>;
-  // jupyter_server takes a message without a channel to be for the shell; so do we.
+  // jupyter_server sends a message without a channel to the shell; so do we.
   const channel = fields['channel'] ?? 'shell';
   if (!isChannelName(channel)) {
     throw new WireError('channel_unknown', 'The channel is none of shell, control, stdin and iopub.');

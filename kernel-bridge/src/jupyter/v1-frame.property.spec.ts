@@ -46,7 +46,7 @@ describe('[9] v1 frames', () => {
     expect([...frame]).toEqual(golden);
   });
 
-  it('never make a decoder read outside, whatever the bytes', () => {
+  it('are not read outside their bounds, whatever the bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 400 }), bytes => {
         const frame = Buffer.from(bytes);

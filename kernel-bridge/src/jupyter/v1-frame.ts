@@ -19,7 +19,7 @@ import {
 /** Channel, four JSON parts and the end. */
 const MIN_OFFSETS = 1 + JSON_PARTS + 1;
 
-/** More buffers than any widget sends; a larger count is garbage, and would make us walk it. */
+/** More buffers than any widget sends; a larger count is garbage, and reading it would take long. */
 const MAX_OFFSETS = 65_536;
 
 const CHANNEL_BYTES: Readonly<Record<ChannelName, Buffer>> = {
@@ -30,8 +30,8 @@ const CHANNEL_BYTES: Readonly<Record<ChannelName, Buffer>> = {
 };
 
 /**
- * The frame as pieces to be written one after the other: the table with the channel name, then the parts as they
- * are. Lets a writer copy each part once, straight to where it belongs.
+ * The frame as pieces to be written one after the other: the table with the channel name, then the parts
+ * unchanged. So a writer copies each part once, directly to its place.
  */
 export function v1Pieces(channel: ChannelName, parts: readonly Buffer[]): Buffer[] {
   const name = CHANNEL_BYTES[channel];
@@ -54,7 +54,7 @@ export function encodeV1(message: KernelMessage): Buffer {
   return Buffer.concat(v1Pieces(message.channel, message.parts));
 }
 
-/** The parts are views into `frame`. Throws `frame_malformed` or `channel_unknown`; never reads outside the frame. */
+/** The parts are views into `frame`. Throws `frame_malformed` or `channel_unknown`, and does not read outside the frame. */
 export function decodeV1(frame: Buffer): KernelMessage {
   const offsetCount = frame.length >= 8 ? readU64(frame, 0) : 0;
   if (offsetCount < MIN_OFFSETS || offsetCount > MAX_OFFSETS) {
@@ -96,14 +96,14 @@ export function decodeV1(frame: Buffer): KernelMessage {
   return { channel: channelOf(name), parts };
 }
 
-/** The message of a frame that the journal has; null where it is none. */
+/** The message of a journaled frame; null if it is none. */
 export const messageIn = (frame: Buffer): KernelMessage | null => ifMessage(() => decodeV1(frame));
 
 /** Its `msg_id`; null where it has none. */
 export const messageIdIn = (frame: Buffer): string | null =>
   ifMessage(() => parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id);
 
-/** One part of a frame that the journal has: null where the frame has none, or is none. `index` as in `PART`. */
+/** One part of a journaled frame: null if the frame has none, or is invalid. `index` as in `PART`. */
 export function v1Part(frame: Buffer, index: number): Buffer | null {
   const at = 8 * (index + 2);
   if (index < 0 || frame.length < at + 16 || readU64(frame, 0) < index + 3) return null;
@@ -112,7 +112,7 @@ export function v1Part(frame: Buffer, index: number): Buffer | null {
 }
 
 function channelOf(bytes: Buffer | undefined): ChannelName {
-  // latin1 so that no byte sequence but the name itself can become the name
+  // latin1, so that only the bytes of the name itself match the name
   const name = bytes && bytes.length <= 16 ? bytes.toString('latin1') : '';
   if (!isChannelName(name)) {
     throw new WireError('channel_unknown', 'The channel is none of shell, control, stdin and iopub.');
@@ -120,7 +120,7 @@ function channelOf(bytes: Buffer | undefined): ChannelName {
   return name;
 }
 
-/** As a number: offsets past 2^53 lie outside any frame and fail the bounds check all the same. */
+/** As a number: offsets past 2^53 are outside any frame and fail the bounds check anyway. */
 function readU64(buffer: Buffer, at: number): number {
   return buffer.readUInt32LE(at + 4) * 0x1_0000_0000 + buffer.readUInt32LE(at);
 }

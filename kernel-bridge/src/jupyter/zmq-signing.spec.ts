@@ -34,7 +34,7 @@ describe('[14] ZMQ frames', () => {
     ]);
   });
 
-  it('are refused when any bit of a JSON part or of the signature is another', () => {
+  it('are refused when any bit of a JSON part or of the signature is changed', () => {
     fc.assert(
       fc.property(parts, fc.nat(), fc.integer({ min: 0, max: 7 }), (original, place, bit) => {
         const frames = signer.sign(original.map(part => Buffer.from(part)));

@@ -1,6 +1,6 @@
 /**
  * Messages as ZMQ frames: routing identities or a topic, `<IDS|MSG>`, the HMAC in hex, then the parts.
- * The signature covers the four JSON parts as they are on the wire. An empty key means unsigned.
+ * The signature covers the four JSON parts as transmitted. An empty key means unsigned.
  */
 import { createHmac, createSecretKey, getHashes, timingSafeEqual } from 'node:crypto';
 import { type ChannelName, JSON_PARTS, type KernelMessage, WireError } from './kernel-message.js';
@@ -8,15 +8,15 @@ import { type ChannelName, JSON_PARTS, type KernelMessage, WireError } from './k
 const DELIMITER = Buffer.from('<IDS|MSG>');
 const UNSIGNED = Buffer.alloc(0);
 
-/** A DEALER sees none and a SUB one topic; more than a few means that these are not Jupyter frames. */
+/** A DEALER gets none and a SUB one topic; more than a few means that these are not Jupyter frames. */
 const MAX_IDENTITIES = 16;
 
 export interface MessageSigner {
-  /** Frames to send. The parts are handed over as they are. */
+  /** Frames to send. The parts are passed unchanged. */
   sign(parts: readonly Buffer[]): Buffer[];
   /** Checks the signature in constant time and returns the parts as received. Throws `signature_invalid` or `frame_malformed`. */
   verify(channel: ChannelName, frames: readonly Buffer[]): KernelMessage;
-  /** As `verify`, for a socket that nobody else can write to: the signature is not looked at. */
+  /** As `verify`, for a socket that no other user can write to: the signature is not checked. */
   accept(channel: ChannelName, frames: readonly Buffer[]): KernelMessage;
 }
 
@@ -29,7 +29,7 @@ export function createSigner(scheme: string, key: string): MessageSigner {
       `Signature scheme "${scheme}" is not supported; use hmac-sha256.`
     );
   }
-  // Made once: preparing the key would be half of the cost of each message.
+  // Created once: preparing the key would be half of the cost of each message.
   const secret = key === '' ? null : createSecretKey(Buffer.from(key));
   const digest = (parts: readonly Buffer[], from: number): Buffer => {
     if (secret === null) return UNSIGNED;
@@ -57,7 +57,7 @@ export function createSigner(scheme: string, key: string): MessageSigner {
   };
 }
 
-/** Behind identities, delimiter and signature. */
+/** The first part after identities, delimiter and signature. */
 function firstPart(frames: readonly Buffer[]): number {
   const last = Math.min(frames.length, MAX_IDENTITIES + 1);
   for (let index = 0; index < last; index++) {

@@ -1,4 +1,4 @@
-/** How the gateway reaches keepers: those of this machine, as `../keeper` starts and finds them. */
+/** How the gateway reaches the keepers of this machine, as `../keeper` starts and finds them. */
 import { mkdir, stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { measureSegments } from '../journal/index.js';
@@ -23,19 +23,19 @@ import { writeForThisBoot } from '../platform/write-atomically.js';
 import { launchKeeper, type LaunchOptions } from './launch.js';
 
 export interface KeeperOptions {
-  /** A new kernel gets the keeper that waits there, if one does. */
+  /** A new kernel gets the spare keeper if there is one. */
   readonly spare?: SpareKeeper | null;
-  /** A keeper that has not said hello after this time counts as silent. */
+  /** A keeper that has not sent hello after this time counts as silent. */
   readonly helloMs?: number;
 }
 
 export type KeeperAccess = ReturnType<typeof localKeepers>;
 
-/** A killed process goes when what it was doing in the operating system has ended. */
+/** A killed process disappears when its current system call has ended. */
 const KILL_MS = 10_000;
 const RECHECK_MS = 20;
 
-/** From `launch.json` to the keeper's lock: a process starts and loads its program, on a machine that may be busy. */
+/** From `launch.json` to the keeper's lock: a process starts and loads its program on a machine that may be busy. */
 const BEGIN_MS = 60_000;
 
 export function localKeepers({ spare, helloMs }: KeeperOptions = {}) {
@@ -53,7 +53,7 @@ export function localKeepers({ spare, helloMs }: KeeperOptions = {}) {
   };
 }
 
-/** What the files say of a kernel whose keeper does not: `unknown`, without a newest record. */
+/** The state of a kernel from its files while its keeper is silent: `unknown`, without a newest record. */
 export async function presumed(kernelDir: string): Promise<KernelSnapshot> {
   const [record, launch] = await Promise.all([readKeeperRecord(kernelDir), readLaunch(kernelDir)]);
   const startedAt = Date.parse(record?.startedAt ?? '') || Date.now();
@@ -72,7 +72,7 @@ export async function presumed(kernelDir: string): Promise<KernelSnapshot> {
   };
 }
 
-/** Ends a keeper that does not answer, and its kernel. Nothing that is written is lost; it cannot be asked any more. */
+/** Ends a keeper that does not answer, and its kernel. Written data is not lost, but requests to it are no longer possible. */
 export async function endSilent(kernelDir: string): Promise<void> {
   const { record, presence } = await presenceOfKernel(kernelDir);
   if (record === null || presence !== 'here') return;
@@ -93,7 +93,7 @@ export async function endOrphan(kernelDir: string): Promise<void> {
   const { record, presence } = await presenceOfKernel(kernelDir);
   if (presence !== 'here' || record?.kernelPid == null) return;
   if (!(await isSameProcess(record.kernelPid, record.kernelProcessStart))) return;
-  // The kernel leads a process group of its own; what it started goes with it.
+  // The kernel leads its own process group; its child processes end with it.
   kill(-record.kernelPid);
 }
 
@@ -115,8 +115,8 @@ async function attach(
 }
 
 /**
- * A gateway that was killed may have started a keeper just now, which has not come as far as its lock and its journal. Of a
- * start that failed the gateway removes what this looks at.
+ * A gateway that was killed may just have started a keeper, which has not yet created its lock and its journal. After a
+ * failed start the gateway removes the files that this checks.
  */
 async function isBeginning(kernelDir: string): Promise<boolean> {
   const { launch, journal } = kernelPaths(kernelDir);
@@ -136,20 +136,20 @@ function kill(pid: number): void {
   }
 }
 
-/** Starts a kernel with a keeper of its own. */
+/** Starts a kernel with its own keeper. */
 export interface KeeperDirs {
-  /** `<state>/kernels/<id>`: made if it does not exist. */
+  /** `<state>/kernels/<id>`: created if it does not exist. */
   readonly kernelDir: string;
 }
 
 export interface StartOptions extends LaunchOptions {
-  /** Where a keeper may wait that can be had at once. */
+  /** Where a spare keeper may be ready. */
   readonly spare?: SpareKeeper;
 }
 
 /**
  * Resolves with a connected client once the keeper listens and the kernel process runs; the kernel itself may still be
- * starting. Rejects with `kernel_start_failed` when there is no such program, and leaves no process behind when it rejects.
+ * starting. Rejects with `kernel_start_failed` when the program does not exist, and leaves no process behind when it rejects.
  */
 export async function startKeeper(
   launch: LaunchDescription,
@@ -164,22 +164,22 @@ export async function startKeeper(
   try {
     return await attachKeeper(kernelDir, events, { signal: options.signal });
   } catch (error) {
-    // SIGTERM: the keeper ends its kernel in order before it ends itself.
+    // SIGTERM: the keeper shuts down its kernel before it ends.
     child.kill('SIGTERM');
     throw error;
   }
 }
 
-/** A killed process loses its sockets a moment before it is gone, and a new keeper has its lock before it listens. */
+/** A killed process loses its sockets a moment before it ends, and a new keeper has its lock before it listens. */
 const UNSETTLED_MS = 60_000;
 const AGAIN_MS = 50;
 
 /**
- * Connects to a kernel's keeper, and gives a kernel that has lost its keeper another one. Several may try at once: keepers
+ * Connects to a kernel's keeper, and gives a kernel that has lost its keeper a new one. Several processes may try together: keepers
  * lock the folder of their kernel, so one of them takes over and the others attach to it.
  */
 export interface AdoptOptions extends LaunchOptions {
-  /** How long a keeper that accepts may take to say hello. */
+  /** How long a keeper that accepts a connection may take to send hello. */
   readonly helloMs?: number | undefined;
 }
 
@@ -206,7 +206,7 @@ export async function attachOrAdopt(
   }
 }
 
-/** Somebody else may be quicker, and the kernel may have ended meanwhile: the next check finds what has become of it. */
+/** Another gateway may be faster, and the kernel may have ended meanwhile: the next check finds the actual state. */
 async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
   try {
     await launchKeeper('adopt', kernelDir, options);
@@ -216,7 +216,7 @@ async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
   }
 }
 
-/** The socket is closed although the process seems to run: it is ending, or has only begun. A hanging one accepts. */
+/** The socket is closed although the process seems to run: it is ending, or has just begun. A hanging keeper accepts connections. */
 function isRefusal(error: unknown): boolean {
   const code = (error as { cause?: { code?: unknown } }).cause?.code;
   return error instanceof KeeperError && ['ECONNREFUSED', 'ECONNRESET', 'ENOENT'].includes(String(code));

@@ -1,4 +1,4 @@
-/** Connects to a keeper that runs already, or says precisely that there is none. */
+/** Connects to a running keeper, or reports precisely why there is none. */
 import { connect, type Socket } from 'node:net';
 import { basename } from 'node:path';
 import type { KeeperEvents } from '../keeper-protocol/contract.js';
@@ -14,14 +14,14 @@ import { deadline } from '../platform/waiting.js';
 const HELLO_MS = 10_000;
 
 export interface AttachOptions {
-  /** For the connection and the keeper's first frame. */
+  /** Timeout for the connection and the keeper's first frame. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * Rejects with `KeeperEndedError` when the keeper has ended, and with `KeeperError` when it runs but does not answer, which
- * is worth another try.
+ * worth a retry.
  */
 export async function attachKeeper(
   kernelDir: string,
@@ -36,7 +36,7 @@ export async function attachKeeper(
     using within = deadline(options.timeoutMs ?? HELLO_MS, options.signal);
     const { signal } = within;
     signal.throwIfAborted();
-    // Without the signal: as an option of the socket it would cut the connection when the deadline passes, hello or not.
+    // Without the signal: as an option of the socket it would cut the connection at the deadline, even after hello.
     socket = connect({ path: record.socketPath });
     const hello = await readHello(socket, signal);
     return new KeeperClient(kernelDir, socket, hello, events);
@@ -49,8 +49,8 @@ export async function attachKeeper(
 }
 
 /**
- * Why there is no `keeper.json`. A gateway that was killed may have started a keeper that has yet to write it: that one has a
- * kernel, or will have one in a moment, and nobody else would find it.
+ * Why there is no `keeper.json`. A gateway that was killed may have started a keeper that has yet to write it: that keeper has a
+ * kernel, or soon will, and no other code would find it.
  */
 async function explainAbsence(kernelDir: string): Promise<KeeperError> {
   const kernelId = basename(kernelDir);
@@ -63,7 +63,7 @@ async function explainAbsence(kernelDir: string): Promise<KeeperError> {
       );
 }
 
-/** Why nobody answers. */
+/** Why the keeper does not answer. */
 async function explainSilence(record: KeeperRecord, cause: unknown): Promise<KeeperError> {
   const { kernelId, pid, kernelPid } = record;
   if (await isSameProcess(pid, record.processStart)) {
@@ -80,7 +80,7 @@ async function explainSilence(record: KeeperRecord, cause: unknown): Promise<Kee
   );
 }
 
-/** The first frame. What follows it is left in the socket. */
+/** The first frame. Later frames stay in the socket. */
 function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperEvent, { event: 'hello' }>> {
   return new Promise((resolve, reject) => {
     let bytes = Buffer.alloc(0);
@@ -113,7 +113,7 @@ function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperE
       });
     };
     socket.on('data', onData).on('close', onClose);
-    // Stays until the socket has gone: an error after the client took over is its `close`.
+    // Stays until the socket has closed: an error after the client took over is its `close`.
     socket.on('error', error => settle(() => reject(error)));
     signal.addEventListener('abort', onAbort, { once: true });
   });

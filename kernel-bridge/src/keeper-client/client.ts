@@ -25,7 +25,7 @@ import { StoredPayloads } from '../keeper-protocol/stored-record.js';
 import { guardEvents } from '../platform/guard.js';
 import { LiveFeed } from './feed.js';
 
-/** So much may wait for the keeper: it takes one large message while the next one is still coming in. */
+/** How many bytes may wait for the keeper: it processes one large message while the next one is still arriving. */
 const AHEAD_BYTES = 4 * 1024 * 1024;
 
 /** A keeper answers these from memory; a longer silence means that it hangs. */
@@ -47,7 +47,7 @@ export class KeeperClient implements KeeperHandle {
   /** We end the connection, or know that the keeper will. */
   #expectedEnd = false;
 
-  /** Takes over the socket, whose first frame was `hello`. What followed it comes next out of the socket. */
+  /** Takes over the socket, whose first frame was `hello`. Later frames are still in the socket. */
   constructor(
     kernelDir: string,
     private readonly socket: Socket,
@@ -117,7 +117,7 @@ export class KeeperClient implements KeeperHandle {
     return new Promise((resolve, reject) => this.#drains.add({ resolve, reject }));
   }
 
-  /** With more than that, the stream is above its own mark and says `drain` once it is empty. */
+  /** Above this limit, the stream is also above its own mark and emits `drain` once it is empty. */
   get #hasRoom(): boolean {
     return this.socket.writableLength <= AHEAD_BYTES;
   }
@@ -150,12 +150,12 @@ export class KeeperClient implements KeeperHandle {
     this.#expectedEnd = true;
   }
 
-  /** State, and what the kernel said about itself. */
+  /** State, and the kernel's own information. */
   status(): Promise<StatusReply> {
     return this.#request('status', ANSWER_MS);
   }
 
-  /** Ends the connection; the keeper and its kernel go on. */
+  /** Ends the connection; the keeper and its kernel continue. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#expectedEnd = true;
     if (this.socket.closed) return;
@@ -266,7 +266,7 @@ class PendingCommands {
   #lastId = 0;
   #ended: Error | null = null;
 
-  /** `send` gets the id under which the reply will come. */
+  /** `send` gets the id of the expected reply. */
   request<Op extends keyof CommandReplies>(
     op: Op,
     timeoutMs: number,

@@ -14,7 +14,7 @@ import type { LargeRecordRef } from '../keeper-protocol/messages.js';
 import { LiveFeed } from './feed.js';
 import { largeRecordRef, StoredPayloads } from '../keeper-protocol/stored-record.js';
 
-/** A keeper's journal and its end of a link, in this process: frames are delivered one a turn, unless paused. */
+/** A keeper's journal and its end of a link, in this process: frames are delivered one per turn, unless paused. */
 class Link {
   readonly received: JournalRecord[] = [];
   readonly failures: Error[] = [];
@@ -67,12 +67,12 @@ class Link {
     }
   }
 
-  /** More than is pushed itself. */
+  /** More than the limit for pushed records. */
   printMuch(): void {
     this.writer.append(3, [LARGE]);
   }
 
-  /** The keeper finds the gateway too slow. */
+  /** Acts as a keeper that detects a slow gateway. */
   lag(): void {
     if (this.#live) {
       this.#live = false;
@@ -104,7 +104,7 @@ class Link {
     await this.writer.close();
   }
 
-  /** Some nobody wants, and some are gone when they are to be read. */
+  /** Some payloads are not wanted, and some are lost before they are read. */
   #read(note: LargeRecordRef): Promise<Buffer | null> | null {
     const kind = note.seq % 4;
     return kind === 0 ? null : kind === 1 ? Promise.resolve(null) : this.#payloads.read(note);
@@ -176,7 +176,7 @@ describe('the feed of a gateway', { timeout: 120_000 }, () => {
     );
   });
 
-  it('shows a gap where the files are damaged, and goes on after it', async () => {
+  it('shows a gap where the files are damaged, and continues after it', async () => {
     await inTemporaryFolder(async dir => {
       const link = await Link.open(dir);
       const subscribed = link.feed.subscribe();

@@ -1,9 +1,9 @@
 /**
- * Turns what a keeper pushes into records without holes. While the gateway keeps up, that is decoding. When it has been
- * too slow, the keeper stops pushing and says so; the feed then reads the segment files until it has caught up, and
- * subscribes again. Between the answer to that and the last record from the files, the socket is paused, so that no more
- * than one chunk of pushed records waits in memory. The same holds while the payload of a large record, of which the keeper
- * tells only the place, is read.
+ * Turns a keeper's pushes into records without holes. While the gateway keeps up, that is decoding. When it is
+ * too slow, the keeper stops pushing and reports it; the feed then reads the segment files until it has caught up, and
+ * subscribes again. Between the reply to that and the last record from the files, the socket is paused, so that no more
+ * than one chunk of pushed records waits in memory. The same applies while the payload of a large record, of which the keeper
+ * sends only the place, is read.
  */
 import type { JournalReader } from '../journal/journal-reader.js';
 import { decodeRecord, probeRecord } from '../journal/record-codec.js';
@@ -14,7 +14,7 @@ import { recordOf } from '../keeper-protocol/stored-record.js';
 
 export interface FeedSource {
   readonly journal: JournalReader;
-  /** The payload of a large record, null when it is gone. Null instead of a promise: nobody wants it. */
+  /** The payload of a large record, null when it is lost. Null instead of a promise: it is not wanted. */
   payload(note: LargeRecordRef): Promise<Buffer | null> | null;
   subscribe(): Promise<{ liveFrom: number }>;
   /** Stops and starts reading the socket. */
@@ -22,19 +22,19 @@ export interface FeedSource {
   resume(): void;
 }
 
-/** What the keeper sends, in order: records, a large record that has been written, or the first record that it does not push. */
+/** Messages from the keeper, in order: records, a large record that has been written, or the first record that it does not push. */
 type Pushed =
   | { readonly records: Buffer }
   | { readonly stored: LargeRecordRef }
   | { readonly laggingFrom: number };
 
 export class LiveFeed {
-  /** The next record to be handed out; 0 before the first subscription. */
+  /** The next record to be delivered; 0 before the first subscription. */
   #next = 0;
   #catchingUp: Promise<void> | null = null;
-  /** Pushed records that must wait for older ones from the files; null while nothing has to wait. */
+  /** Pushed records that wait for older ones from the files; null while nothing waits. */
   #waiting: Pushed[] | null = null;
-  /** What must wait for a payload that is being read; null while none is. */
+  /** Records that wait for a payload that is being read; null while none is. */
   #behind: Pushed[] | null = null;
   #laggedAgain = false;
 
@@ -112,7 +112,7 @@ export class LiveFeed {
   }
 
   async #readFiles(to: number): Promise<void> {
-    // Without an end, nothing is known to be missing after damage: that is said once the keeper has told its number.
+    // Without an end, it is unknown whether records are missing after damage: this is reported once the keeper has sent its number.
     const newest = (): number => (Number.isFinite(to) ? to : 0);
     const options = { to, newest, signal: this.signal };
     for await (const batch of this.source.journal.readAcross(this.#next, options)) {
@@ -150,7 +150,7 @@ export class LiveFeed {
     });
   }
 
-  /** Unless something is still being waited for. */
+  /** Resumes reading, unless records are still awaited. */
   #resume(): void {
     if (this.#behind === null && (this.#waiting === null || this.#waiting.length === 0)) this.source.resume();
   }

@@ -19,7 +19,7 @@ async function kernelOf() {
   return { id, client, pid, keeperPid };
 }
 
-/** Both at once, as when the machine is short of memory: nobody is left who could be asked. */
+/** Both together, as when the machine is short of memory: no process remains that could be queried. */
 async function kernelLost() {
   const { id, client, pid, keeperPid } = await kernelOf();
   process.kill(keeperPid, 'SIGSTOP');
@@ -32,7 +32,7 @@ async function kernelLost() {
 it('gives a kernel whose keeper was killed another one, and its clients notice nothing', async () => {
   const { id, client, pid, keeperPid } = await kernelOf();
   const gate = path.join(bridge.folder, 'gate');
-  // It goes on when its keeper is gone, however long that takes.
+  // It continues when its keeper has ended, however long that takes.
   const slow = client.execute(`
 import os, time
 for n in range(300):
@@ -64,7 +64,7 @@ for n in range(300):
   client[Symbol.dispose]();
 });
 
-it("says that a kernel is dead when it ended with its keeper, in the kernel's own name, and keeps the sockets", async () => {
+it("reports a kernel as dead when it ended with its keeper, in the kernel's own name, and keeps the sockets", async () => {
   const { id, client } = await kernelLost();
   const output = client.messages.filter(message => isStatus(message, 'dead'));
   expect(output).toHaveLength(1);
@@ -78,7 +78,7 @@ it("says that a kernel is dead when it ended with its keeper, in the kernel's ow
   client[Symbol.dispose]();
 });
 
-it('a restart brings it back under the same id, with the same clients and a journal that goes on', async () => {
+it('a restart brings it back under the same id, with the same clients and a journal that continues', async () => {
   const { id, client, pid } = await kernelLost();
   const { lastSeq } = bridge.gateway.registry.get(id);
   expect(await bridge.rest('POST', `/api/kernels/${id}/restart`)).toMatchObject({

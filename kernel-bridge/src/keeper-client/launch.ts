@@ -1,4 +1,4 @@
-/** Runs the keeper's program as a process of its own, which outlives this one, and the login session where that can be had. */
+/** Runs the keeper's program as a separate process that outlives this one, and the login session where possible. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -15,7 +15,7 @@ import {
   unitOf
 } from './user-scope.js';
 
-/** Compiled, also when this file runs from its source under a test runner. */
+/** Compiled, even when this file runs from its source under a test runner. */
 const ENTRY = new URL('../../lib/keeper/main.js', import.meta.url);
 
 /** Enough for Node to run. Secrets of the gateway stay in the gateway. */
@@ -33,11 +33,11 @@ const KEEPER_ENV = [
 export interface LaunchOptions extends ReportOptions {
   /** The keeper's program, when it is not the compiled one beside this module. */
   readonly entry?: URL;
-  /** Where systemd has its folders; tests have others. */
+  /** The folders of systemd; tests use others. */
   readonly systemd?: SystemdFolders;
 }
 
-/** Resolves once the keeper listens. Rejects with what it reports; no keeper is left then. */
+/** Resolves once the keeper listens. Rejects with the keeper's report; no keeper remains then. */
 export async function launchKeeper(
   task: KeeperTask,
   kernelDir: string,
@@ -47,7 +47,7 @@ export async function launchKeeper(
   const launch = (run: KeeperRun): Promise<ChildProcess> => {
     const child = spawnKeeper(run, [task, kernelDir], kernelDir, keeperLog, options);
     const reported = reportOf(child, options, keeperLog);
-    // A kernel of its own it ends in order before it ends itself; one that it was to take over must not end with it.
+    // SIGTERM: a keeper ends a kernel that it started. SIGKILL: a kernel that it was to take over must survive.
     return listening(child, reported, task === 'start' ? 'SIGTERM' : 'SIGKILL');
   };
   const run = await keeperRun(unitOf(basename(kernelDir)), options);
@@ -61,7 +61,7 @@ export async function launchKeeper(
   }
 }
 
-/** A keeper that loads its program and then waits to be told a kernel on descriptor 3. It ends when that is closed before. */
+/** A keeper that loads its program and then waits for a kernel folder on descriptor 3. It ends when that is closed before. */
 export async function launchSpare(
   folder: string,
   logFile: string,
@@ -70,12 +70,12 @@ export async function launchSpare(
   return spawnKeeper(await keeperRun(unitOf('spare'), options), ['spare'], folder, logFile, options);
 }
 
-/** What a keeper is run by, where, and with which variables. */
+/** The command of a keeper, its folder, and its variables. */
 interface KeeperRun {
   readonly isScope: boolean;
   readonly command: (keeper: readonly string[]) => readonly string[];
   readonly env: Record<string, string>;
-  /** For the log of the keeper. */
+  /** For the keeper's log. */
   readonly scope: string;
 }
 
@@ -100,7 +100,7 @@ function variables(names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
 
-/** In this turn, so that nothing of what becomes of it can be missed: a program that cannot be run ends at once. */
+/** In this turn, so that no event of the child is missed: a program that cannot be run ends immediately. */
 function spawnKeeper(
   run: KeeperRun,
   args: readonly string[],

@@ -1,18 +1,18 @@
 /**
- * Looks for a keeper until it answers or has ended. One that hangs, on its disk say, or was stopped, still has the kernel and
- * everything that it said: giving it up would lose both for no reason.
+ * Retries a keeper until it answers or has ended. A keeper that hangs, on its disk for example, or was stopped, still has the kernel and
+ * all its output: giving up would lose both without need.
  */
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { pause } from '../platform/waiting.js';
 
-/** Between two tries: doubling. Each try waits for an answer itself, so that most of the time somebody listens. */
+/** Between two attempts: doubling. Each attempt itself waits for an answer, so that it listens most of the time. */
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 10_000;
 
 export interface KeeperSearchOptions {
-  /** One try. False: neither the keeper nor its kernel runs any more. */
+  /** One attempt. False: neither the keeper nor its kernel runs any more. */
   attempt(signal: AbortSignal): Promise<boolean>;
-  /** The keeper runs but has not answered, or not to the end; it is tried again. After every such try. */
+  /** Called after each attempt in which the keeper runs but has not answered completely; another attempt follows. */
   silent(error: KeeperError): void;
 }
 
@@ -23,7 +23,7 @@ export type SearchEnd =
 export class KeeperSearch implements AsyncDisposable {
   /** Never rejects. */
   readonly ended: Promise<SearchEnd>;
-  /** Resolves when the first try is over, however it went. */
+  /** Resolves when the first attempt is over, with any result. */
   readonly firstTry: Promise<void>;
   readonly #stop = new AbortController();
 
@@ -33,7 +33,7 @@ export class KeeperSearch implements AsyncDisposable {
     this.ended = this.#run(tried).finally(tried);
   }
 
-  /** Ends the search, and resolves when nothing of it runs any more. */
+  /** Ends the search, and resolves when no part of it runs any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.ended;
@@ -60,7 +60,7 @@ export class KeeperSearch implements AsyncDisposable {
   }
 }
 
-/** It runs. Everything else that can fail says that it has ended, or will not get better by itself. */
+/** The keeper runs. Any other failure means that it has ended, or will not recover. */
 function isSilence(error: unknown): error is KeeperError {
   return error instanceof KeeperError && ['keeper_timeout', 'keeper_disconnected'].includes(error.code);
 }

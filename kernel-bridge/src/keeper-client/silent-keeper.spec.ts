@@ -1,4 +1,4 @@
-/** Keepers that hang: stopped, as a stalled disk stops them. They have the kernel and all that it says, so they are waited for. */
+/** Keepers that hang, as on a stalled disk. They have the kernel and all its output, so the gateway waits for them. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -10,13 +10,13 @@ import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
-/** So long a keeper may take to say hello. One that runs needs far less, and is tried again when it did not make it. */
+/** How long a keeper may take to send hello. A running keeper needs far less, and is retried when it was too slow. */
 const HELLO_MS = 500;
 const WAIT = { timeout: 90_000, interval: 50 };
 
 let bridge: TemporaryGateway;
 let handles: KeeperHandle[];
-/** Called, and waited for, before a keeper that was found again is asked for what it has. */
+/** Called, and awaited, before the records of a keeper that was found again are requested. */
 let beforeSubscribing: () => Promise<void>;
 
 function keepers(): KeeperAccess {
@@ -54,7 +54,7 @@ async function newSession(): Promise<{ sessionId: string; id: string; keeperPid:
   return { sessionId: session.id, id: session.kernel.id, keeperPid };
 }
 
-/** Another gateway takes the place of this one, with the same state. */
+/** Another gateway replaces this one, with the same state. */
 async function replaceGateway(): Promise<void> {
   const { folder } = bridge;
   await bridge.gateway[Symbol.asyncDispose]();
@@ -67,7 +67,7 @@ async function modelOf(id: string): Promise<Record<string, unknown>> {
 }
 
 describe('a keeper that hangs while a gateway starts', () => {
-  it('keeps its kernel and its session listed, and when it goes on nothing that the kernel said is missing', async () => {
+  it('keeps its kernel and its session listed, and when it continues no output of the kernel is missing', async () => {
     const { id, sessionId, keeperPid } = await newSession();
     const before = await bridge.connect(id, { sessionId: 'front' });
     await before.run('kept = 41');
@@ -100,7 +100,7 @@ for n in range(${lines}):
       status: 500,
       body: { message: expect.stringContaining('does not answer') as string }
     });
-    // Clients come back after this; one that was let in now could not be told what it missed.
+    // Clients reconnect after this; a client that was admitted now could not be notified of missed messages.
     expect(await refusalOf(id)).toBe(503);
 
     process.kill(keeperPid, 'SIGCONT');
@@ -168,8 +168,8 @@ for n in range(${lines}):
   });
 });
 
-describe('a keeper that goes on after a gateway has started', () => {
-  it('has its kernel unknown until a client can be told what it missed', async () => {
+describe('a keeper that continues after a gateway has started', () => {
+  it('has its kernel unknown until a client can be notified of missed messages', async () => {
     const { id, keeperPid } = await newSession();
     process.kill(keeperPid, 'SIGSTOP');
     await replaceGateway();
@@ -189,12 +189,12 @@ describe('a keeper that goes on after a gateway has started', () => {
 });
 
 describe('a keeper that hangs when its gateway has lost the connection', () => {
-  it('is waited for: nobody is told that the kernel is dead, and what was sent meanwhile is run', async () => {
+  it('is waited for: no client is notified that the kernel is dead, and what was sent meanwhile is run', async () => {
     const { id, keeperPid } = await newSession();
     const client = await bridge.connect(id, { sessionId: 'front' });
     await client.run('kept = 41');
     process.kill(keeperPid, 'SIGSTOP');
-    // Nothing else cuts it: the socket of a process that is stopped stays open.
+    // The test has to cut it: the socket of a stopped process stays open.
     (handles[0] as unknown as { socket: { destroy(): void } }).socket.destroy();
     await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'unknown', WAIT);
     const request = client.execute('print(kept + 1)');
@@ -209,7 +209,7 @@ describe('a keeper that hangs when its gateway has lost the connection', () => {
   });
 });
 
-/** The status that a WebSocket is refused with. */
+/** The HTTP status with which a WebSocket is refused. */
 async function refusalOf(id: string): Promise<number> {
   const error: unknown = await bridge.connect(id).then(
     () => null,

@@ -31,7 +31,7 @@ describe('a spare keeper', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Waits for one, and says which process it is. */
+  /** Waits for a spare keeper, and returns its pid. */
   async function isReady(quietMs = 0): Promise<number> {
     spare = new SpareKeeper({ folder, log: pino({ level: 'silent' }), quietMs, entry: keeper.entry });
     spare.keepReady();
@@ -63,11 +63,11 @@ describe('a spare keeper', () => {
     expect(spare.take(keeper.kernelDir)).toBeNull();
   });
 
-  it('ends by itself when its owner was killed', async () => {
+  it('ends automatically when its owner was killed', async () => {
     await isReady();
     const child = await launchSpare(folder, join(folder, 'other.log'), { entry: keeper.entry });
     const ended = once(child, 'exit');
-    // What the kernel does with the descriptors of a process that is gone.
+    // The kernel closes the descriptors of an ended process in the same way.
     child.stdio[3]?.destroy();
     expect(await ended).toEqual([0, null]);
   });
@@ -87,7 +87,7 @@ describe('a spare keeper', () => {
     expect(again.text).toBe('line 0\n');
   });
 
-  it('says why a kernel cannot be started, and ends', async () => {
+  it('reports why a kernel cannot be started, and ends', async () => {
     const pid = await isReady();
     await keeper[Symbol.asyncDispose]();
     keeper = await KeeperFixture.create({ argv: ['/nowhere/kernel'] });
@@ -103,7 +103,7 @@ describe('a spare keeper', () => {
     expect(client.snapshot.keeperPid).not.toBe(pid);
   });
 
-  it('waits on where a kernel had a keeper before, whose log goes on', async () => {
+  it('stays unused where a kernel had a keeper before, whose log continues', async () => {
     const pid = await isReady();
     const { keeperLog } = kernelPaths(keeper.kernelDir);
     await mkdir(keeper.kernelDir, { recursive: true });

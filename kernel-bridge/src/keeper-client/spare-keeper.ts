@@ -1,6 +1,6 @@
 /**
- * One keeper that has loaded its program and waits for a kernel, so that whoever asks for one does not wait for that. It belongs to
- * this process until it is taken, and ends with it however that ends: what it waits for is the other end of a pipe.
+ * One keeper that has loaded its program and waits for a kernel, so that a new kernel need not wait for that. It belongs to
+ * this process until it is used, and ends with it in any case: it waits on the other end of a pipe.
  */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,13 +14,13 @@ import { launchSpare, type LaunchOptions } from './launch.js';
 import { listening, reportOf, type ReportOptions } from '../keeper-protocol/start-report.js';
 
 export interface SpareKeeperOptions extends Pick<LaunchOptions, 'entry' | 'systemd'> {
-  /** On the file system of the kernels' folders; the log of the spare keeper lies here until it is a kernel's. */
+  /** On the file system of the kernels' folders; the spare keeper's log is here until it has a kernel. */
   readonly folder: string;
   readonly log: Logger;
   readonly quietMs?: number;
 }
 
-/** A kernel that starts needs the processor more than the next one's keeper does. */
+/** A kernel that is starting needs the CPU more than the next kernel's keeper does. */
 const QUIET_MS = 1_000;
 
 export class SpareKeeper implements AsyncDisposable {
@@ -34,7 +34,7 @@ export class SpareKeeper implements AsyncDisposable {
     this.#logFile = join(options.folder, 'spare-keeper.log');
   }
 
-  /** From now on there is one again whenever no kernel has been started for a while. */
+  /** From now on a new one is started whenever no kernel has been started for a while. */
   keepReady(): void {
     clearTimeout(this.#timer ?? undefined);
     if (!this.#closed) {
@@ -45,12 +45,12 @@ export class SpareKeeper implements AsyncDisposable {
     }
   }
 
-  /** Of the keeper that waits. */
+  /** The pid of the waiting keeper. */
   get pid(): number | null {
     return this.#child?.pid ?? null;
   }
 
-  /** As `launchKeeper`, for a new kernel in this folder; null when no keeper waits, or the folder has the log of another one. */
+  /** As `launchKeeper`, for a new kernel in this folder; null when no keeper waits, or the folder has another keeper's log. */
   take(kernelDir: string, options: ReportOptions = {}): Promise<ChildProcess> | null {
     this.keepReady();
     const child = this.#child;
@@ -71,7 +71,7 @@ export class SpareKeeper implements AsyncDisposable {
     return listening(child, reported, 'SIGTERM');
   }
 
-  /** Ends the keeper that waits. It has no kernel, so there is nothing that it had to finish. */
+  /** Ends the waiting keeper. It has no kernel, so it has nothing to finish. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer ?? undefined);
@@ -91,7 +91,7 @@ export class SpareKeeper implements AsyncDisposable {
     const { folder, log } = this.options;
     if (this.#child !== null || this.#closed) return;
     try {
-      // That of one that ended, or of one whose gateway was killed.
+      // The log of a keeper that ended, or whose gateway was killed.
       await rm(this.#logFile, { force: true });
       const child = await launchSpare(folder, this.#logFile, this.options);
       this.#child = child;
@@ -111,7 +111,7 @@ export class SpareKeeper implements AsyncDisposable {
   }
 }
 
-/** Descriptor 3 of the keeper: it is told the folder on it, and reports on it. */
+/** Descriptor 3 of the keeper: it receives the folder on it, and reports on it. */
 function pipeOf(child: ChildProcess): Socket {
   return child.stdio[3] as Socket;
 }

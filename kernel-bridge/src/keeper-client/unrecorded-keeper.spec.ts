@@ -1,4 +1,4 @@
-/** A gateway that is killed while it starts a kernel leaves a keeper that has yet to say where it is. The next one finds it. */
+/** A gateway that is killed while it starts a kernel leaves a keeper without `keeper.json`. The next gateway finds it. */
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -61,7 +61,7 @@ it('is found by the next gateway, and runs cells', async () => {
   await ended;
 });
 
-it('is asked again while a process holds the lock of the folder, and gone when none does', async () => {
+it('is retried while a process holds the lock of the folder, and given up when none does', async () => {
   const directory = path.join(bridge.folder, 'kernels', randomUUID());
   await mkdir(directory, { mode: 0o700 });
   const lock = await takeProcessLock(kernelPaths(directory).lock);

@@ -7,7 +7,7 @@ import { startKeeper } from './access.js';
 import { GatewayView, KeeperFixture } from '../keeper/testing/keeper-fixture.js';
 import { findUserScope, isLingering } from './user-scope.js';
 
-/** Does what `systemd-run --scope` does: becomes the command, with the descriptors that it was given. */
+/** Behaves like `systemd-run --scope`: becomes the command, with the same descriptors. */
 const STAND_IN = `#!/bin/sh
 printf '%s\\n' "$*" >> "$CALLS"
 while [ "$1" != "--" ]; do shift; done
@@ -52,7 +52,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
   const calls = async (): Promise<string[]> =>
     (await readFile(join(root, 'calls'), 'utf8').catch(() => '')).split('\n').filter(line => line !== '');
 
-  /** Started, and it has run a cell. Answers what its log says about its scope. */
+  /** Starts a keeper that has run a cell. Returns the scope line of its log. */
   async function started(): Promise<string> {
     const view = new GatewayView();
     client = await startKeeper(keeper.launch, { kernelDir: keeper.kernelDir }, view, {
@@ -67,7 +67,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     return (JSON.parse(lines[0]!) as { scope: string }).scope;
   }
 
-  it('is started by systemd-run with a unit that says which kernel it is, and is the process that runs', async () => {
+  it('is started by systemd-run with a unit that names its kernel, and is the process that runs', async () => {
     await systemdRun(STAND_IN);
     const scope = await started();
     const [probe, launch, ...others] = await calls();
@@ -85,7 +85,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     );
   });
 
-  it('asks the manager once, and gives each keeper a unit of its own', async () => {
+  it('queries the manager once, and gives each keeper its own unit', async () => {
     await systemdRun(STAND_IN);
     await started();
     await client!.shutdown();
@@ -98,12 +98,12 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     expect(new Set(units).size).toBe(3);
   });
 
-  it('goes without when systemd-run fails, and its log says why', async () => {
+  it('works without when systemd-run fails, and its log contains the reason', async () => {
     await systemdRun('#!/bin/sh\necho "Failed to connect to bus" >&2\nexit 1\n');
     expect(await started()).toMatch(/^none: .*Failed to connect to bus/s);
   });
 
-  it('goes without when systemd-run fails only once it matters', async () => {
+  it('works without when systemd-run fails only at its first use', async () => {
     await systemdRun(
       STAND_IN.replace('while', 'case "$*" in *tpulab-kernel*) echo no scope for you; exit 1;; esac\nwhile')
     );
@@ -118,7 +118,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     expect(requested).toEqual({ isThere: false, why: 'systemd-run did not answer within 200 ms' });
   });
 
-  it('goes without when there is no systemd-run', async () => {
+  it('works without when there is no systemd-run', async () => {
     const env = { PATH: join(root, 'bin'), XDG_RUNTIME_DIR: root };
     expect(await findUserScope({ env, folders: folders() })).toEqual({
       isThere: false,

@@ -1,9 +1,9 @@
 /**
- * Where a keeper runs, for systemd: in a scope of its own below the user's manager, so that neither the end of a login
- * session nor that of a service that the gateway runs in ends it.
+ * The systemd scope of a keeper: its own scope below the user's manager, so that neither the end of a login
+ * session nor the end of the gateway's service ends it.
  *
- * Only for users who linger. The manager of others ends with their last session and takes its scopes along, while a process
- * of a session outlives that session wherever systemd was built or set to let it (`KillUserProcesses=no`).
+ * Only for users with lingering. The manager of others ends with their last session and ends its scopes, while a process
+ * of a session outlives that session if systemd was built or configured to allow it (`KillUserProcesses=no`).
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -14,15 +14,15 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** A manager that is reachable answers in some hundredths of a second. */
+/** A reachable manager answers within some hundredths of a second. */
 const PROBE_MS = 5_000;
 
 /** `sd_booted(3)`: this folder exists where systemd runs. */
 const SYSTEMD_FOLDER = '/run/systemd/system';
-/** One file for each user who lingers. */
+/** One file per user with lingering. */
 const LINGER_FOLDER = '/var/lib/systemd/linger';
 
-/** Beside what any program gets: how `systemd-run` finds the user's manager. */
+/** In addition to the variables of any program: how `systemd-run` finds the user's manager. */
 export const MANAGER_VARIABLES: readonly string[] = ['XDG_RUNTIME_DIR', 'DBUS_SESSION_BUS_ADDRESS'];
 
 export interface SystemdFolders {
@@ -42,14 +42,14 @@ interface NoScope {
 }
 export type ScopeChoice = { readonly isThere: true } | NoScope;
 
-/** Whether the processes of this user outlive the last session. Null: systemd does not run here, so nobody asks. */
+/** Whether the processes of this user outlive the last session. Null: systemd does not run here, so this does not matter. */
 export async function isLingering(folders: SystemdFolders = {}): Promise<boolean | null> {
   if (process.platform !== 'linux' || !(await exists(folders.systemd ?? SYSTEMD_FOLDER))) return null;
   const name = userName();
   return name !== null && (await exists(join(folders.linger ?? LINGER_FOLDER, name)));
 }
 
-/** Asked again each time, because a user can linger from one moment to the next; the manager is asked once. */
+/** Checked each time, because lingering can be enabled at any time; the manager is queried once. */
 export async function findUserScope(options: ScopeOptions = {}): Promise<ScopeChoice> {
   const { env = process.env, folders = {}, probeMs = PROBE_MS } = options;
   const lingering = await isLingering(folders);
@@ -62,14 +62,14 @@ export async function findUserScope(options: ScopeOptions = {}): Promise<ScopeCh
   return probed;
 }
 
-/** What was found was wrong: no more scopes of this manager. */
+/** Stops using scopes of this manager, after one has failed. */
 export function giveUpScopes(env: NodeJS.ProcessEnv, why: string): NoScope {
   const choice = none(why);
   managers.set(managerOf(env), Promise.resolve(choice));
   return choice;
 }
 
-/** So that a manager that hangs holds up one kernel, and not each of them. */
+/** Cached, so that a manager that hangs delays one kernel, not every kernel. */
 const managers = new Map<string, Promise<ScopeChoice>>();
 
 function managerOf(env: NodeJS.ProcessEnv): string {
@@ -88,7 +88,7 @@ async function probe(env: NodeJS.ProcessEnv, probeMs: number): Promise<ScopeChoi
   }
 }
 
-/** A command that runs another one as itself (same process, same descriptors) in a scope of this name. */
+/** A command that runs another one in its own process (same descriptors) in a scope of this name. */
 export function inScope(unit: string, command: readonly string[]): readonly string[] {
   return [
     'systemd-run',
@@ -102,12 +102,12 @@ export function inScope(unit: string, command: readonly string[]): readonly stri
   ];
 }
 
-/** Another one each time: while a kernel lives on, so does the scope of the keeper that has started it. */
+/** A new name each time: while a kernel lives on, so does the scope of the keeper that started it. */
 export function unitOf(kernelId: string): string {
   return `tpulab-kernel-${kernelId.replaceAll(/[^\w-]/g, '_')}-${randomBytes(4).toString('hex')}`;
 }
 
-/** Null where the user has a number only, as in some containers. */
+/** Null if the user has only a number, as in some containers. */
 function userName(): string | null {
   try {
     return userInfo().username;

@@ -4,13 +4,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CommandShape, isControlMessage } from './messages.js';
 
-/** Values that some field takes, and values that none does. */
+/** Values that some field accepts, and values that none does. */
 const anything = fc.oneof(
   fc.constantFrom(null, true, 0, 1, -1, 1.5, NaN, '', 'page', 'accepted', 'set', 'a b', 'x'.repeat(65)),
   fc.constantFrom('x'.repeat(201), 'x'.repeat(1_001), [], {}, 'control', 'id-1', 'checkpoint')
 );
 
-/** A good value with some of its fields away, replaced or added. */
+/** A valid value with some fields removed, replaced or added. */
 function changed(good: Record<string, unknown>): fc.Arbitrary<Record<string, unknown>> {
   const names = [...Object.keys(good), 'other'];
   const change = fc.tuple(fc.constantFrom(...names), fc.option(anything, { nil: undefined }));
@@ -20,7 +20,7 @@ function changed(good: Record<string, unknown>): fc.Arbitrary<Record<string, unk
   });
 }
 
-describe('the checks of a keeper say the same as the protocol', () => {
+describe('the checks of a keeper agree with the protocol', () => {
   it('of commands', () => {
     const good = { id: 'id-1', action: 'set', run: null, name: 'lr', value: 0.1 };
     expect(CommandShape.fault(good)).toBeNull();

@@ -10,17 +10,17 @@ export const FrameType = {
   reply: 2,
   event: 3,
   message: 4,
-  /** One or more journal records, as they are in the segment file, consecutive. */
+  /** One or more consecutive journal records, as in the segment file. */
   records: 5,
   telemetry: 6
 } as const;
 
 export const FRAME_HEADER_BYTES = 5;
-/** Behind the length, which counts from here. */
+/** After the length, which counts from here. */
 const TYPE_AT = 4;
 const NOTHING = Buffer.alloc(0);
 
-/** Holds the largest record. A larger length means that the other end does not speak this protocol. */
+/** Fits the largest record. A larger length means that the other end uses another protocol. */
 export const MAX_FRAME_BYTES = MAX_RECORD_BYTES + 64 * 1024;
 
 /** Writes the header of a frame whose body has `bodyBytes`, at `at`. */
@@ -29,7 +29,7 @@ export function writeFrameHeader(target: Buffer, at: number, type: number, bodyB
   target.writeUInt8(type, at + 4);
 }
 
-/** The header of a frame whose body is written by itself. */
+/** The header of a frame whose body is written separately. */
 export function frameHeader(type: number, bodyBytes: number): Buffer {
   const header = Buffer.allocUnsafe(FRAME_HEADER_BYTES);
   writeFrameHeader(header, 0, type, bodyBytes);
@@ -53,11 +53,11 @@ export function encodeJsonFrame(type: number, body: object): Buffer {
   return encodeFrame(type, Buffer.from(JSON.stringify(body)));
 }
 
-/** Cuts a stream of chunks into frames. A frame that lies in one chunk is not copied, any other is copied once. */
+/** Splits a stream of chunks into frames. A frame within one chunk is not copied, any other is copied once. */
 export class FrameDecoder {
   /** The first bytes of a frame whose header is not complete yet. */
   #start: Buffer = NOTHING;
-  /** A frame whose header has come; `#filled` bytes of it are there. */
+  /** A frame whose header is complete; `#filled` bytes of it have arrived. */
   #frame: Buffer | null = null;
   #filled = 0;
 
@@ -78,7 +78,7 @@ export class FrameDecoder {
     this.#start = bytes;
   }
 
-  /** Gives the frame that is under way its bytes; what is left of the chunk, behind what was left of the one before. */
+  /** Adds bytes to the incomplete frame; returns the rest of the chunk, after the rest of the previous one. */
   #complete(chunk: Buffer, onFrame: (type: number, body: Buffer) => void): Buffer {
     const frame = this.#frame;
     if (frame === null) {
@@ -96,7 +96,7 @@ export class FrameDecoder {
   }
 }
 
-/** Of a frame whose header is there, header included. */
+/** The end of a frame whose header is complete, header included. */
 function frameEnd(bytes: Buffer): number {
   const length = bytes.readUInt32LE(0);
   if (length < 1 || length > MAX_FRAME_BYTES) {

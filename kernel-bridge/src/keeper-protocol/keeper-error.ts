@@ -1,23 +1,23 @@
-/** Failures of a keeper or of its kernel, as its gateway sees them. */
+/** Failures of a keeper or of its kernel, as reported to its gateway. */
 import { CodedError } from '../platform/coded-error.js';
 
 export type KeeperErrorCode =
-  /** The process is not there any more, see `KeeperEndedError`. */
+  /** The process no longer exists, see `KeeperEndedError`. */
   | 'keeper_gone'
-  /** The socket closed while something was asked. Look whether the keeper still lives. */
+  /** The socket closed during a request. Check whether the keeper still lives. */
   | 'keeper_disconnected'
   | 'keeper_start_failed'
-  /** Another process keeps this kernel. Attach to it. */
+  /** Another process is this kernel's keeper. Attach to it. */
   | 'keeper_exists'
-  /** The kernel is of another machine or container that shares this folder. */
+  /** The kernel belongs to another machine or container that shares this folder. */
   | 'keeper_elsewhere'
   | 'keeper_timeout'
-  /** The two ends do not speak the same protocol. */
+  /** The two ends use different protocols. */
   | 'keeper_protocol'
   | 'keeper_stopping'
-  /** Nothing in the kernel takes commands for runs. */
+  /** Nothing in the kernel accepts commands for runs. */
   | 'control_unavailable'
-  /** The command was passed on; whether it will be applied is not known. */
+  /** The command was forwarded; whether it will be applied is unknown. */
   | 'control_unanswered'
   | 'launch_invalid'
   | 'socket_path_too_long'
@@ -30,7 +30,7 @@ export type KeeperErrorCode =
 
 export class KeeperError extends CodedError<KeeperErrorCode> {}
 
-/** What is known of a keeper that has gone. */
+/** Information about an ended keeper. */
 export interface EndedKeeper {
   readonly kernelId: string;
   readonly keeperPid: number | null;
@@ -38,7 +38,7 @@ export interface EndedKeeper {
   readonly orphanPid: number | null;
 }
 
-/** The keeper of a kernel has ended or was never started. Asking again does not help. */
+/** The keeper of a kernel has ended or was never started. Retrying does not help. */
 export class KeeperEndedError extends KeeperError {
   constructor(
     readonly keeper: EndedKeeper,

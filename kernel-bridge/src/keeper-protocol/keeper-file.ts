@@ -1,4 +1,4 @@
-/** `keeper.json` and `launch.json` in a kernel's folder, the names beside them, and whose the folder is. */
+/** `keeper.json` and `launch.json` in a kernel's folder, related file names, and the owner of the folder. */
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -34,7 +34,7 @@ export function kernelPaths(kernelDir: string) {
   return {
     launch: file('launch.json'),
     keeper: file('keeper.json'),
-    /** Held by the keeper for as long as it lives. */
+    /** Locked by the keeper for as long as it lives. */
     lock: file('keeper.lock'),
     connection: file('connection.json'),
     keeperLog: file('keeper.log'),
@@ -43,7 +43,7 @@ export function kernelPaths(kernelDir: string) {
   };
 }
 
-/** What a gateway needs to find a keeper, and to tell it from another process with its pid. */
+/** The data by which a gateway finds a keeper, and distinguishes it from another process with its pid. */
 const KeeperRecord = object(
   {
     kernelId: text(),
@@ -78,17 +78,17 @@ const Launch = object(
   { journalBytes: integer({ min: 1 }) }
 );
 
-/** Null when there is no such file, or not a complete one. */
+/** Null when there is no such file, or it is incomplete. */
 export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord | null> {
   const value = jsonIn(await readIfThere(kernelPaths(kernelDir).keeper));
   return isShaped(KeeperRecord, value) ? value : null;
 }
 
-/** Whether a kernel runs, as far as that can be seen from here, and whose it is. */
+/** Whether a kernel runs, as far as visible from here, and who owns it. */
 export interface KernelPresence {
-  /** `here`: keeper or kernel runs; `ended`: neither does; otherwise it is of another machine or container. */
+  /** `here`: keeper or kernel runs; `ended`: neither does; otherwise another machine or container owns it. */
   readonly presence: Presence;
-  /** The machine or container, for people; null where it is this one. */
+  /** Name of the machine or container, to show to users; null if it is this one. */
   readonly elsewhere: string | null;
   readonly record: KeeperRecord | null;
 }
@@ -98,26 +98,26 @@ export async function presenceOfKernel(kernelDir: string): Promise<KernelPresenc
   const { keeper, lock } = kernelPaths(kernelDir);
   const record = await readKeeperRecord(kernelDir);
   if (record === null) {
-    // A keeper takes its lock before it writes its record.
+    // A keeper claims its lock before it writes its record.
     const { presence, holder } = await ownerOf(lock);
     return { presence, elsewhere: holder?.elsewhere ?? null, record };
   }
   const { pid, processStart: start, host, kernelPid, kernelProcessStart } = record;
   let presence = await presenceOf({ pid, start, host }, keeper);
   if (isForeign(presence) && host?.boot === (await thisHost()).boot && (await nobodyListens(record))) {
-    // A heartbeat of a moment ago: sockets of a copy of the folder would refuse, too.
+    // A very recent heartbeat: sockets of a copy of the folder would refuse, too.
     presence = presence === 'silent' ? 'ended' : 'silent';
   }
   if (isForeign(presence)) return { presence, elsewhere: await nameOf(host), record };
-  // Only where a pid of the record means a process here can the kernel be looked for.
+  // The kernel can be checked only where a pid of the record identifies a process here.
   const isOrphaned =
     presence === 'ended' && kernelPid !== null && (await isSameProcess(kernelPid, kernelProcessStart));
   return { presence: isOrphaned ? 'here' : presence, elsewhere: null, record };
 }
 
 /**
- * Of a container on this machine, whose processes cannot be seen: sockets belong to the machine, so when all of keeper and kernel refuse,
- * both have ended.
+ * For a container on this machine, whose processes are not visible: sockets belong to the machine, so when all sockets of keeper and kernel
+ * refuse, both have ended.
  */
 async function nobodyListens({ socketPath }: KeeperRecord): Promise<boolean> {
   const folder = dirname(socketPath);

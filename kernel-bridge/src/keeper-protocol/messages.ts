@@ -16,9 +16,9 @@ import {
 import type { KernelSnapshot } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 
-/** Raised by a breaking change. The gateway refuses a keeper of another version rather than misread it. */
+/** Increased by a breaking change. The gateway refuses a keeper of another version rather than misread it. */
 export const KEEPER_PROTOCOL_VERSION = 1;
-/** Told at the first word, because a kernel may be kept by an older keeper than its gateway. */
+/** Sent in the first message, because a keeper may be older than its gateway. */
 export const KEEPER_FEATURES: readonly string[] = ['control'];
 
 const Action = oneOf(
@@ -37,7 +37,7 @@ const Action = oneOf(
 );
 const HyperValue = either(number(), truth, text({ max: 1_000 }));
 
-/** Commands to a run and what became of them, as `protocol/src/control.ts` has them (spec), for a keeper that passes them on. */
+/** Commands to a run and their results, as in `protocol/src/control.ts` (spec), for a keeper that forwards them. */
 export const CommandShape: Shape<ControlCommand> = object(
   { id: text({ min: 1, max: 64, pattern: /^[A-Za-z0-9._-]+$/ }), action: Action },
   { run: orNull(text({ max: 64 })), name: text({ max: 200 }), value: HyperValue, step: integer({ min: 0 }) },
@@ -73,7 +73,7 @@ export type Command = Shaped<typeof Command>;
 
 export interface StatusReply {
   readonly snapshot: KernelSnapshot;
-  /** Content (JSON text) of the kernel's last `kernel_info_reply`; null until there was one. */
+  /** Content (JSON text) of the kernel's last `kernel_info_reply`; null until there is one. */
   readonly kernelInfo: string | null;
 }
 
@@ -91,17 +91,17 @@ export type Reply =
   | { readonly id: number; readonly ok: true; readonly value: object }
   | { readonly id: number; readonly ok: false; readonly code: string; readonly message: string };
 
-/** A large record, by its place. A gateway that does not know of such notes finds a record missing and reads it from the files. */
+/** A large record, by its place. A gateway without support for such notes detects a missing record and reads it from the files. */
 export interface LargeRecordRef {
   readonly seq: number;
   /** Unix milliseconds. */
   readonly timeMs: number;
   readonly channel: number;
-  /** The segment by its first record, and where in its file the payload begins and how long it is. */
+  /** The segment by its first record, and the start and length of the payload in its file. */
   readonly segment: number;
   readonly offset: number;
   readonly bytes: number;
-  /** Header (JSON text) of a client's request; of the kernel's messages, which are read in full, and of one that is itself large, null. */
+  /** Header (JSON text) of a client's request; null for the kernel's messages, which are read in full, and for a large header. */
   readonly header: string | null;
 }
 
@@ -111,12 +111,12 @@ export type KeeperEvent =
       readonly event: 'hello';
       readonly version: number;
       readonly shutdownWaitMs: number;
-      /** What this keeper understands beyond the first keepers of its version. */
+      /** Features that this keeper supports beyond the first keepers of its version. */
       readonly features?: readonly string[];
       readonly snapshot: KernelSnapshot;
     }
   | { readonly event: 'state'; readonly snapshot: KernelSnapshot }
-  /** Nothing is pushed any more, because this gateway reads too slowly: read on in the files from here, then subscribe again. */
+  /** The keeper stops pushing because this gateway reads too slowly: continue in the files from here, then subscribe again. */
   | { readonly event: 'lagging'; readonly fromSeq: number }
   | ({ readonly event: 'stored' } & LargeRecordRef)
   /** The journal cannot be written, or can be again (null). */
@@ -130,7 +130,7 @@ export function parseCommand(body: Buffer): Command {
   return value;
 }
 
-/** What a keeper of our own version sends needs no check of its fields, only that it is the frame we think it is. */
+/** Messages of a keeper of our own version need no check of their fields, only of their kind. */
 export function parseReply(body: Buffer): Reply {
   return parseJson(body) as Reply;
 }
@@ -147,7 +147,7 @@ function parseJson(body: Buffer): unknown {
   }
 }
 
-/** Whether a message of an agent tells what became of a command. */
+/** Whether a message of an agent reports the result of a command. */
 export function isControlMessage(value: Readonly<Record<string, unknown>>): value is ControlMessage {
   return value['type'] === 'control' && isShaped(MessageShape, value);
 }

@@ -1,4 +1,4 @@
-/** What a keeper says once on descriptor 3, and how that is waited for. */
+/** The single report of a keeper on descriptor 3, and the wait for it. */
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { deadline } from '../platform/waiting.js';
@@ -7,7 +7,7 @@ import { KeeperError, type KeeperErrorCode } from './keeper-error.js';
 /** Node and one native module on a cold, busy machine. */
 const START_MS = 60_000;
 
-/** That it listens, or why it does not. */
+/** The keeper listens, or the reason why it does not. */
 export type StartReport =
   | { readonly ready: true }
   | { readonly ready: false; readonly code: KeeperErrorCode; readonly message: string };
@@ -17,7 +17,7 @@ export interface ReportOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How systemd-run ends that could not run anything, and Node that could not load a program. A keeper reports why it ends. */
+/** The exit of a systemd-run that could not run anything, or of a Node that could not load a program. A keeper reports why it ends. */
 export class NothingRanError extends KeeperError {}
 
 export function reportOf(child: ChildProcess, options: ReportOptions, logFile: string): Promise<StartReport> {
@@ -44,7 +44,7 @@ export function reportOf(child: ChildProcess, options: ReportOptions, logFile: s
     pipe.once('error', error => fail(error.message, error));
     pipe.once('end', () => {
       if (text === '') {
-        return; // it is ending: how, its exit tells
+        return; // it is ending: its exit code shows how
       }
       signal.removeEventListener('abort', onAbort);
       try {
@@ -57,7 +57,7 @@ export function reportOf(child: ChildProcess, options: ReportOptions, logFile: s
   return reported.finally(() => within[Symbol.dispose]());
 }
 
-/** Resolves with the keeper once it listens; rejects with what it reports, and then ends it by `signal`. */
+/** Resolves with the keeper once it listens; rejects with its report, and then ends it by `signal`. */
 export async function listening(
   child: ChildProcess,
   reported: Promise<StartReport>,

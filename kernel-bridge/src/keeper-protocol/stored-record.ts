@@ -1,6 +1,6 @@
 /**
- * Large records go from the keeper to the gateway by way of the file in which they have just been written: one copy, which the
- * system's cache serves, instead of two through a socket in many pieces. What a client has said is not read back at all.
+ * Large records travel from the keeper to the gateway through the file in which they were just written: one copy, served from the
+ * system's cache, instead of two through a socket in many pieces. Messages from clients are not read back at all.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ function headerOf([frame = EMPTY]: readonly Buffer[]): string | null {
   return header === undefined || header.length > MAX_HEADER_BYTES ? null : header.toString('utf8');
 }
 
-/** The record of a note. Without the payload, a message that has its header and nothing else. */
+/** The record of a note. Without the payload, a message with its header only. */
 export function recordOf(
   { seq, timeMs, channel, header }: LargeRecordRef,
   payload: Buffer | null
@@ -38,7 +38,7 @@ export function recordOf(
   return { ...record, payload: encodeV1({ channel: name, parts }), isAbridged: true };
 }
 
-/** Reads payloads. The newest segment stays open, because what comes next lies there too. */
+/** Reads payloads. The newest segment stays open, because the next records are in it too. */
 export class StoredPayloads implements AsyncDisposable {
   #open: { readonly segment: number; readonly handle: FileHandle } | null = null;
   readonly #reading = new InTurn();
@@ -46,7 +46,7 @@ export class StoredPayloads implements AsyncDisposable {
 
   constructor(private readonly journalDir: string) {}
 
-  /** Null when it is not there any more. Only for notes of a keeper that lives: the checksum is not computed again. */
+  /** Null when it no longer exists. Only for notes of a keeper that lives: the checksum is not verified again. */
   read(note: LargeRecordRef): Promise<Buffer | null> {
     return this.#reading.run(() => this.#read(note)).catch(() => null);
   }

@@ -10,7 +10,7 @@ const heldTypes = (history: TelemetryHistory): unknown[] =>
   history.after(0).map(({ json }) => (JSON.parse(json) as { type: unknown }).type);
 
 describe('the history of telemetry', () => {
-  it('numbers messages from 1 and gives those after any number, in order', () => {
+  it('numbers messages from 1 and returns those after any number, in order', () => {
     const history = new TelemetryHistory();
     expect([history.firstSeq, history.lastSeq]).toEqual([1, 0]);
     for (const type of ['hello', 'steps', 'devices', 'steps', 'run']) {
@@ -21,7 +21,7 @@ describe('the history of telemetry', () => {
     expect([history.firstSeq, history.lastSeq]).toEqual([1, 5]);
   });
 
-  it('gives up steps and what was replaced, and keeps the newest word on everything else', () => {
+  it('drops steps and replaced messages, and keeps the newest message on everything else', () => {
     const history = new TelemetryHistory({ messages: 8, bytes: Infinity });
     add(history, { type: 'hello' });
     add(history, { type: 'compile', id: 1, phase: 'started' });
@@ -40,7 +40,7 @@ describe('the history of telemetry', () => {
     expect(history.firstSeq).toBe(1);
   });
 
-  it('is bounded in bytes too, even by messages that it would rather keep', () => {
+  it('is bounded in bytes too, even by messages that it prefers to keep', () => {
     const history = new TelemetryHistory({ messages: Infinity, bytes: 1_000 });
     for (let id = 0; id < 100; id++) {
       add(history, { type: 'compile', id, text: 'x'.repeat(60) });
@@ -64,7 +64,7 @@ describe('lines of the agent', () => {
     return result;
   };
 
-  it('are cut at line ends, wherever the chunks are cut', () => {
+  it('are split at line ends, wherever the chunks are split', () => {
     expect(split(['a', 'b\nc', '\n\nd\n', 'e'])).toEqual({ lines: ['ab', 'c', 'd'], tooLong: 0 });
   });
 

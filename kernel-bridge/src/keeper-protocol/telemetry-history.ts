@@ -1,6 +1,6 @@
 /**
- * The bounded history of a kernel's telemetry: the keeper's, and the gateway's longer one for pages. When it is full, what a page misses least goes first: steps, then what a
- * later message has replaced. The newest `hello` and `devices`, the newest state of each run, and compilations stay longest.
+ * The bounded history of a kernel's telemetry: the keeper's, and the gateway's longer one for pages. When full, it first drops steps,
+ * then replaced messages. The newest `hello` and `devices`, the newest state of each run, and compilations stay longest.
  */
 import type { TelemetryRecord } from './contract.js';
 
@@ -14,12 +14,12 @@ const DEFAULT_LIMITS: HistoryLimits = { messages: 4_000, bytes: 4 * 1024 * 1024 
 interface Entry<R> {
   readonly record: R;
   readonly bytes: number;
-  /** Of a message that is the current word on something: on what. */
+  /** The subject of which a message is the newest. */
   readonly subject: string | null;
 }
 
 export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
-  /** In order of seq: what may go first, and the rest. */
+  /** In order of seq: the messages that may be dropped first, and the rest. */
   readonly #expendable = new Map<number, Entry<R>>();
   readonly #retained = new Map<number, Entry<R>>();
   /** Subject to the seq of its newest message. */
@@ -33,14 +33,14 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
     return this.#lastSeq;
   }
 
-  /** The oldest message still held; the next one to come when there is none. */
+  /** The oldest stored message; the next one when there is none. */
   get firstSeq(): number {
     const [oldestExpendable = Infinity] = this.#expendable.keys();
     const [oldestRetained = Infinity] = this.#retained.keys();
     return Math.min(oldestExpendable, oldestRetained, this.#lastSeq + 1);
   }
 
-  /** Holds a message, whose number is higher than those before. `message` is what the agent sent, parsed. */
+  /** Stores a message, whose number is higher than those before. `message` is the agent's message, parsed. */
   add(record: R, message: Readonly<Record<string, unknown>>): R {
     this.#lastSeq = record.seq;
     const subject = subjectOf(message);
@@ -57,7 +57,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
     return record;
   }
 
-  /** Held messages after `since`, oldest first. */
+  /** Stored messages after `since`, oldest first. */
   after(since: number): R[] {
     return [...this.#expendable.values(), ...this.#retained.values()]
       .filter(entry => entry.record.seq > since)
@@ -91,7 +91,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
   }
 }
 
-/** What a message is the newest word on, null for what may be forgotten first. */
+/** The subject of which a message is the newest, null for a message that may be dropped first. */
 function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
   switch (message['type']) {
     case 'hello':
@@ -111,7 +111,7 @@ function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
     case 'memory-error':
       return `${message['type']} ${String(message['id'])}`;
     case 'compile':
-      // What a later run says of the same program does not replace its compilation.
+      // A later run's message on the same program does not replace its compilation.
       return `compile ${String(message['id'])} ${message['reused'] ? String(message['run']) : ''}`;
     default:
       return null;

@@ -25,7 +25,7 @@ const launcher = {
 
 const lines = (count: number): string => Array.from({ length: count }, (_, n) => `line ${n}\n`).join('');
 
-/** Prints numbered lines one by one, the last quarter of them once the file is there. */
+/** Prints numbered lines one by one, the last quarter once the file exists. */
 const flood = (count: number, go: string): string =>
   `import os, sys, time\nfor i in range(${count}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()\n` +
   `    while i == ${count * 0.75} and not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)`;
@@ -53,7 +53,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     await expect.poll(() => processStart(keeperPid), { timeout: 30_000 }).not.toBe(start);
   }
 
-  /** A new keeper, and a view of all that is said from then on. */
+  /** A new keeper, and a view of all messages from then on. */
   async function takenOver(): Promise<{ client: KeeperClient; seen: GatewayView }> {
     const seen = new GatewayView();
     const client = await keeper.attachOrAdopt(seen);
@@ -61,7 +61,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     return { client, seen };
   }
 
-  /** As a disk does it that loses what was written last: from the middle of this record on. */
+  /** As a disk that loses the last writes: from the middle of this record on. */
   async function cutAt({ payload }: JournalRecord): Promise<void> {
     const [name] = (await readdir(`${keeper.kernelDir}/journal`)).filter(file => file.endsWith('.seg'));
     const segment = `${keeper.kernelDir}/journal/${name}`;
@@ -79,7 +79,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     };
   }
 
-  /** Its end is written: the reply, and the idle that comes behind all that it has printed. A state is told before that. */
+  /** Its end is written: the reply, and the idle that follows all its output. A state is reported before that. */
   async function journaled(msgId: string): Promise<void> {
     const ends = async (): Promise<boolean[]> => {
       const own = (await keeper.journaled()).messages.filter(({ parentId }) => parentId === msgId);
@@ -101,7 +101,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
       await view.until('it prints', () => view.messages.length > 500);
       await kill(client);
       const second = await takenOver();
-      // However long that has taken, there is something left for this keeper.
+      // However long that has taken, some output remains for this keeper.
       await writeFile(go, '');
       await second.seen.until('it prints on', () => second.seen.records.length > 500);
       await kill(second.client);
@@ -143,7 +143,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(seen.textOf(request)).toBe('still here\n');
   });
 
-  it('takes the answer to a question that was asked before, and to one that was asked of nobody', async () => {
+  it('accepts the answer to an earlier stdin question, and to one that no client received', async () => {
     const client = await keeper.ready(view);
     const go = `${keeper.launch.cwd}/go`;
     const answered = `${keeper.launch.cwd}/answered`;
@@ -153,7 +153,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
         `while not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\nprint(first, input("second? "))`
     );
     await view.until('it asks', () => view.messages.some(({ type }) => type === 'input_request'));
-    // By another socket than the question.
+    // Through another socket than the stdin question.
     await view.untilState('busy');
     await kill(client);
     const { client: second, seen } = await takenOver();
@@ -161,7 +161,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(JSON.parse(second.snapshot.busyParent!)).toMatchObject({ msg_id: msgId });
     second.send(keeper.request('input_reply', { value: 'Ada' }, 'stdin').frame);
     await seen.until('the answer is kept', () => seen.messages.some(({ type }) => type === 'input_reply'));
-    // Kept is not yet sent: a keeper that is still taking over holds it.
+    // Stored does not mean sent: a keeper that is still taking over queues it.
     await expect.poll(() => existsSync(answered), { timeout: 60_000 }).toBe(true);
     await kill(second);
     await writeFile(go, '');
@@ -176,7 +176,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect((await journalOf(msgId)).text).toBe('Ada Lovelace\n');
   });
 
-  it('gets requests that the keeper had written down and not yet sent', async () => {
+  it('gets requests that the keeper had stored and not yet sent', async () => {
     const client = await keeper.ready(view);
     const busy = keeper.execute(client, 'import time\nprint("on", flush=True)\ntime.sleep(2)');
     await view.until('it is busy', () => view.text.includes('on'));
@@ -195,14 +195,14 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(all.textOf(busy)).toBe('on\n');
   });
 
-  it('is stood in for when the journal has lost a reply that it has forgotten', async () => {
+  it('is answered for when the journal has lost a reply that it has dropped', async () => {
     const client = await keeper.ready(view);
     const go = `${keeper.launch.cwd}/go`;
     const msgId = keeper.execute(
       client,
       `import os, time\nprint("done", flush=True)\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)`
     );
-    // By another socket than the reply, which is to stand behind it.
+    // Through another socket than the reply, which must follow it.
     await view.until('it prints', () => view.textOf(msgId) === 'done\n');
     await writeFile(go, '');
     const reply = await view.untilDone(msgId);
@@ -220,7 +220,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(text).toBe('done\n');
     expect((await seen.untilDone(keeper.execute(second, '1'))).content).toMatchObject({ status: 'ok' });
     expect(second.snapshot.busyParent).toBeNull();
-    // Clients that were away all the time still have to be told by the keeper after this one.
+    // Clients that were away all the time still have to be notified by the keeper after this one.
     const { renumberedFrom } = second.snapshot;
     expect(renumberedFrom).toBeGreaterThan(0);
     await expect
@@ -283,7 +283,7 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     await keeper[Symbol.asyncDispose]();
   });
 
-  it('goes on under another keeper, with a gap that says that nobody knows what is missing', async () => {
+  it('continues under another keeper, with a gap that reports an unknown loss', async () => {
     const client = await keeper.ready(view);
     await view.untilDone(keeper.execute(client, 'print 1'));
     const { kernelPid, keeperPid } = client.snapshot;
@@ -297,13 +297,13 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     const all = await keeper.journaled();
     const gaps = all.records.map(gapOf).filter(gap => gap !== null);
     expect(gaps).toMatchObject([{ count: null, code: 'keeper_lost' }]);
-    // What is asked of it later works as with the keeper that started it.
+    // Later requests work as with the keeper that started it.
     const restarted = await second.restart();
     expect(restarted.kernelPid).not.toBe(kernelPid);
     expect(await processStart(kernelPid!)).toBeNull();
   });
 
-  it('is stood in for when a cell ended while there was no keeper, and not when one is still running', async () => {
+  it('is answered for when a cell ended while there was no keeper, and not when one is still running', async () => {
     const client = await keeper.ready(view);
     const { kernelPid, keeperPid } = client.snapshot;
     const ended = keeper.execute(client, 'wait');
@@ -331,12 +331,12 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     expect(replies.map(({ parentId }) => parentId)).toEqual([ended, running]);
   });
 
-  it('answers a question that was open, is interrupted, and is noticed when it ends', async () => {
+  it('answers a stdin question that was open, is interrupted, and is noticed when it ends', async () => {
     const client = await keeper.ready(view);
     const asking = keeper.execute(client, 'input');
     await view.until('the kernel asks', () => view.messages.some(({ type }) => type === 'input_request'));
     await view.untilState('busy');
-    // As long as it takes until the state is noted.
+    // Until the state is noted.
     await expect
       .poll(() => existsSync(`${keeper.kernelDir}/checkpoint.json`), { timeout: 60_000 })
       .toBe(true);
@@ -361,7 +361,7 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     expect(second.snapshot.kernelPid).not.toBe(kernelPid);
   });
 
-  it('gets one keeper when several gateways find it at once', async () => {
+  it('gets one keeper when several gateways find it together', async () => {
     const client = await keeper.ready(view);
     process.kill(client.snapshot.keeperPid, 'SIGKILL');
     const views = [new GatewayView(), new GatewayView(), new GatewayView()];
@@ -373,7 +373,7 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     expect(new Set(views.map(each => each.textOf(request)))).toEqual(new Set([lines(3)]));
   });
 
-  it('is said to be gone when it has ended before anybody came', async () => {
+  it('is reported as ended when it has ended before any gateway came', async () => {
     const client = await keeper.ready(view);
     const { keeperPid, kernelPid } = client.snapshot;
     process.kill(keeperPid, 'SIGKILL');

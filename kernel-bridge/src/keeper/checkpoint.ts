@@ -1,6 +1,6 @@
 /**
  * `checkpoint.json` in a kernel's folder: the state of the kernel as of one record of the journal. A keeper that takes over
- * reads on in the journal from there, and so need not read all of it.
+ * continues to read the journal from there, and need not read all of it.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,20 +22,20 @@ import type { KeeperLog } from './keeper-log.js';
 import { jsonIn } from '../platform/json-text.js';
 
 const RestorableState = object({
-  /** The kernel has answered, and takes requests. */
+  /** The kernel has answered, and accepts requests. */
   ready: truth,
   /** `header.session` of its messages. */
   session: orNull(text()),
-  /** What it is busy with: subshell ('' is the main one), header of the request as the kernel sent it. */
+  /** The running requests: subshell ('' is the main one), header of the request as the kernel sent it. */
   busy: list(pair(text(), text()))
 });
 export type RestorableState = Shaped<typeof RestorableState>;
 
 const Checkpoint = object(
   {
-    /** Everything up to this record has been taken into account. */
+    /** The last record that this state includes. */
     seq: integer({ min: 0 }),
-    /** The process that this is about: after a restart it is another one. */
+    /** The process of this state: after a restart it is another one. */
     kernelPid: integer(),
     state: RestorableState,
     /** Content (JSON text) of its last `kernel_info_reply`. */
@@ -52,7 +52,7 @@ export function checkpointFile(kernelDir: string): string {
   return join(kernelDir, 'checkpoint.json');
 }
 
-/** Null when there is none, or none that can be read: then the journal is read from its beginning. */
+/** Null when there is none, or it cannot be read: then the journal is read from its beginning. */
 export async function readCheckpoint(kernelDir: string): Promise<Checkpoint | null> {
   const value = jsonIn(await readFile(checkpointFile(kernelDir), 'utf8').catch(() => null));
   return isShaped(Checkpoint, value) ? value : null;
@@ -67,16 +67,16 @@ const PERIOD_MS = 1_000;
 const BYTES = 8 * 1024 * 1024;
 
 /**
- * Tells a kernel's ring what is in the journal, so that it may forget it, and notes the state of the kernel as of then for a
- * keeper that takes over. At most once a second while something is written, or after some megabytes; never when idle.
+ * Confirms the journaled messages to a kernel's ring, so that it may drop them, and stores the state of the kernel at that time for a
+ * keeper that takes over. At most once per second while something is written, or after some megabytes; never when idle.
  *
- * The checkpoint is written after the kernel has forgotten: whoever reads the journal from there on finds the ids of all
+ * The checkpoint is written after the kernel has dropped them: a reader of the journal from there on finds the ids of all
  * messages that are both in the journal and in the ring.
  */
 export interface ConfirmerParts {
   readonly kernelDir: string;
   readonly kernelPid: number;
-  /** State as of now, or later than the last record that was written. */
+  /** Current state, or later than the last record that was written. */
   readonly describe: () => Omit<Checkpoint, 'seq' | 'kernelPid'>;
   readonly log: KeeperLog;
 }
@@ -100,7 +100,7 @@ export class Confirmer {
     this.#seq = lastSeq;
   }
 
-  /** Confirms from now on, and at once. Takes over the link; null for a kernel that has no ring. */
+  /** Confirms from now on, and once immediately. Takes ownership of the link; null for a kernel that has no ring. */
   begin(link: ResendLink | null): void {
     if (this.#closed) {
       link?.close();
@@ -111,12 +111,12 @@ export class Confirmer {
     this.#work();
   }
 
-  /** A message of the kernel has been handed to the journal. */
+  /** A message of the kernel has been passed to the journal. */
   received(channel: ChannelName, msgId: string): void {
     this.#received[channel] = msgId;
   }
 
-  /** All that was handed to the journal is in its files. */
+  /** All messages passed to the journal are in its files. */
   written(lastSeq: number, bytes: number): void {
     this.#written = { ...this.#received };
     this.#seq = lastSeq;
@@ -128,7 +128,7 @@ export class Confirmer {
     }
   }
 
-  /** The kernel has ended, or its keeper does. */
+  /** Called when the kernel has ended, or its keeper ends. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer ?? undefined);

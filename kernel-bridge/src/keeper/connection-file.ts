@@ -1,4 +1,4 @@
-/** Where a kernel and its keeper meet: the Jupyter connection file, for `ipc` sockets in the kernel's run folder. */
+/** How a kernel and its keeper connect: the Jupyter connection file, for `ipc` sockets in the kernel's run folder. */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -20,7 +20,7 @@ const Connection = object(
     signature_scheme: text(),
     kernel_name: text()
   },
-  /** Ours: where the launcher offers what its keeper has not confirmed. Other kernels do not know the field. */
+  /** Ours: the socket on which the launcher offers unconfirmed messages. Other kernels ignore the field. */
   { resend_socket: text() }
 );
 export type ConnectionInfo = Shaped<typeof Connection>;
@@ -28,7 +28,7 @@ export type ConnectionInfo = Shaped<typeof Connection>;
 /** `sun_path` less its closing zero: 104 bytes on macOS, 108 on Linux. */
 const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
 
-/** It has a buffer of 32 bytes for them. */
+/** xeus has a buffer of 32 bytes for them. */
 const MAX_XEUS_ADDRESS = 31;
 
 /** Throws `socket_path_too_long`. */
@@ -37,7 +37,7 @@ export function runPaths(runDir: string) {
     keeperSocket: join(runDir, 'keeper.sock'),
     agentSocket: join(runDir, 'agent.sock'),
     resendSocket: join(runDir, 'resend.sock'),
-    /** Without the number of the port. */
+    /** Without the port number. */
     zmqPrefix: join(runDir, 'k')
   };
   const longest = Math.max(...Object.values(paths).map(path => Buffer.byteLength(path)));
@@ -79,9 +79,9 @@ export interface ShortConnection {
 }
 
 /**
- * xeus, and so the kernels that are made with it, ends with "Invalid argument" when the address of a socket has more than 31 bytes. Such a
- * kernel is given a short link to the folder of its sockets; `remove` when it has ended. Null: the addresses are short, or the
- * kernel takes long ones.
+ * xeus, and so the kernels that are built with it, ends with "Invalid argument" when the address of a socket has more than 31 bytes. Such a
+ * kernel gets a short link to the folder of its sockets; `remove` when it has ended. Null: the addresses are short, or the
+ * kernel accepts long ones.
  */
 export async function shortConnection(
   file: string,
@@ -118,8 +118,8 @@ export async function readConnectionFile(file: string): Promise<ConnectionInfo> 
 }
 
 /**
- * The name under which a kernel's ROUTER sockets know its keeper. The same for every keeper of one kernel, so that one that
- * takes over gets the replies and the `input_request`s that were meant for the one before it.
+ * The identity of a keeper at a kernel's ROUTER sockets. The same for every keeper of one kernel, so that a keeper that
+ * takes over gets the replies and the `input_request`s that were meant for its predecessor.
  */
 export function routingIdOf(info: ConnectionInfo): string {
   return `tpulab-${derived(info, 'routing id')}`;
@@ -130,7 +130,7 @@ export function keeperSessionOf(info: ConnectionInfo): string {
   return `tpulab-keeper-${derived(info, 'session')}`;
 }
 
-/** Says nothing about the key, and differs from kernel to kernel as keys do. */
+/** Reveals nothing about the key, and differs between kernels as keys do. */
 function derived(info: ConnectionInfo, purpose: string): string {
   return createHash('sha256').update(`${purpose}\0${info.key}`).digest('hex').slice(0, 32);
 }
@@ -139,7 +139,7 @@ export function endpoint(info: ConnectionInfo, port: number): string {
   return `${info.transport}://${info.ip}-${port}`;
 }
 
-/** The kernel makes these; one that was killed leaves them behind. */
+/** The kernel creates these; a kernel that was killed leaves them behind. */
 export async function removeKernelSockets(info: ConnectionInfo): Promise<void> {
   const { shell_port, iopub_port, stdin_port, control_port, hb_port, resend_socket } = info;
   const paths = [shell_port, iopub_port, stdin_port, control_port, hb_port].map(port => `${info.ip}-${port}`);

@@ -42,7 +42,7 @@ beforeEach(async () => {
   expired = [];
   line = new ControlLine(message => expired.push(message), pino({ level: 'silent' }), 60_000);
   [socket] = await accepted;
-  // As the telemetry socket does with its connections.
+  // As the telemetry socket does for its connections.
   socket.on('error', () => undefined);
   socket.resume();
   line.use(socket);
@@ -65,7 +65,7 @@ describe('the line of commands to an agent', () => {
     await expect(request).resolves.toEqual(ANSWER);
   });
 
-  it('answers all who ask with the same id', async () => {
+  it('answers all callers with the same id', async () => {
     const both = Promise.all([
       line.send({ id: 'a', action: 'pause' }),
       line.send({ id: 'a', action: 'pause' })
@@ -74,7 +74,7 @@ describe('the line of commands to an agent', () => {
     await expect(both).resolves.toEqual([ANSWER, ANSWER]);
   });
 
-  it('says so when no answer comes, and when the connection ends', async () => {
+  it('reports it when no answer comes, and when the connection ends', async () => {
     const impatient = new ControlLine(() => undefined, pino({ level: 'silent' }), 100);
     impatient.use(socket);
     await expect(impatient.send({ id: 'a', action: 'pause' })).rejects.toMatchObject({
@@ -98,7 +98,7 @@ describe('the line of commands to an agent', () => {
     expect(isControlMessage({ ...expired[0]! })).toBe(true);
   });
 
-  it('takes nothing for a word on a command that is not one', () => {
+  it('ignores a message that is not about a command', () => {
     expect(isControlMessage({ type: 'control', id: 'a' })).toBe(false);
     expect(isControlMessage({ ...ANSWER, type: 'run' })).toBe(false);
   });

@@ -1,6 +1,6 @@
 /**
- * Commands to the agent in the kernel, over the connection that the agent opened for them: one JSON object a line. The agent
- * answers each at once with a `control` message of the same id, and tells later what became of it.
+ * Commands to the agent in the kernel, over the connection that the agent opened for them: one JSON object per line. The agent
+ * answers each immediately with a `control` message of the same id, and reports the result later.
  */
 import type { Socket } from 'node:net';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
@@ -8,11 +8,11 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperLog } from './keeper-log.js';
 import { dropOldest } from '../platform/bounded.js';
 
-/** An agent answers within milliseconds, unless the kernel's process is stopped or code in it never lets the interpreter go. */
+/** An agent answers within milliseconds, unless the kernel's process is stopped or code in it blocks the interpreter. */
 const ANSWER_MS = 8_000;
-/** Commands that wait for an answer. More come only from something that repeats itself. */
+/** Limit of commands that wait for an answer. Only a client that repeats itself exceeds it. */
 const MAX_UNANSWERED = 256;
-/** Commands that were accepted and of which nothing more is known yet; the oldest are forgotten first. */
+/** Limit of accepted commands without a result; the oldest are dropped first. */
 const MAX_OPEN = 4_096;
 
 type Phase = ControlMessage['phase'];
@@ -26,17 +26,17 @@ interface Waiting {
 export class ControlLine implements Disposable {
   #socket: Socket | null = null;
   readonly #waiting = new Map<string, Waiting[]>();
-  /** Accepted, by id: what is told when the process ends before more is known. */
+  /** Accepted, by id: the message to report when the process ends without a result. */
   readonly #open = new Map<string, ControlMessage>();
 
-  /** `expired` passes on, as if the agent had said it, that a command will never be applied. */
+  /** `expired` reports, in the agent's place, that a command will never be applied. */
   constructor(
     private readonly expired: (message: ControlMessage) => void,
     private readonly log: KeeperLog,
     private readonly answerMs = ANSWER_MS
   ) {}
 
-  /** The agent listens for commands on this connection; a newer one takes the place of an older one. */
+  /** The agent reads commands from this connection; a newer one replaces an older one. */
   use(socket: Socket): void {
     this.#socket = socket;
     socket.once('close', () => {
@@ -49,7 +49,7 @@ export class ControlLine implements Disposable {
     });
   }
 
-  /** Resolves with the agent's first word on it. Rejects with `control_unavailable` or `control_unanswered`. */
+  /** Resolves with the agent's first answer to it. Rejects with `control_unavailable` or `control_unanswered`. */
   send(command: ControlCommand): Promise<ControlMessage> {
     const socket = this.#socket;
     if (socket === null) {
@@ -87,7 +87,7 @@ export class ControlLine implements Disposable {
     });
   }
 
-  /** The agent has said something about a command. */
+  /** The agent has sent a message about a command. */
   received(message: ControlMessage): void {
     if (isFinal(message.phase)) {
       this.#open.delete(message.id);
@@ -103,7 +103,7 @@ export class ControlLine implements Disposable {
     }
   }
 
-  /** The kernel's process is gone: nothing that it accepted will be applied any more. */
+  /** The kernel's process has ended: commands that it accepted will no longer be applied. */
   processEnded(): void {
     const open = [...this.#open.values()];
     this.#open.clear();

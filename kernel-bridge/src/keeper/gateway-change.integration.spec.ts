@@ -41,12 +41,12 @@ describe('gateways that come and go', () => {
     expectNoHole(view.records);
   });
 
-  it('lose nothing when one is killed in the middle of a flood and another takes its place', async () => {
+  it('lose nothing when one is killed in the middle of a flood and another replaces it', async () => {
     const client = await keeper.start(view);
     await client.subscribe();
     const msgId = keeper.execute(client, `print ${FLOOD}`);
     await view.until('the flood has begun', () => view.records.length > 500);
-    // The end of a process, as the keeper sees it: the socket is gone, with whatever was in it.
+    // The end of a process, as the keeper sees it: the socket is closed, and its contents are lost.
     await client[Symbol.asyncDispose]();
     const had = view.records.at(-1)!.seq;
 
@@ -66,7 +66,7 @@ describe('gateways that come and go', () => {
     expectLines(after, FLOOD);
   });
 
-  it('survive each other: a keeper goes on when the process of a gateway is killed', async () => {
+  it('survive each other: a keeper continues when the process of a gateway is killed', async () => {
     const client = await keeper.ready(view);
     const { socketPath } = (await readKeeperRecord(keeper.kernelDir))!;
     const script = `require('node:net').connect(${JSON.stringify(socketPath)}).once('data', () => console.log('connected'))`;
@@ -79,7 +79,7 @@ describe('gateways that come and go', () => {
     expect(client.snapshot.executionState).not.toBe('dead');
   });
 
-  it('may be two at once, and both are told everything', async () => {
+  it('may be two at the same time, and both receive everything', async () => {
     const client = await keeper.ready(view);
     const other = new GatewayView();
     const second = await keeper.attach(other);
@@ -99,7 +99,7 @@ describe('gateways that come and go', () => {
     await second.subscribe();
     const socket = (second as unknown as { socket: { pause(): void; resume(): void } }).socket;
     socket.pause();
-    // 40 MB for a gateway that takes none of it: five times what is held for it.
+    // 40 MB for a gateway that reads none of it: five times its buffer.
     const code = Array.from({ length: 400 }, () => 'large 100000').join('\n');
     const msgId = keeper.execute(client, code);
     await view.untilDone(msgId);
@@ -108,7 +108,7 @@ describe('gateways that come and go', () => {
     expectNoHole(slow.records);
     expect(slow.text.length).toBe(40_000_000);
     expect(await keeper.logs()).not.toContain('failed');
-    // Live again: what comes now is pushed.
+    // Live again: new messages are pushed.
     const next = keeper.execute(client, 'print 3');
     await Promise.all([slow.untilDone(next), view.untilDone(next)]);
     expectNoHole(slow.records);
@@ -117,7 +117,7 @@ describe('gateways that come and go', () => {
     expect(different).toEqual([]);
   });
 
-  it('that speak another protocol are cut off, and harm nobody', async () => {
+  it('that use another protocol are cut off, and disturb no other', async () => {
     const client = await keeper.ready(view);
     const { socketPath } = (await readKeeperRecord(keeper.kernelDir))!;
     for (const bytes of [

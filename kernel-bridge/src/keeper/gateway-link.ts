@@ -1,6 +1,6 @@
 /**
- * The keeper's end of the connection to one gateway. What a slow gateway does not read is bounded: past a mark no more
- * records are pushed, the gateway is told to read on in the segment files, and telemetry and states wait for the socket.
+ * The keeper's end of the connection to one gateway. Unread data of a slow gateway is bounded: above a limit no more
+ * records are pushed, the gateway is directed to the segment files, and telemetry and states wait for the socket.
  */
 import type { Socket } from 'node:net';
 import type { WrittenBatch } from '../journal/record-batch.js';
@@ -15,7 +15,7 @@ import {
 } from '../keeper-protocol/frames.js';
 import type { KeeperEvent, Reply, LargeRecordRef } from '../keeper-protocol/messages.js';
 
-/** About a hundred milliseconds of the fastest kernel. One message may exceed it, if it is larger itself. */
+/** About a hundred milliseconds of the fastest kernel. A single larger message may exceed it. */
 export const LAG_BYTES = 8 * 1024 * 1024;
 
 export interface LinkEvents {
@@ -25,7 +25,7 @@ export interface LinkEvents {
   closed(link: GatewayLink, error: Error | null): void;
 }
 
-/** Where telemetry is taken from when the socket can take some again. */
+/** The source of telemetry when the socket has room again. */
 export interface TelemetrySource {
   readonly lastSeq: number;
   after(since: number): TelemetryRecord[];
@@ -67,9 +67,9 @@ export class GatewayLink {
     this.#live = true;
   }
 
-  /** Pushes the telemetry that is held, and what comes. */
+  /** Pushes stored telemetry, then new telemetry. */
   startTelemetry(since: number): void {
-    // Numbers of the future are those of an earlier keeper of this kernel.
+    // Numbers beyond the last come from an earlier keeper of this kernel.
     this.#telemetrySince = Math.min(since, this.telemetry.lastSeq);
     this.#pushTelemetry();
   }
@@ -90,7 +90,7 @@ export class GatewayLink {
     }
   }
 
-  /** `batch` was made with `prepareBatch`; `snapshot` is the state that its records have led to, if it is another one. */
+  /** `batch` was built with `prepareBatch`; `snapshot` is the state after its records, if it has changed. */
   records(batch: WrittenBatch, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
     if (this.#keepsUp(batch.firstSeq)) {
@@ -108,7 +108,7 @@ export class GatewayLink {
     this.socket.uncork();
   }
 
-  /** There is a new message in the history. */
+  /** The history has a new message. */
   telemetryAdded(record: TelemetryRecord): void {
     if (this.#telemetrySince === record.seq - 1 && !this.#congested) {
       this.#sendTelemetry(record);
@@ -117,7 +117,7 @@ export class GatewayLink {
     }
   }
 
-  /** Sends what has been written, then ends. */
+  /** Sends the written data, then ends. */
   end(): void {
     this.socket.end();
   }
@@ -130,7 +130,7 @@ export class GatewayLink {
     return this.socket.writableLength > this.lagBytes;
   }
 
-  /** Whether record `seq` is to be pushed. A gateway that does not keep up is told so, once. */
+  /** Whether record `seq` is to be pushed. A gateway that does not keep up is notified once. */
   #keepsUp(seq: number): boolean {
     if (this.#live && this.#congested) {
       this.#live = false;

@@ -1,6 +1,6 @@
 /**
- * Listens for gateways, and tells them what is written and how the kernel is. Several may be connected: an old one that is dying, and
- * the new one.
+ * Listens for gateways, and sends them written records and the state of the kernel. Several may be connected: an ending one and
+ * its successor.
  */
 import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
@@ -29,14 +29,14 @@ const MAX_GATEWAYS = 16;
 const FAREWELL_MS = 1_000;
 
 export interface GatewayRequests {
-  /** What a gateway is told first. */
+  /** The first message to a gateway. */
   hello(): KeeperEvent;
   snapshot(): KernelSnapshot;
   /** Answers everything but `subscribe` and `telemetry`, which belong to a link. */
   command(command: Exclude<Command, { op: 'subscribe' | 'telemetry' }>): Promise<object>;
   subscribe(): CommandReplies['subscribe'];
   telemetryRange(): CommandReplies['telemetry'];
-  /** A v1 frame of a client, from whichever gateway. */
+  /** A v1 frame of a client, from any gateway. */
   readonly message: (frame: Buffer) => void;
 }
 
@@ -46,7 +46,7 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
   #journalFault: { readonly code: string; readonly message: string } | null = null;
   #stateDue: NodeJS.Immediate | null = null;
 
-  /** Nobody is heard before `listen`. */
+  /** No gateway can connect before `listen`. */
   constructor(
     private readonly path: string,
     private readonly requests: GatewayRequests,
@@ -72,7 +72,7 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
 
   written(batch: WrittenBatch): void {
     prepareBatch(batch);
-    // One system call a link: what has changed goes out with the records that led to it.
+    // One system call per link: the changed state is sent with the records that led to it.
     const snapshot = this.#takeDueState();
     for (const link of this.#links) link.records(batch, snapshot);
   }
@@ -83,7 +83,7 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
     for (const link of this.#links) link.stored(note, snapshot);
   }
 
-  /** Once for all changes of one turn, and not before the records of that turn. */
+  /** Called once for all changes of one turn, and not before the records of that turn. */
   changed(): void {
     this.#stateDue ??= setImmediate(() => {
       const snapshot = this.#takeDueState();
@@ -100,12 +100,12 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
     for (const link of this.#links) link.telemetryAdded(record);
   }
 
-  /** Resolves when every gateway has been sent the state as it is. */
+  /** Resolves when every gateway has been sent the current state. */
   async stateSent(): Promise<void> {
     if (this.#stateDue !== null) await nextTurn();
   }
 
-  /** Ends the links after what has been written to them, and removes the socket. */
+  /** Ends the links after their pending data, and removes the socket. */
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()));
     const timer = setTimeout(() => this.#links.forEach(link => link.destroy()), FAREWELL_MS);
@@ -157,13 +157,13 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
   }
 }
 
-/** What a `KernelKeeper` is made of, and whom it tells. */
+/** The parts of a `KernelKeeper`, and its listener. */
 export interface KeeperListener {
   /** Records are in the file. */
   written(batch: WrittenBatch): void;
-  /** The same of a large one. */
+  /** The same for a large one. */
   stored(record: StoredRecord): void;
-  /** Something in `snapshot` other than the last activity and the last record has changed. */
+  /** A field of `snapshot` other than the last activity and the last record has changed. */
   changed(): void;
   journalFault(fault: JournalError | null): void;
 }
@@ -182,7 +182,7 @@ export interface KeeperParts {
   readonly files: KernelFiles;
   readonly journalDir: string;
   readonly listener: KeeperListener;
-  /** Another process is the kernel now. */
+  /** The kernel has a new process. */
   readonly processChanged: (pid: number | null) => void;
   readonly log: KeeperLog;
 }

@@ -8,7 +8,7 @@ const message = (channel: ChannelName): KernelMessage => ({
   parts: Array.from({ length: 4 }, () => Buffer.from('{}'))
 });
 
-describe('what a kernel says, in its journal', () => {
+describe('messages of a kernel in its journal', () => {
   it.each<[string, ChannelName, string, string | null]>([
     ['an execute_reply', 'shell', 'execute_reply', null],
     ['an error', 'iopub', 'error', null],
@@ -37,7 +37,7 @@ describe('what a kernel says, in its journal', () => {
     ]);
   });
 
-  it('holds what clients wait for before output, when the disk is full', () => {
+  it('stores what clients wait for before output, when the disk is full', () => {
     const isEssential = (channel: ChannelName, msgType: string, status: string | null = null) =>
       fromKernel(message(channel), msgType, status)[2]?.essential;
     expect(isEssential('shell', 'execute_reply')).toBe(true);

@@ -1,4 +1,4 @@
-/** What the keeper appends to the kernel's journal: which record, how soon it must be durable, how dear it is. */
+/** What the keeper appends to the kernel's journal: the record, how soon it must be durable, and its priority. */
 import { isUtf8 } from 'node:buffer';
 import type { JournalWriter } from '../journal/journal-writer.js';
 import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
@@ -20,7 +20,7 @@ export type JournalEntry = Parameters<JournalWriter['append']>;
 
 const CHANNEL: Readonly<Record<ChannelName, number>> = RecordChannel;
 
-/** Without these a client waits for ever, or cannot say what an output belongs to. */
+/** Without these a client waits forever, or cannot assign an output to its request. */
 const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_input', 'error']);
 
 export function fromKernel(
@@ -38,24 +38,24 @@ export function fromKernel(
   ];
 }
 
-/** Kernels send file names and halves of characters as bytes of no encoding; a strict client would drop the message or the socket. */
+/** Kernels send file names and split characters as invalid UTF-8; a strict client would drop the message or the socket. */
 function readable(part: Buffer, index: number): Buffer {
   return index >= JSON_PARTS || isUtf8(part) ? part : Buffer.from(part.toString());
 }
 
-/** `frame` is the client's own v1 frame; `after` sends it on. */
+/** `frame` is the client's own v1 frame; `after` sends it to the kernel. */
 export function fromClient(channel: ChannelName, frame: Buffer, after: () => void): JournalEntry {
   return [CHANNEL[channel] | FROM_CLIENT, [frame], { essential: true, after }];
 }
 
-/** A status that the bridge itself made. */
+/** A status that the bridge itself created. */
 export function ownStatus(parts: readonly Buffer[]): JournalEntry {
   return [RecordChannel.iopub, v1Pieces('iopub', parts), { durable: true, essential: true }];
 }
 
 /**
- * For readers of the journal: another process follows, or messages are missing that the journal never got. Clients are shown a
- * gap at its place; of a restart they hear what the kernel says about its end, and then the next process.
+ * For readers of the journal: another process follows, or messages are missing that the journal never got. Clients see a
+ * gap at its place; at a restart they receive the kernel's messages about its end, and then the next process.
  */
 export function ownRecord(record: RestartRecord | GapRecord): JournalEntry {
   return [RecordChannel.bridge, [Buffer.from(JSON.stringify(record))], { durable: true, essential: true }];
@@ -68,18 +68,18 @@ export function statusOf(msgType: string, message: KernelMessage): string | null
     const { execution_state: state } = contentOf(message);
     return typeof state === 'string' ? state : null;
   } catch {
-    return null; // signed, but not JSON: it is passed on as it is and changes no state
+    return null; // signed, but not JSON: it is forwarded unchanged and changes no state
   }
 }
 
 /**
- * What somebody types into a password prompt is sent to the kernel, and is not kept: the journal gets the answer without
- * its value. Everything else that clients say is kept as it came.
+ * A password that a user types is sent to the kernel, and is not stored: the journal gets the answer without
+ * its value. All other client messages are stored unchanged.
  */
 export class SecretInput {
   /**
-   * Whether the last question of the kernel was for a password. True before any question was heard: a keeper that has taken
-   * over a kernel does not know what was asked before, and an answer that nobody asked for tells the journal nothing.
+   * Whether the last stdin question of the kernel was for a password. True before any question arrived: a keeper that has taken
+   * over a kernel does not know the earlier questions, and an unrequested answer is useless in the journal.
    */
   #secret = true;
 
@@ -90,7 +90,7 @@ export class SecretInput {
     }
   }
 
-  /** The frame to be kept instead of this message of a client; null when it may be kept as it is. */
+  /** The frame to be stored instead of this message of a client; null when it may be stored unchanged. */
   withoutSecret(message: KernelMessage, header: MessageHeader): Buffer | null {
     if (!this.#secret || message.channel !== 'stdin' || header.msg_type !== 'input_reply') return null;
     const metadata = { ...objectOf(() => metadataOf(message)), tpulab: { redacted: true } };
@@ -107,7 +107,7 @@ export class SecretInput {
   }
 }
 
-/** What cannot be read is treated as empty: nothing of it is kept then. */
+/** An unreadable message is treated as empty: nothing of it is stored then. */
 function objectOf(read: () => Record<string, unknown>): Record<string, unknown> {
   return ifMessage(read) ?? {};
 }

@@ -1,5 +1,5 @@
 /**
- * What the end of a kernel's journal says to a keeper that takes over: what the kernel is doing, which of its messages have
+ * The state in the end of a kernel's journal for a keeper that takes over: the kernel's running requests, which of its messages have
  * been written, and which requests it has not begun to answer.
  */
 import type { JournalReader } from '../journal/journal-reader.js';
@@ -23,15 +23,15 @@ import { KernelState } from './kernel-state.js';
 
 export interface JournalTail {
   readonly state: RestorableState;
-  /** The last message of the kernel on each channel. */
+  /** The kernel's last message on each channel. */
   readonly last: Readonly<Partial<Record<ChannelName, string>>>;
   /** Ids of all messages of the kernel on shell, control and stdin. */
   readonly answers: ReadonlySet<string>;
   /** Unix milliseconds of the last record; null when there is none. */
   readonly lastTimeMs: number | null;
-  /** Requests of clients of which the kernel has not said a word, in order. */
+  /** Requests of clients to which the kernel has not reacted, in order. */
   readonly unanswered: readonly KernelMessage[];
-  /** Requests on shell without a reply, in order. Those of subshells are left out: they are answered in no order. */
+  /** Requests on shell without a reply, in order. Subshell requests are left out: they are answered in any order. */
   readonly open: readonly OpenRequest[];
 }
 
@@ -41,7 +41,7 @@ export interface OpenRequest {
   readonly text: string;
 }
 
-/** Reads on from a record, `before` being the state as of the one before it; `to` is the last record, without it the newest. */
+/** Continues to read from a record, `before` being the state at the previous one; `to` is the last record, by default the newest. */
 export async function readJournalTail(
   journal: JournalReader,
   from: number,
@@ -57,13 +57,13 @@ export async function readJournalTail(
   return tail.result;
 }
 
-/** How far back executions are looked for, in records and in bytes of their payloads. */
+/** How far back executions are searched, in records and in bytes of their payloads. */
 const LOOKBACK_RECORDS = 5_000;
 const LOOKBACK_BYTES = 32 * 1024 * 1024;
 
 const BLOCK = 500;
 
-/** Ids of the executions that the newest records of a journal ask for, the oldest first. */
+/** Ids of the executions requested in the newest records of a journal, the oldest first. */
 export async function lastExecutions(journal: JournalReader, lastSeq: number): Promise<string[]> {
   let found: string[] = [];
   let bytes = 0;
@@ -129,7 +129,7 @@ class TailReader {
       if ((channel & FROM_CLIENT) === 0) this.#addAnswer(message, header);
       else this.#addRequest(message, header);
     } catch {
-      // it passed the checks of an earlier keeper and was kept; it says nothing to this one
+      // an earlier keeper accepted and stored it; this one ignores it
     }
   }
 
@@ -151,7 +151,7 @@ class TailReader {
   #addAnswer(message: KernelMessage, header: MessageHeader): void {
     const { session } = this.#state;
     if (session !== null && header.session !== session) {
-      // Another process: what the one before was busy with has ended with it.
+      // Another process: the previous one's running requests ended with it.
       this.#state = restored({ ready: false, session: header.session, busy: [] });
       this.#ready = false;
     }
@@ -160,13 +160,13 @@ class TailReader {
     if (message.channel !== 'iopub') this.#answers.add(header.msg_id);
     const parent = parentOf(message);
     if (parent !== null) {
-      this.#ready = true; // requests are passed on to kernels that are
+      this.#ready = true; // only a ready kernel gets requests
       this.#requested.delete(parent.msg_id);
       if (message.channel === 'shell') this.#open.delete(parent.msg_id);
     }
     const status = statusOf(header.msg_type, message);
     if (status === 'restarting') {
-      // What it was asked and had not begun is not for its successor.
+      // Requests that it had not begun are not for its successor.
       this.#trimRequests();
     }
     if (status !== null && message.channel === 'iopub') {
@@ -177,12 +177,12 @@ class TailReader {
 
 function restored(state: RestorableState): KernelState {
   const made = new KernelState(() => undefined);
-  // Busy is kept only by a kernel that runs.
+  // Only a running kernel restores its busy state.
   made.restore({ ...state, ready: true });
   return made;
 }
 
-/** A password was not kept, and so cannot be sent again. */
+/** A password was not stored, and so cannot be resent. */
 function isRedacted(message: KernelMessage): boolean {
   const { tpulab } = metadataOf(message) as { tpulab?: { redacted?: unknown } };
   return tpulab?.redacted === true;
@@ -191,8 +191,8 @@ function isRedacted(message: KernelMessage): boolean {
 const UNKNOWN = { ready: false, session: null, busy: [] };
 
 /**
- * Replies that nobody will ever get: the kernel sent them while it had no keeper that could hear, or the journal lost them after
- * the kernel had forgotten them. Whoever asked would wait for ever, so the keeper answers in the kernel's place.
+ * Replies that will never arrive: the kernel sent them while it had no keeper to receive them, or the journal lost them after
+ * the kernel had dropped them. The client would wait forever, so the keeper answers in the kernel's place.
  */
 export class LostReplies {
   readonly #answered = new Set<string>();
@@ -203,14 +203,14 @@ export class LostReplies {
     private readonly to: number
   ) {}
 
-  /** Of each reply that this keeper gets on shell. */
+  /** Called for each reply that this keeper gets on shell. */
   replied(parent: MessageHeader): void {
     this.#answered.add(parent.msg_id);
   }
 
   /**
-   * Which requests will stay without a reply, once the kernel has answered all that it was asked; none when it ends before. Reads the
-   * whole journal: what waited may have been asked long before the checkpoint.
+   * Requests that will stay without a reply, once the kernel has answered all earlier ones; none when it ends before. Reads the
+   * whole journal: a waiting request may be much older than the checkpoint.
    */
   async find(kernel: { caughtUp(): Promise<boolean> }): Promise<readonly OpenRequest[]> {
     const { open } = await readJournalTail(this.journal, 1, UNKNOWN, this.to);
@@ -223,7 +223,7 @@ export class LostReplies {
 export const IDLE_LATE_MS = 2_000;
 
 /**
- * Finds requests whose idle status was dropped: the publisher of a stock ipykernel drops what is more than 1,000 messages ahead of its
+ * Finds requests whose idle status was dropped: the publisher of a stock ipykernel drops messages that are more than 1,000 ahead of its
  * reader. Iopub keeps its order, so an idle status that comes after the one of a later request will never come.
  */
 export class DroppedIdles {
@@ -231,7 +231,7 @@ export class DroppedIdles {
   #timer: NodeJS.Timeout | null = null;
 
   /**
-   * `passed` asks the kernel something and resolves with whether iopub has brought the idle status of that; `dropped` is called for each
+   * `passed` sends the kernel a request and resolves with whether iopub has brought its idle status; `dropped` is called for each
    * request whose idle status did not come before.
    */
   constructor(
@@ -269,7 +269,7 @@ export class DroppedIdles {
   }
 }
 
-/** What a reply says; `lost`: that the process cannot answer any more. */
+/** The content of a reply; `lost`: the process can no longer answer. */
 export interface StandIn {
   readonly content: Readonly<Record<string, unknown>>;
   readonly lost: boolean;
@@ -282,21 +282,21 @@ const LOST = {
   traceback: [] as string[]
 };
 
-/** For those who asked a process that has ended. */
+/** For clients of a process that has ended. */
 export function kernelEnded(reason: string): StandIn {
   const evalue = `The kernel ended before it answered: ${reason}.`;
-  // What nbclient and papermill show of an error.
+  // The fields of an error that nbclient and papermill show.
   return failed({ ename: 'DeadKernelError', evalue, traceback: [`DeadKernelError: ${evalue}`] });
 }
 
-/** As a kernel answers what waits behind a cell that is interrupted. */
+/** The reply of a kernel to requests that wait behind an interrupted cell. */
 export const ABORTED: StandIn = { content: { status: 'aborted', execution_count: null }, lost: false };
 
 function failed(why: typeof LOST): StandIn {
   return { content: { status: 'error', ...why, execution_count: null }, lost: true };
 }
 
-/** What stands in for the lost reply, and for the idle status after it. */
+/** The replacement of the lost reply, and of the idle status after it. */
 export function standIns(
   { header, text }: OpenRequest,
   session: string,

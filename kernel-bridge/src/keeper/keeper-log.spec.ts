@@ -5,7 +5,7 @@ import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperLog, keeperLog } from './keeper-log.js';
 
-/** What a log has after this was said. */
+/** The contents of a log after `write`. */
 async function output(write: (log: KeeperLog) => void): Promise<Record<string, unknown>[]> {
   let lines: Record<string, unknown>[] = [];
   await inTemporaryFolder(folder => {
@@ -34,7 +34,7 @@ describe('the log of a keeper', () => {
     expect(rest).toEqual([]);
   });
 
-  it('has of an error its code, its words, where it was and what caused it', async () => {
+  it('has of an error its code, its message, where it was and what caused it', async () => {
     const cause = Object.assign(new Error('no space'), { code: 'ENOSPC' });
     const [line] = await output(log =>
       log.error({ err: new KeeperError('keeper_protocol', 'Broken.', { cause }) }, 'failed')
@@ -47,7 +47,7 @@ describe('the log of a keeper', () => {
     expect(line?.['err']).toHaveProperty('stack', expect.stringContaining('keeper-log.spec'));
   });
 
-  it('ends nobody who says what cannot be written', async () => {
+  it('ends no process that logs what cannot be written', async () => {
     const round: Record<string, unknown> = {};
     round['round'] = round;
     expect(await output(log => log.fatal(round, 'lost'))).toEqual([]);

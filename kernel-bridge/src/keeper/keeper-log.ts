@@ -1,11 +1,11 @@
 /**
- * The log of a keeper: one JSON object a line, as pino writes them for the gateway. Pino itself would be half of what a keeper has
- * to load, and of the memory that each of them takes.
+ * The log of a keeper: one JSON object per line, as pino writes them for the gateway. Pino itself would be half of a keeper's
+ * code, and of its memory.
  */
 import { statSync, writeSync } from 'node:fs';
 import { open, rename, rm, truncate } from 'node:fs/promises';
 
-/** What a keeper's parts say; a logger of pino will do. */
+/** The logger of a keeper's parts; a pino logger also fits. */
 export type KeeperLog = Readonly<Record<'debug' | Level, LogMethod>>;
 
 interface LogMethod {
@@ -13,13 +13,13 @@ interface LogMethod {
   (message: string): void;
 }
 
-/** Pino's numbers. What is below is not written. */
+/** Pino's numbers. Lower levels are not written. */
 const LEVELS = { info: 30, warn: 40, error: 50, fatal: 60 } as const;
 type Level = keyof typeof LEVELS;
 
 const MAX_CAUSES = 5;
 
-/** Writes to the descriptor at once, so that the last words before an end are there. */
+/** Writes to the descriptor immediately, so that the last messages before an exit are in the log. */
 export function keeperLog(fd: number): KeeperLog {
   const at =
     (level: Level): LogMethod =>
@@ -49,7 +49,7 @@ function lineOf(entry: Readonly<Record<string, unknown>>): string {
   });
 }
 
-/** An error has its words where JSON does not look. */
+/** JSON.stringify omits an error's message. */
 function describe(error: Error, causes: number): object {
   const { name, message, stack, cause } = error;
   return {
@@ -63,16 +63,16 @@ function describe(error: Error, causes: number): object {
 
 /**
  * Keeps `kernel.log` and `keeper.log` within a bound. The processes that write them have them open for appending, so they
- * cannot be renamed away: what is there is copied to `NAME.1` and the file is emptied, and the next line begins it again. What is
- * written between the copy and the emptying is lost; it is a log of last resort, what cells print is in the journal.
+ * cannot be renamed: the contents are copied to `NAME.1` and the file is emptied, and the next line begins it again. Lines
+ * written between the copy and the emptying are lost; it is a log of last resort, the output of cells is in the journal.
  */
 export interface LogBoundOptions {
-  /** At this size a log is put aside. */
+  /** At this size a log is archived. */
   readonly maxBytes?: number;
   readonly intervalMs?: number;
 }
 
-/** Two files of this size at most for each log, and what a process writes between two looks. */
+/** At most two files of this size per log, plus the output between two checks. */
 const MAX_BYTES = 8 * 1024 * 1024;
 const INTERVAL_MS = 5_000;
 const CHUNK_BYTES = 256 * 1024;
@@ -92,7 +92,7 @@ export class LogBound implements AsyncDisposable {
     this.#timer.unref();
   }
 
-  /** Looks once at all files. Never rejects; joins a look that is under way. */
+  /** Checks all files once. Never rejects; joins a running check. */
   check(): Promise<void> {
     this.#looking ??= this.#check().finally(() => (this.#looking = null));
     return this.#looking;
@@ -106,7 +106,7 @@ export class LogBound implements AsyncDisposable {
   async #check(): Promise<void> {
     for (const file of this.files) {
       try {
-        // In this thread: for an idle kernel, waking another one for it was most of what it cost.
+        // In this thread: for an idle kernel, waking another thread was most of the cost.
         const { size } = statSync(file);
         if (size > this.#maxBytes) await this.#putAside(file, size);
       } catch (error) {
@@ -121,14 +121,14 @@ export class LogBound implements AsyncDisposable {
     try {
       await copyEnd(file, `${file}.1`, size, this.#maxBytes);
     } catch (error) {
-      // On a full disk the bound counts for more than what is in the log.
+      // On a full disk the bound is more important than the log's contents.
       this.log.warn({ err: error, file }, 'a log was emptied without a copy');
     }
     await truncate(file, 0);
   }
 }
 
-/** The newest `bytes`, whole or not at all. */
+/** The newest `bytes`, completely or not at all. */
 async function copyEnd(file: string, target: string, size: number, bytes: number): Promise<void> {
   const draft = `${target}.tmp`;
   const source = await open(file, 'r');

@@ -54,7 +54,7 @@ describe('a keeper with a small kernel', () => {
     expect(client.snapshot.kernelSession).toBe(ours[0]!.session);
   });
 
-  it('journals both directions, and shows nobody its own questions', async () => {
+  it('journals both directions, and sends no client its own requests', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const msgId = keeper.execute(client, 'buffers');
@@ -97,7 +97,7 @@ describe('a keeper with a small kernel', () => {
     expect(view.messages.filter(({ fromClient }) => fromClient)).toHaveLength(1);
   });
 
-  it('[16] holds requests that come while the kernel is starting, and loses nothing of what they cause', async () => {
+  it('[16] queues requests that come while the kernel is starting, and loses nothing of what they cause', async () => {
     keeper = await KeeperFixture.create({}, ['--bind-after', 'go']);
     const client = await keeper.start(view);
     expect(await client.subscribe()).toEqual({ liveFrom: 1 });
@@ -130,7 +130,7 @@ describe('a keeper with a small kernel', () => {
     expect(view.text).toBe('hello Ada\n');
   });
 
-  it('gives the kernel its environment and folder, and leaves out who keeps it', async () => {
+  it('gives the kernel its environment and folder, and no variable of its keeper', async () => {
     keeper = await KeeperFixture.create({
       env: { PATH: process.env['PATH']!, GIVEN: 'yes', JPY_PARENT_PID: '1' }
     });
@@ -195,7 +195,7 @@ describe('a keeper with a small kernel', () => {
     expect(view.text).toBe('line 0\n');
   });
 
-  it('[17] restarts in place when asked: another process and session, the same journal, and iopub says so', async () => {
+  it('[17] restarts in place on request: another process and session, the same journal, and iopub reports it', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     await view.untilDone(keeper.execute(client, 'print 1'));
@@ -214,10 +214,10 @@ describe('a keeper with a small kernel', () => {
     expect(view.states.map(({ executionState }) => executionState)).toContain('restarting');
     await view.untilDone(keeper.execute(client, 'print 2'));
     expect(view.text).toBe('line 0\nline 0\nline 1\n');
-    // On the wire it is no crash; the journal has it for those who read it.
+    // On the wire it is not a crash; the journal has it for its readers.
     expect(view.messages.filter(({ content }) => content['execution_state'] === 'restarting')).toEqual([]);
     expect(view.records.filter(isRestart)).toHaveLength(1);
-    // The keeper notes it without waiting for that.
+    // The keeper notes it without waiting for the command.
     await expect
       .poll(() => readKeeperRecord(keeper.kernelDir), { timeout: 30_000 })
       .toMatchObject({ kernelPid: after.kernelPid });
@@ -234,7 +234,7 @@ describe('a keeper with a small kernel', () => {
     expect(await restarted).toMatchObject({ executionState: 'idle' });
   });
 
-  it('[17] starts a crashed kernel again until the limit, then says that it is dead, with the kernel’s own session', async () => {
+  it('[17] restarts a crashed kernel until the limit, then reports it dead, with the session of the kernel', async () => {
     keeper = await KeeperFixture.create({ restartLimit: 2 });
     const client = await keeper.ready(view);
     const pids = new Set([client.snapshot.kernelPid]);
@@ -256,7 +256,7 @@ describe('a keeper with a small kernel', () => {
       expect(client.snapshot.kernelSession).not.toBe(session);
     }
     expect(pids.size).toBe(3);
-    // What it printed last has not been lost with it.
+    // Its last output was not lost with it.
     expect(view.text).toContain('line 49\n');
 
     const session = client.snapshot.kernelSession;
@@ -279,7 +279,7 @@ describe('a keeper with a small kernel', () => {
     await view.untilDone(keeper.execute(client, 'print 1'));
   });
 
-  it('is dead in the end when the kernel never gets as far as its sockets, and answers who asked it', async () => {
+  it('is dead in the end when the kernel never gets as far as its sockets, and answers open requests', async () => {
     const gate = await makeGate();
     keeper = await KeeperFixture.create({ restartLimit: 1 }, ['--bind-after', gate, '--exit-at-start', '7']);
     const client = await keeper.start(view);
@@ -291,11 +291,11 @@ describe('a keeper with a small kernel', () => {
     expect((await view.untilDone(request)).content).toMatchObject({ ename: 'DeadKernelError' });
     expect(client.snapshot.reason).toBe('exited with code 7');
     await expect(client.restart()).rejects.toMatchObject({ code: 'kernel_dead' });
-    // Whoever was answered has been told the state before that.
+    // A client that gets the reply has received the state before it.
     expect(client.snapshot).toMatchObject({ executionState: 'dead', reason: 'exited with code 7' });
   });
 
-  it('takes a client’s own shutdown_request for what it is', async () => {
+  it('handles a client’s own shutdown_request correctly', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     client.send(keeper.request('shutdown_request', { restart: true }, 'control').frame);
@@ -306,7 +306,7 @@ describe('a keeper with a small kernel', () => {
     expect(client.snapshot.reason).toBe('shutdown by a client');
   });
 
-  it('runs an execution once, however often a client asks with the same id, and after the keeper was replaced too', async () => {
+  it('runs an execution once, however often a client repeats the same id, and after the keeper was replaced too', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const { msgId, frame } = keeper.request('execute_request', { code: 'print 1', silent: false });
@@ -365,7 +365,7 @@ describe('a keeper with a small kernel', () => {
     expect(await keeper.logs()).not.toContain('kernel_unkillable');
   });
 
-  it('ends its kernel when it gets SIGTERM, and goes on when it gets SIGHUP', async () => {
+  it('ends its kernel when it gets SIGTERM, and continues when it gets SIGHUP', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const { keeperPid, kernelPid } = client.snapshot;
@@ -377,7 +377,7 @@ describe('a keeper with a small kernel', () => {
     await expect.poll(() => processStart(keeperPid), { timeout: 30_000 }).toBeNull();
   });
 
-  it('says what is left when a keeper was killed: the kernel, by its pid', async () => {
+  it('reports what is left when a keeper was killed: the kernel, by its pid', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const { keeperPid, kernelPid } = client.snapshot;
@@ -391,7 +391,7 @@ describe('a keeper with a small kernel', () => {
     });
     process.kill(-kernelPid!, 'SIGKILL');
     await expect.poll(() => processStart(kernelPid!), { timeout: 30_000 }).toBeNull();
-    // The pid of the kernel is now somebody else's, as far as anyone can tell.
+    // The kernel's pid now belongs to another process, as far as can be determined.
     const record = await readKeeperRecord(keeper.kernelDir);
     await writeFile(
       kernelPaths(keeper.kernelDir).keeper,
@@ -444,7 +444,7 @@ describe('a keeper with a small kernel', () => {
     );
   });
 
-  it('numbers telemetry, holds it for a gateway that comes later, and drops what is none', async () => {
+  it('numbers telemetry, stores it for a gateway that comes later, and drops invalid messages', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     expect(await client.subscribeTelemetry(0)).toEqual({ historyFrom: 1, lastSeq: 0 });

@@ -1,6 +1,6 @@
 /**
  * The ZMQ sockets of one kernel process. Shell and stdin share an identity, because a kernel sends its `input_request` to
- * the identity that asked on shell. No mark limits anything: what cannot be taken at once waits in memory, not in the void.
+ * the identity of the shell request. There is no high-water mark: messages that cannot be sent yet wait in memory and are not dropped.
  */
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import type { ChannelName } from '../jupyter/kernel-message.js';
@@ -8,22 +8,22 @@ import { ZmtpSocket } from '../jupyter/zmtp/zmtp-socket.js';
 import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js';
 
 /**
- * How long outputs of a flood may gather in the socket: to be woken for each one, and to write each one, costs more than all the rest
- * of its way. A screen shows nothing new more often.
+ * How long outputs of a flood may gather in the socket: a wake-up and a write per output cost more than the rest
+ * of its way. A screen is not refreshed more often.
  */
 const COALESCE_MS = 16;
 
 export interface ConnectionEvents {
-  /** The frames are views into memory that is used again: keep copies, not views. */
+  /** The frames are views into memory that is reused: store copies, not views. */
   message(channel: ChannelName, frames: Buffer[]): void;
   failure(error: unknown): void;
 }
 
 export class KernelConnection implements AsyncDisposable {
   readonly #sockets: Readonly<Record<ChannelName, ZmtpSocket>>;
-  /** The kernel knows our stdin socket. A ROUTER drops what it sends to a peer that it does not know yet. */
+  /** The kernel knows our stdin socket. A ROUTER drops messages to a peer that it does not know yet. */
   readonly stdinConnected: Promise<void>;
-  /** The subscription is on its way: what is asked on shell from now on comes behind it. */
+  /** The subscription has been sent: later shell requests arrive after it. */
   readonly iopubConnected: Promise<void>;
   /** Called when a connection ends, while `drained` waits for that. */
   #disconnected: () => void = () => undefined;
@@ -58,7 +58,7 @@ export class KernelConnection implements AsyncDisposable {
     };
   }
 
-  /** The message of iopub that is being handed over is no part of a flood. */
+  /** The current iopub message is not part of a flood. */
   flushNow(): void {
     this.#sockets.iopub.flushNow();
   }
@@ -68,8 +68,8 @@ export class KernelConnection implements AsyncDisposable {
   }
 
   /**
-   * After the process has ended: resolves when everything that it sent has been received. The end of a connection comes
-   * after its last message; a child that still holds the socket open delays that, hence the limit.
+   * After the process has ended: resolves when all its messages have been received. The end of a connection comes
+   * after its last message; a child that still has the socket open delays that, hence the limit.
    */
   async drained(limitMs: number): Promise<void> {
     const sockets = Object.values(this.#sockets);
@@ -84,7 +84,7 @@ export class KernelConnection implements AsyncDisposable {
     });
     await Promise.race([ended, late]);
     cancel.abort();
-    // Whatever has arrived by now is handed over in the next turn; as long as there is something, there may be more.
+    // Arrived messages are delivered in the next turn; as long as there are any, there may be more.
     let before;
     let now = -1;
     do {
@@ -106,15 +106,15 @@ export class KernelConnection implements AsyncDisposable {
   }
 }
 
-/** The sockets hold a request until the kernel has bound its own, so an unanswered one is seldom worth repeating. */
+/** The sockets queue a request until the kernel has bound its own, so an unanswered one is seldom worth repeating. */
 const UNANSWERED_MS = 2_000;
-/** Answered, but iopub is silent: the subscription was not there yet when the kernel said busy and idle. */
+/** Answered, but iopub is silent: the subscription did not exist yet when the kernel sent busy and idle. */
 const SILENT_IOPUB_MS = 50;
 
 /**
- * Asks `kernel_info` until the kernel has answered once and iopub has delivered once. Only then is nothing lost that a
- * client's request makes the kernel say: a subscription that is still under way misses messages. The first question waits
- * for the stdin socket, so that an answer also means that an `input_request` will arrive.
+ * Sends `kernel_info` until the kernel has answered once and iopub has delivered once. Only then no output of a
+ * client's request is lost: a subscription that is still pending misses messages. The first request waits
+ * for the stdin socket, so that a reply also means that an `input_request` will arrive.
  */
 export class Readiness {
   readonly ready: Promise<void>;
@@ -139,7 +139,7 @@ export class Readiness {
     this.#again();
   }
 
-  /** The stdin socket is connected. A kernel that has none is asked all the same, a little later. */
+  /** The stdin socket is connected. A kernel without one gets the request anyway, a little later. */
   connected(): void {
     if (!this.#stopped && !this.isReady) {
       clearTimeout(this.#timer ?? undefined);
@@ -156,7 +156,7 @@ export class Readiness {
     }
   }
 
-  /** Any message has come on iopub. */
+  /** A message has arrived on iopub. */
   receivedIopub(): void {
     if (!this.#hasIopub) {
       this.#hasIopub = true;

@@ -10,12 +10,12 @@ import { causeOf, describeExit, killedForMemory } from './kernel-process.js';
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 
 describe('crashes in a row', () => {
-  it('allow as many restarts as the limit says', () => {
+  it('allow as many restarts as the limit permits', () => {
     const crashes = new CrashCount(2);
     expect([0, 0, 0, 0].map(ms => crashes.mayRestart(ms))).toEqual([true, true, false, false]);
   });
 
-  it('begin anew when the kernel has run for a while, or when somebody asks for a restart', () => {
+  it('restart the count when the kernel has run for a while, or at an explicit restart', () => {
     const crashes = new CrashCount(1);
     expect([0, STABLE_MS, STABLE_MS, 0].map(ms => crashes.mayRestart(ms))).toEqual([true, true, true, false]);
     crashes.forget();
@@ -27,7 +27,7 @@ describe('crashes in a row', () => {
   });
 });
 
-// F15: a crash is one, although a client asked long before.
+// F15: a crash is one, although a client requested the end long before.
 describe('the end that a client asked for', () => {
   const message = (channel: 'shell' | 'control', content: object) => ({
     channel,
@@ -40,7 +40,7 @@ describe('the end that a client asked for', () => {
     return end;
   };
 
-  it('is what it asked for, before the kernel answers and soon after', () => {
+  it('is the requested one, before the kernel answers and soon after', () => {
     expect(new RequestedEnd().meaning()).toBeNull();
     expect(request().meaning()).toBe('shutdown');
     const end = request(true);
@@ -48,7 +48,7 @@ describe('the end that a client asked for', () => {
     expect(end.meaning(2_000)).toBe('restart');
   });
 
-  it('is a crash when the kernel goes on: after its answer, or with what was asked later', () => {
+  it('is a crash when the kernel continues: after its answer, or with a later request', () => {
     const answered = request();
     answered.answered(header('ask', 'shutdown_request'), 1_000);
     expect(answered.meaning(3_600_000)).toBeNull();
@@ -62,7 +62,7 @@ describe('the end that a client asked for', () => {
   });
 });
 
-it('remembers which executions were asked for, the newest ten thousand', () => {
+it('remembers requested executions, the newest ten thousand', () => {
   const executed = new Executed();
   for (let n = 0; n <= 10_000; n++) expect(executed.add(`${n}`)).toBe(true);
   expect(executed.add('10000')).toBe(false);
@@ -71,7 +71,7 @@ it('remembers which executions were asked for, the newest ten thousand', () => {
 
 // X8
 describe('a kernel that ends by itself', () => {
-  it('says what its log ends with, if that is an error of this process', async () => {
+  it('reports the end of its log, if that is an error of this process', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'log-'));
     const kernelLog = join(folder, 'kernel.log');
     await writeFile(kernelLog, 'OldError: before\n');
@@ -105,7 +105,7 @@ describe('a kernel that ends by itself', () => {
 });
 
 describe('a kernel that was killed', () => {
-  it('is told apart from one that Linux has ended for lack of memory', async () => {
+  it('is distinguished from one that Linux has ended for lack of memory', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'vmstat-'));
     const vmstat = join(folder, 'vmstat');
     await writeFile(vmstat, 'oom_kill_disable 7\noom_kill 2\nnr_free 9\n');

@@ -1,4 +1,4 @@
-/** How a kernel process is ended, and what its end means: a crash, one too many, or what a client asked for. */
+/** How a kernel process is ended, and how its end is classified: a crash, one crash too many, or a client's request. */
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 import { contentOf, type KernelMessage, type MessageHeader } from '../jupyter/kernel-message.js';
 import type { KernelLife } from './kernel-life.js';
@@ -8,15 +8,15 @@ export interface LadderOptions {
   /** From the request to SIGKILL. */
   readonly waitMs: number;
   readonly restart: boolean;
-  /** A cell is running, so that the kernel would not come to read the request before it ends. */
+  /** A cell is running, so the kernel would not read the request before it ends. */
   readonly busy: boolean;
 }
 
 /**
- * Ends a kernel process by the book: ask, insist, kill. The last step is never left out: a kernel in which jax.distributed
- * was initialised swallows SIGTERM and would otherwise keep its devices for ever.
+ * Ends a kernel process in steps: request, SIGTERM, SIGKILL. The last step always follows: a kernel in which jax.distributed
+ * was initialised ignores SIGTERM and would otherwise keep its devices forever.
  *
- * Resolves when the process group has gone; rejects with `kernel_unkillable`. Does not close the life's sockets.
+ * Resolves when the process group has ended; rejects with `kernel_unkillable`. Does not close the life's sockets.
  */
 export async function endProcess(life: KernelLife, { waitMs, restart, busy }: LadderOptions): Promise<void> {
   const { process } = life;
@@ -31,39 +31,39 @@ export async function endProcess(life: KernelLife, { waitMs, restart, busy }: La
   await process.groupEnded();
 }
 
-/** Counts crashes in a row, to tell a kernel that crashed from one that cannot run. */
+/** Counts consecutive crashes, to distinguish a kernel that crashed from a kernel that cannot run. */
 export class CrashCount {
   #count = 0;
 
   /** `limit`: automatic restarts in a row. */
   constructor(private readonly limit: number) {}
 
-  /** After a crash of a process that had been ready for so long. */
+  /** After a crash of a process that had been ready for this long. */
   mayRestart(readyForMs: number): boolean {
     this.#count = readyForMs >= STABLE_MS ? 1 : this.#count + 1;
     return this.#count <= this.limit;
   }
 
-  /** Somebody asked for a restart, and so for another try. */
+  /** A restart was requested: the count starts again. */
   forget(): void {
     this.#count = 0;
   }
 }
 
-/** A kernel that has answered a `shutdown_request` ends within this time, or goes on. */
+/** A kernel that has answered a `shutdown_request` ends within this time, or continues. */
 const FAREWELL_MS = 30_000;
 
 /**
- * A client may ask the kernel itself to end. Its end is then no crash, unless the kernel goes on: a crash hours later is one.
+ * A client may send the kernel itself a shutdown request. Its end is then not a crash, unless the kernel continued in between.
  */
 export class RequestedEnd {
   #request: { readonly how: 'shutdown' | 'restart'; readonly msgId: string } | null = null;
-  /** A request that came later on the same channel: when that is answered, the kernel has passed over the other. */
+  /** A later request on the same channel: when that is answered, the kernel has ignored the shutdown request. */
   #later: { readonly channel: string; readonly msgId: string } | null = null;
   #channel = '';
   #answeredAt: number | null = null;
 
-  /** A request is on its way to the kernel. */
+  /** A request is being sent to the kernel. */
   sent(message: KernelMessage, { msg_type: type, msg_id: msgId }: MessageHeader): void {
     if (type === 'shutdown_request') {
       this.#request = { how: requestsRestart(message) ? 'restart' : 'shutdown', msgId };
@@ -84,14 +84,14 @@ export class RequestedEnd {
     this.#request = this.#later = this.#answeredAt = null;
   }
 
-  /** What the end of the process is, when it ends now. */
+  /** How the process's end is classified, if it ends now. */
   meaning(now = performance.now()): 'shutdown' | 'restart' | null {
     const isOver = this.#answeredAt !== null && now - this.#answeredAt > FAREWELL_MS;
     return isOver ? null : (this.#request?.how ?? null);
   }
 }
 
-/** Whether a client's `shutdown_request` asks for another process. */
+/** Whether a client's `shutdown_request` requests a restart. */
 function requestsRestart(message: KernelMessage): boolean {
   try {
     return contentOf(message)['restart'] === true;
@@ -100,14 +100,14 @@ function requestsRestart(message: KernelMessage): boolean {
   }
 }
 
-/** How many requests are remembered; who repeats one does so soon after a lost connection. */
+/** How many requests are stored; a client repeats one soon after a lost connection. */
 const MAX_REMEMBERED = 10_000;
 
-/** Executions that the journal has: asked for again by a client that does not know that, they are not run again. */
+/** Executions in the journal: when a client repeats the request without knowing that, they do not run a second time. */
 export class Executed {
   readonly #ids = new Set<string>();
 
-  /** False: it is known already. */
+  /** False: it is already known. */
   add(msgId: string): boolean {
     if (this.#ids.has(msgId)) return false;
     this.#ids.add(msgId);

@@ -1,5 +1,5 @@
 /**
- * Owns one kernel: its lives, its journal and its state. Everything that a gateway may ask is a method here; the sockets to
+ * Owns one kernel: its lives, its journal and its state. Every request of a gateway is a method here; the sockets to
  * gateways and to the agent are elsewhere.
  */
 import path from 'node:path';
@@ -48,7 +48,7 @@ import { RequestedEnd, CrashCount, endProcess, Executed } from './kernel-endings
 import type { TakeoverParts } from './takeover.js';
 import { InTurn } from '../platform/waiting.js';
 
-/** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
+/** No user notices so short a delay, and only output of a flood has it; messages that end or begin something are written immediately. */
 const COALESCE_MS = 8;
 
 const NOTHING_IN_FLIGHT = { channel: 'iopub', msgId: null } as const;
@@ -69,7 +69,7 @@ export class KernelKeeper {
   #confirmer: Confirmer | null = null;
   readonly #requests = new RequestQueue();
   #lastActivity = Date.now();
-  /** The message of the kernel that is being handed to the journal: a large one is written before that returns. */
+  /** The kernel message that is being passed to the journal: a large one is written before that returns. */
   #inFlight: { readonly channel: ChannelName; readonly msgId: string | null } = NOTHING_IN_FLIGHT;
   #kernelInfo: string | null = null;
   /** See `KernelSnapshot`. */
@@ -79,13 +79,13 @@ export class KernelKeeper {
   #lost: LostReplies | null = null;
   /** Cells that this process has, or will get, and has not answered. */
   readonly #open = new Map<string, OpenRequest>();
-  /** Of `#open`, cells whose idle status came before the reply. */
+  /** Cells in `#open` whose idle status came before the reply. */
   readonly #idle = new Set<string>();
   readonly #droppedIdles = new DroppedIdles(
     async () => (await this.#life?.passedIopub()) === true,
     request => this.#idleDropped(request)
   );
-  /** A client has asked the kernel itself to end, so that its end is no crash. */
+  /** A client has sent the kernel itself a shutdown request, so that its end is not a crash. */
   readonly #requestedEnd = new RequestedEnd();
   readonly #executed = new Executed();
   #stopping: Promise<void> | null = null;
@@ -102,7 +102,7 @@ export class KernelKeeper {
   static start(parts: KeeperParts): Promise<KernelKeeper> {
     return KernelKeeper.#make(parts, keeper => {
       if (keeper.#journal.lastSeq > 0) {
-        // Of the kernel before, clients may have had more than a power loss left in the journal: its numbers are given again.
+        // Clients of the lost kernel may have had more than the journal after a power loss: its numbers are reused.
         keeper.#renumbersOn();
         keeper.#isSettled = true;
       }
@@ -110,7 +110,7 @@ export class KernelKeeper {
     });
   }
 
-  /** Takes over a kernel that runs. Resolves before the kernel has been heard: it may be too busy to say a word. */
+  /** Takes over a running kernel. Resolves before the kernel's first message: it may be too busy to send one. */
   static adopt(parts: KeeperParts, orphan: Orphan): Promise<KernelKeeper> {
     return KernelKeeper.#make(parts, keeper => keeper.#takeOver(orphan));
   }
@@ -125,7 +125,7 @@ export class KernelKeeper {
     keeper.#journal = await JournalWriter.open(journalDir, {
       headroom: FRAME_HEADER_BYTES,
       coalesceMs: COALESCE_MS,
-      // The kernel has forgotten what was in the journal then, so nobody can give it the same numbers again.
+      // The kernel has dropped the messages that were in the journal then, so they cannot get the same numbers again.
       highWaterMark: checkpoint?.seq ?? 0,
       onWritten: batch => {
         keeper.#confirmer?.written(batch.lastSeq, batch.end - batch.start);
@@ -163,12 +163,12 @@ export class KernelKeeper {
     return keeper;
   }
 
-  /** The next record gets a number that another may have had. */
+  /** The next record gets a number that another message may have had. */
   #renumbersOn(): void {
     this.#renumberedFrom = Math.min(this.#renumberedFrom ?? Infinity, this.#journal.lastSeq + 1);
   }
 
-  /** A client may have had more than the journal still holds; what gets those numbers now is new to it. */
+  /** A client may have had more than the journal still has; messages that reuse those numbers are new to it. */
   #pullBackPositions(): void {
     const { kernelDir, log } = this.parts;
     const { lastSeq } = this.#journal;
@@ -222,7 +222,7 @@ export class KernelKeeper {
       this.parts.log.warn({ msgId: header.msg_id }, 'a client repeats an execution, which is ignored');
       return;
     }
-    // The process that runs now: a restart that is requested next must not hand this to its successor.
+    // The process that runs now: a restart that is requested next must not pass this to its successor.
     const life = this.#life;
     const journaled = this.#secrets.withoutSecret(message, header) ?? frame;
     const send = (): void => {
@@ -250,9 +250,9 @@ export class KernelKeeper {
     await this.#life.interrupt(this.parts.launch.interruptMode);
   }
 
-  /** What waits for a process that starts has not begun, so no signal ends it. False: nothing waits. */
+  /** Requests that wait for a starting process have not begun, so no signal ends them. False: none waits. */
   async #abortWaiting(): Promise<boolean> {
-    // What was sent before the interrupt is on its way through the journal; what cannot be written was passed on at once.
+    // Messages sent before the interrupt pass through the journal; those that cannot be written were forwarded immediately.
     await this.#journal.sync().catch(() => undefined);
     const aborted = this.#requests.removeExecutions();
     for (const msgId of aborted) {
@@ -321,7 +321,7 @@ export class KernelKeeper {
     log.info({ kernelPid: pid, canResend: link !== null, ready: tail.state.ready }, 'taking over the kernel');
     const kernelProcess = KernelProcess.adopt(pid, start);
     if (link === null && !tail.state.ready) {
-      // It has said nothing yet and was asked nothing: this is a start like any other.
+      // It has sent nothing yet and got no request: this is a start like any other.
       this.#requests.addFirst(tail.unanswered);
       this.#live(kernelProcess, null);
     } else {
@@ -333,7 +333,7 @@ export class KernelKeeper {
     }
   }
 
-  /** What was asked before, and nobody is going to answer. */
+  /** Answers earlier requests that will get no reply. */
   async #standIn(life: KernelLife, lost: LostReplies): Promise<void> {
     await life.settled;
     const isWhole = !life.hasGap && this.#journal.cuts.length === 0;
@@ -351,7 +351,7 @@ export class KernelKeeper {
     }
   }
 
-  /** `takeover`: the process has been running for others before. */
+  /** `takeover`: another keeper had the process before. */
   #live(kernelProcess: KernelProcess, takeover: TakeoverParts | null): KernelLife {
     this.#idle.clear();
     const { connection, kernelDir, log, listener } = this.parts;
@@ -425,7 +425,7 @@ export class KernelKeeper {
     }
   }
 
-  /** The process has ended. Without us, that is a crash, or the doing of a client's own shutdown_request. */
+  /** The process has ended. If we did not end it, it crashed, or a client's own shutdown_request ended it. */
   async #exited(life: KernelLife, exit: KernelExit): Promise<void> {
     if (life !== this.#life) {
       return; // ended by us
@@ -459,8 +459,8 @@ export class KernelKeeper {
   }
 
   /**
-   * Answers for a process that has ended. JupyterLab has been told by its status and has let go of the requests; a client like nbclient
-   * knows only its reply, and would wait for ever. What waits for the next process is not among them.
+   * Answers for a process that has ended. JupyterLab was notified by its status and dropped the requests; a client like nbclient
+   * waits only for its reply, and would wait forever. Requests for the next process are not among them.
    */
   #leaveOpen(reason: string): void {
     const waiting = this.#requests.ids;
@@ -528,7 +528,7 @@ export class KernelKeeper {
     }
   }
 
-  /** Works one after the other. What comes after the shutdown was asked for is refused. */
+  /** Runs tasks one after the other. After a shutdown request, further ones are refused. */
   #inTurn(work: () => Promise<void>): Promise<void> {
     return this.#queue.run(() => {
       if (this.#stopping !== null) throw new KeeperError('keeper_stopping', 'The kernel is being shut down.');

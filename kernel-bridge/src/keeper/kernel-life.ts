@@ -1,6 +1,6 @@
 /**
- * One life of a kernel: a process, its sockets and what they say, from the start to the end of the process. A restart is a
- * new life. Verifies what the kernel sends on the channels that can make somebody do something, keeps to itself what answers our own requests, and passes on the rest.
+ * One life of a kernel: a process, its sockets and its messages, from the start to the end of the process. A restart is a
+ * new life. Verifies kernel messages on channels that can trigger actions, drops the replies to our own requests, and forwards the rest.
  */
 import {
   type ChannelName,
@@ -25,15 +25,15 @@ import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
 import { aborted, deadline, pause } from '../platform/waiting.js';
 
-/** They begin and end executions. Whoever runs cells one after another waits for them. */
+/** They begin and end executions. Clients that run cells one after another wait for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
 
 export interface LifeEvents {
-  /** `header.session` of every message of the kernel, answers to our own requests included. */
+  /** `header.session` of every message of the kernel, replies to our own requests included. */
   spoke(session: string): void;
   /** A message for clients. `parent` was parsed only for statuses and replies, the rest is null. */
   message(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void;
-  /** Content of the answer to `kernel_info_request`. */
+  /** Content of the reply to `kernel_info_request`. */
   kernelInfo(content: string): void;
   /** Messages are missing at this place. */
   gap(gap: GapRecord): void;
@@ -44,7 +44,7 @@ export class KernelLife {
   readonly #connection: KernelConnection;
   readonly #readiness: Readiness;
   readonly #replies = new Map<string, () => void>();
-  /** Called when iopub brings the idle status of an own request. */
+  /** Called when iopub brings the idle status of one of our own requests. */
   readonly #idles = new Map<string, () => void>();
   #readyAt: number | null = null;
   #acceptsRequests = true;
@@ -53,7 +53,7 @@ export class KernelLife {
   readonly #stopped = new AbortController();
   #takingOver: Promise<void> | null = null;
   #settle!: () => void;
-  /** Resolves when nothing that was said before is to come any more; at once for a process of our own. */
+  /** Resolves when no earlier message is still to come; immediately for a process of our own. */
   readonly settled: Promise<void>;
   #rejected = 0;
   #ended: Promise<void> | null = null;
@@ -76,7 +76,7 @@ export class KernelLife {
       failure: error => log.error({ err: error }, 'a kernel socket failed')
     });
     this.#readiness = new Readiness(() => {
-      // Two requests: the kernel refuses a second message with the same signature. One that runs may be busy on shell.
+      // Two requests: the kernel refuses a second message with the same signature. A running kernel may be busy on shell.
       if (takeover?.tail.state.ready !== true) {
         this.#transmit('shell', own.shownRequest('kernel_info_request').parts);
       }
@@ -97,7 +97,7 @@ export class KernelLife {
         log.error({ err: error }, 'the kernel was not taken over whole')
       );
     }
-    // Nobody knows which thread of another launcher's kernel answers, and so when; nothing waits for it.
+    // It is unknown which thread of another launcher's kernel answers, and so when; nothing waits for it.
     if (takeover === null || takeover.link !== null || !takeover.tail.state.ready) {
       this.#readiness.start();
       void this.#connection.stdinConnected.then(() => this.#readiness.connected());
@@ -113,14 +113,14 @@ export class KernelLife {
     return this.#readyAt !== null;
   }
 
-  /** What the process said while it had no keeper is not all there. */
+  /** Messages of the process from the time without a keeper are incomplete. */
   get hasGap(): boolean {
     return this.#takeover?.hasGap === true;
   }
 
   /**
-   * Resolves when the kernel has answered all that it was asked on shell until now, which may take as long as a cell; false when this
-   * life ends before. Asked with code that is empty and silent: some kernels answer `kernel_info_request` while they execute.
+   * Resolves when the kernel has answered all earlier shell requests, which may take as long as a cell; false when this
+   * life ends before. Uses an execute request with empty, silent code: some kernels answer `kernel_info_request` while they execute.
    */
   async caughtUp(): Promise<boolean> {
     const nothing = this.own.request('execute_request', {
@@ -134,7 +134,7 @@ export class KernelLife {
     return (await this.#request('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
   }
 
-  /** True when iopub has brought the idle status of a question asked now; false when it was dropped, or when this life ends before. */
+  /** True when iopub has brought the idle status of a request sent now; false when it was dropped, or when this life ends before. */
   async passedIopub(): Promise<boolean> {
     const question = this.own.request('kernel_info_request');
     const stopped = aborted(this.#stopped.signal);
@@ -157,7 +157,7 @@ export class KernelLife {
     return this.#readyAt === null ? 0 : performance.now() - this.#readyAt;
   }
 
-  /** Nothing runs before the kernel is ready; what waits for it is not here. */
+  /** Nothing runs before the kernel is ready; requests that wait for that are not here. */
   async interrupt(mode: 'signal' | 'message'): Promise<void> {
     if (this.#readyAt === null) return;
     if (mode === 'signal') {
@@ -175,7 +175,7 @@ export class KernelLife {
     );
   }
 
-  /** What clients ask from now on is for the next life. */
+  /** Later requests of clients are for the next life. */
   closeRequests(): void {
     this.#acceptsRequests = false;
     this.requests.close();
@@ -185,7 +185,7 @@ export class KernelLife {
     this.#transmit('control', this.own.shownRequest('shutdown_request', { restart }).parts);
   }
 
-  /** After the process has ended: takes what it sent last, then closes the sockets. */
+  /** After the process has ended: receives its last messages, then closes the sockets. */
   end(): Promise<void> {
     this.#ended ??= this.#end();
     return this.#ended;
@@ -200,7 +200,7 @@ export class KernelLife {
     await this.#connection.close();
   }
 
-  /** A process that took requests before goes on taking them, proven or not: without a ring, as soon as it is connected. */
+  /** A process that accepted requests before continues to, proven or not: without a ring, as soon as it is connected. */
   async #takeOver(takeover: Takeover, { link, tail }: TakeoverParts): Promise<void> {
     const { signal } = this.#stopped;
     const stopped = aborted(signal);
@@ -222,7 +222,7 @@ export class KernelLife {
     }
   }
 
-  /** Without the subscription, output of the first request would go nowhere; without stdin, its questions. */
+  /** Without the subscription, output of the first request would be lost; without stdin, its questions. */
   async #connected(): Promise<void> {
     await Promise.all([this.#connection.stdinConnected, this.#connection.iopubConnected]);
   }
@@ -232,7 +232,7 @@ export class KernelLife {
     if (this.#acceptsRequests) this.requests.open(({ channel, parts }) => this.#transmit(channel, parts));
   }
 
-  /** Resolves when the kernel has replied, or with the first of `others`. */
+  /** Resolves when the kernel has replied, or with the first settled promise of `others`. */
   async #request<T>(
     channel: ChannelName,
     { msgId, parts }: OwnRequest,
@@ -264,13 +264,13 @@ export class KernelLife {
     }
   }
 
-  /** Null for what is not for clients. */
+  /** Null for messages that are not for clients. */
   #parse(channel: ChannelName, frames: Buffer[]): Incoming | null {
     let message: KernelMessage;
     let header: MessageHeader;
     let parent: MessageHeader | null = null;
     try {
-      // Of iopub there is most, and only the owner of the run folder, who can read the key as well, could write to its socket.
+      // Iopub has the most messages, and only the owner of the run folder, who can also read the key, could write to its socket.
       message =
         channel === 'iopub' ? this.#signer.accept(channel, frames) : this.#signer.verify(channel, frames);
       header = headerOf(message);
@@ -294,7 +294,7 @@ export class KernelLife {
     if (header.msg_type === 'kernel_info_reply') {
       this.events.kernelInfo(textOf(message, PART.content));
       // At its start a kernel answers on control before it reads shell; a subshell that is requested in that moment
-      // blocks ipykernel's control thread for ever (seen with 7.4.0). One that was taken over may be busy on shell.
+      // blocks ipykernel's control thread forever (seen with 7.4.0). A kernel that was taken over may be busy on shell.
       if (message.channel === 'shell' || this.#takeover !== null) this.#readiness.answered();
     }
     if (parent === null) return;
@@ -312,8 +312,8 @@ export class KernelLife {
 }
 
 /**
- * Requests of clients on their way to the kernel. They are in the journal, and wait here until a process can take them without
- * anything being missed of what they cause: the one that starts, or the next one where there is none.
+ * Requests of clients for the kernel. They are in the journal, and wait here until a process can accept them without
+ * losing any output: the process that is starting, or the next one if there is none.
  */
 export class RequestQueue {
   #waiting: KernelMessage[] = [];
@@ -324,12 +324,12 @@ export class RequestQueue {
     else this.#send(message);
   }
 
-  /** Message ids of those that wait. */
+  /** Message ids of the waiting requests. */
   get ids(): ReadonlySet<string> {
     return new Set(this.#waiting.map(message => headerOf(message).msg_id));
   }
 
-  /** Takes out the executions that wait; their message ids. */
+  /** Removes the waiting executions; returns their message ids. */
   removeExecutions(): readonly string[] {
     const isExecution = (message: KernelMessage): boolean => headerOf(message).msg_type === 'execute_request';
     const executions = this.#waiting.filter(isExecution);
@@ -337,23 +337,23 @@ export class RequestQueue {
     return executions.map(message => headerOf(message).msg_id);
   }
 
-  /** Before all that wait: what the kernel may have been asked already. */
+  /** Before all waiting requests: those that the kernel may already have. */
   addFirst(messages: readonly KernelMessage[]): void {
     this.#waiting.unshift(...messages);
   }
 
-  /** The process takes requests: those that wait, in order, and from now on each at once. */
+  /** The process accepts requests: the waiting ones, in order, and from now on each immediately. */
   open(send: (message: KernelMessage) => void): void {
     this.#send = send;
     for (const message of this.#waiting.splice(0)) send(message);
   }
 
-  /** The process has ended; what comes is for the next. */
+  /** The process has ended; new requests are for the next. */
   close(): void {
     this.#send = null;
   }
 
-  /** Nothing of what waits is for the next. */
+  /** Drops all waiting requests. */
   clear(): void {
     this.#waiting = [];
   }

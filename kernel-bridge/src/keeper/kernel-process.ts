@@ -1,4 +1,4 @@
-/** The operating system's side of a kernel: one process that leads a session and a process group of its own. */
+/** The operating system's side of a kernel: one process that leads its own session and process group. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { canSignal, isSameProcess } from '../platform/process-identity.js';
 export interface KernelExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** What is known of the cause, as the end of a sentence that says how it ended. */
+  /** The cause, as far as known, as the end of a sentence on how it ended. */
   readonly cause?: string;
 }
 
@@ -22,10 +22,10 @@ export interface KernelFiles {
 
 const GROUP_POLL_MS = 20;
 
-/** How long the rest of a killed group may take to be collected by init before we stop looking. */
+/** How long the wait lasts until init has collected the rest of a killed group. */
 const GROUP_END_MS = 2_000;
 
-/** The folder that a kernel works in, also after it was renamed or moved while the keeper runs (Linux). */
+/** The working folder of a kernel, even after it was renamed or moved while the keeper runs (Linux). */
 export class KernelFolder {
   #descriptor: number | null = null;
 
@@ -33,18 +33,18 @@ export class KernelFolder {
     try {
       this.#descriptor = openSync(requested, constants.O_RDONLY | constants.O_DIRECTORY);
     } catch {
-      // The start says so.
+      // The start reports it.
     }
   }
 
-  /** Rejects with `kernel_start_failed` when there is none any more. */
+  /** Rejects with `kernel_start_failed` when it no longer exists. */
   path(): string {
     if (isFolder(this.requested)) return this.requested;
     try {
       const now = readlinkSync(`/proc/self/fd/${this.#descriptor}`);
       if (isFolder(now)) return now;
     } catch {
-      // Not Linux, or it was never there.
+      // Not Linux, or it never existed.
     }
     throw new KeeperError(
       'kernel_start_failed',
@@ -63,7 +63,7 @@ function isFolder(folder: string): boolean {
 }
 
 export class KernelProcess {
-  /** Resolves when the process has ended and has been collected, so that its pid means nothing any more. */
+  /** Resolves when the process has ended and has been collected, so that its pid is no longer valid. */
   readonly exited: Promise<KernelExit>;
   #running = true;
 
@@ -73,13 +73,13 @@ export class KernelProcess {
   ) {
     this.exited = exit.then(how => {
       this.#running = false;
-      // What the kernel started would keep the devices; nobody is left to ask it to end.
+      // Processes that the kernel started would keep the devices; no other code would end them.
       this.#killGroup('SIGKILL');
       return how;
     });
   }
 
-  /** A process that another keeper has started, known by its `processStart`. How it ends, only its parent can learn. */
+  /** A process that another keeper has started, identified by its `processStart`. Only its parent can learn how it ends. */
   static adopt(pid: number, start: string): KernelProcess {
     return new KernelProcess(pid, endOf(pid, start));
   }
@@ -102,7 +102,7 @@ export class KernelProcess {
       closeSync(log);
     }
     child.once('spawn', () => {
-      // Kills of other processes, hours ago, explain nothing: the count of 5 to 10 s ago is compared.
+      // Kills of other processes, hours ago, explain nothing: the comparison uses the count from 5 to 10 s ago.
       let newer = before.oomKills;
       recount = setInterval(() => {
         before.oomKills = newer;
@@ -141,12 +141,12 @@ export class KernelProcess {
     return this.#running;
   }
 
-  /** To the whole group: what a cell has started is to stop with the cell. */
+  /** To the whole group: processes that a cell has started must stop with the cell. */
   signal(signal: NodeJS.Signals): void {
     if (this.#running) this.#killGroup(signal);
   }
 
-  /** True when the process has ended by then. */
+  /** True when the process ends within this time. */
   async endsWithin(ms: number): Promise<boolean> {
     const cancel = new AbortController();
     try {
@@ -159,7 +159,7 @@ export class KernelProcess {
     }
   }
 
-  /** The last step, which no process can refuse. Resolves when the group has gone. */
+  /** The last step, which no process can ignore. Resolves when the group has ended. */
   async kill(): Promise<void> {
     this.signal('SIGKILL');
     if (!(await this.endsWithin(KILL_MS))) {
@@ -172,15 +172,15 @@ export class KernelProcess {
   }
 
   /**
-   * Waits for what is left of the group after its leader. Bounded: where init does not collect the dead, as in some
-   * containers, they look alive for ever.
+   * Waits for the rest of the group after its leader. Bounded: where init does not collect ended processes, as in some
+   * containers, they look alive forever.
    */
   async groupEnded(): Promise<void> {
     const deadline = performance.now() + GROUP_END_MS;
     while (this.#killGroup('SIGKILL') && performance.now() < deadline) await delay(GROUP_POLL_MS);
   }
 
-  /** False when there is no such group. The id of a group is not used again while a member of it lives. */
+  /** False when there is no such group. The id of a group is not reused while a member of it lives. */
   #killGroup(signal: NodeJS.Signals): boolean {
     try {
       process.kill(-this.pid, signal);
@@ -191,13 +191,13 @@ export class KernelProcess {
   }
 }
 
-/** Its files may live on in a child, so no socket or pipe can tell. */
+/** Its files may stay open in a child, so no socket or pipe reveals its end. */
 async function endOf(pid: number, start: string): Promise<KernelExit> {
   await processEnd(pid, start);
   return { code: null, signal: null };
 }
 
-/** What the crashes of native code are called. */
+/** Names for crashes of native code. */
 const FAULTS: Partial<Record<NodeJS.Signals, string>> = {
   SIGSEGV: ' (segmentation fault, signal 11)',
   SIGABRT: ' (aborted, signal 6)',
@@ -209,7 +209,7 @@ const FAULTS: Partial<Record<NodeJS.Signals, string>> = {
 interface ExitTraces {
   readonly kernelLog: string;
   readonly cwd: string;
-  /** `killedForMemory` a few seconds ago, and how long the log was when the process was started. */
+  /** `killedForMemory` some seconds ago, and the length of the log when the process was started. */
   readonly oomKills: number;
   readonly logBytes: number;
 }
@@ -235,7 +235,7 @@ export function causeOf(
 /** How often the count of kills is stored, in milliseconds. */
 const RECOUNT_MS = 5_000;
 
-/** How many processes Linux has ended for lack of memory, of the machine or of a control group. 0 where it does not say. */
+/** How many processes Linux has ended for lack of memory, of the machine or of a control group. 0 if it does not report it. */
 export function killedForMemory(vmstat = '/proc/vmstat'): number {
   try {
     return Number(/^oom_kill (\d+)$/m.exec(readFileSync(vmstat, 'utf8'))?.[1] ?? 0);
@@ -255,7 +255,7 @@ function lastLines(kernelLog: string, fromByte: number): string[] {
   }
 }
 
-/** The last lines of a failed start name the file that was imported in place of a module of that name. */
+/** The last lines of a failed start name the file that was imported instead of a module of that name. */
 function hidingFile(lines: readonly string[], cwd: string): string | undefined {
   if (!ERROR_LINE.test(lines.at(-1) ?? '')) return undefined;
   const names = lines.flatMap(line =>
@@ -292,7 +292,7 @@ function kernelEnv(launch: LaunchDescription, files: KernelFiles): Record<string
 
 /** How soon the end is noticed. */
 const POLL_MS = 200;
-/** How often it is made sure that the pid has not been given to another process, where that takes a program of its own. */
+/** How often to verify that the pid was not given to another process, where that requires running a program. */
 const IDENTIFY_MS = 10_000;
 
 /** Resolves when the process that had `start` under this pid has ended. */

@@ -78,7 +78,7 @@ describe('[21] the state of a kernel', () => {
     expect(state.executionState).toBe('idle');
   });
 
-  it('forgets the work of a process that has ended', () => {
+  it('drops the work of a process that has ended', () => {
     const { state } = running();
     apply(state, 'busy', 'execute_request', 'a');
     state.restarting('killed by SIGKILL');
@@ -91,7 +91,7 @@ describe('[21] the state of a kernel', () => {
     expect(state).toMatchObject({ executionState: 'idle', reason: null });
   });
 
-  it('stays dead until somebody restarts it', () => {
+  it('stays dead until an explicit restart', () => {
     const { state } = running();
     state.dead('exited with code 1');
     expect(() => state.ready()).toThrow(/dead/);
@@ -102,7 +102,7 @@ describe('[21] the state of a kernel', () => {
     expect(state.executionState).toBe('idle');
   });
 
-  it('keeps the session of the kernel, and tells of a change once', () => {
+  it('keeps the session of the kernel, and reports a change once', () => {
     const { state, changes } = running();
     const before = changes();
     state.spoke('x');

@@ -1,8 +1,8 @@
 /**
- * The state of a kernel, from what its process does and what its messages say. Owns no socket and no timer.
+ * The state of a kernel, from the events of its process and its messages. Owns no socket and no timer.
  *
  * starting → running | restarting | dead, running → restarting | dead, restarting → running | restarting | dead,
- * dead → restarting (an explicit restart). While running, a kernel is busy when a tracked request is being worked on.
+ * dead → restarting (an explicit restart). While running, a kernel is busy when it has a tracked request.
  */
 import { type MessageHeader, parseParentHeader } from '../jupyter/kernel-message.js';
 import type { RestorableState } from './checkpoint.js';
@@ -18,7 +18,7 @@ const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
   dead: ['restarting', 'dead']
 };
 
-/** Housekeeping of clients, not work: answering these must not make a kernel look busy. */
+/** Housekeeping of clients, not work: these must not make a kernel look busy. */
 const UNTRACKED_REQUESTS: ReadonlySet<string> = new Set([
   'kernel_info_request',
   'comm_info_request',
@@ -41,10 +41,10 @@ export class KernelState {
   #reason: string | null = null;
   #lastEnd: string | null = null;
   #session: string | null = null;
-  /** By subshell, '' being the main one: each works on one request at a time. */
+  /** By subshell, '' being the main one: each runs one request at a time. */
   readonly #busy = new Map<string, BusyWith>();
 
-  /** `onChange` is called after each change of what this class shows. */
+  /** `onChange` is called after each change of the public state. */
   constructor(private readonly onChange: () => void) {}
 
   get executionState(): ExecutionState {
@@ -56,7 +56,7 @@ export class KernelState {
     return this.#reason;
   }
 
-  /** How the process before this one ended; null while there was none. */
+  /** How the previous process ended; null if there was none. */
   get lastEnd(): string | null {
     return this.#lastEnd;
   }
@@ -66,12 +66,12 @@ export class KernelState {
     return this.#session;
   }
 
-  /** The request that keeps it busy: that of the main shell, if there are several. */
+  /** The running request: the main shell's, if there are several. */
   get busyParent(): string | null {
     return (this.#busy.get('') ?? [...this.#busy.values()][0])?.header ?? null;
   }
 
-  /** What a keeper that takes over has to know. */
+  /** The state for a keeper that takes over. */
   get restorable(): RestorableState {
     return {
       ready: this.#phase === 'running',
@@ -80,7 +80,7 @@ export class KernelState {
     };
   }
 
-  /** Goes on where another keeper of the same process was. */
+  /** Restores the state of another keeper of the same process. */
   restore({ ready, session, busy }: RestorableState): void {
     this.#session = session;
     for (const [subshell, header] of busy) {
@@ -95,7 +95,7 @@ export class KernelState {
     this.#enter('running', null);
   }
 
-  /** The process has ended and another one is started, or will be. Requests that it was busy with will never end. */
+  /** The process has ended and another one is started, or will be. Its running requests will never end. */
   restarting(reason: string): void {
     this.#enter('restarting', reason);
   }
@@ -104,7 +104,7 @@ export class KernelState {
     this.#enter('dead', reason);
   }
 
-  /** Any message of the kernel. */
+  /** The kernel has sent a message. */
   spoke(session: string): void {
     if (session !== this.#session) {
       this.#session = session;
@@ -112,12 +112,12 @@ export class KernelState {
     }
   }
 
-  /** A `status` message. `parentText` is its parent header as it came. */
+  /** A `status` message. `parentText` is its unchanged parent header. */
   status(status: string, parent: MessageHeader | null, parentText: string): void {
     if (parent === null || UNTRACKED_REQUESTS.has(parent.msg_type)) return;
     const subshell = parent.subshell_id ?? '';
     if (status === 'busy') {
-      // Replaces a request whose idle was lost: a stock kernel may lose messages, and must not stay busy for ever.
+      // Replaces a request whose idle was lost: a stock kernel may lose messages, and must not stay busy forever.
       this.#busy.set(subshell, { msgId: parent.msg_id, header: parentText });
     } else if (status === 'idle' && this.#busy.get(subshell)?.msgId === parent.msg_id) {
       this.#busy.delete(subshell);
@@ -139,7 +139,7 @@ export class KernelState {
   }
 }
 
-/** Waits for a kernel that was asked to start again: for the next process, or, after a crash, one after that. */
+/** Waits for a kernel that is restarting: for the next process, or, after a crash, a later one. */
 export class RunningWait {
   readonly #checks = new Set<() => void>();
 

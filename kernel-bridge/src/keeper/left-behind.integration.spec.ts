@@ -1,4 +1,4 @@
-/** What a kernel leaves behind, and what a login session does: a child costs a keeper the two seconds of `DRAIN_MS` at most, SIGHUP nothing. */
+/** Child processes of a kernel, and the end of a login session: a child costs a keeper at most 2 s (`DRAIN_MS`), SIGHUP nothing. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -12,8 +12,8 @@ if (!isInstalled) {
 }
 
 /**
- * Leaves the kernel's group, so that only the test ends it, and keeps every descriptor of the kernel. The kernel tells of it once
- * it has left: the pipe has its end then.
+ * Leaves the kernel's group, so that only the test ends it, and keeps every descriptor of the kernel. The kernel reports it once
+ * the child has left: the pipe then ends.
  */
 const FORK = [
   'import os, time',
@@ -50,7 +50,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
     await keeper[Symbol.asyncDispose]();
   });
 
-  /** A child of the kernel that runs on and has all that the kernel had open. */
+  /** A child of the kernel that continues to run with all open files of the kernel. */
   async function forked(): Promise<void> {
     await view.until('there is a child', () => /child \d+;/.test(view.text));
     child = Number(/child (\d+);/.exec(view.text)![1]);

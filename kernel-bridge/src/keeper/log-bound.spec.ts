@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe('the bound of a log', { timeout: 60_000 }, () => {
-  it('puts the newest part aside and lets the process that has it open go on from the start', async () => {
+  it('archives the newest part and lets the process that has it open continue from the start', async () => {
     const fd = openSync(file, 'a', 0o600);
     const child = spawn(process.execPath, ['-e', 'process.stdin.on("data", d => process.stdout.write(d))'], {
       stdio: ['pipe', fd, fd]
@@ -38,14 +38,14 @@ describe('the bound of a log', { timeout: 60_000 }, () => {
     expect(await readFile(file, 'utf8')).toBe('after');
   });
 
-  it('leaves a small log alone, and one that is not there', async () => {
+  it('leaves a small log alone, and one that does not exist', async () => {
     await writeFile(file, 'little');
     await using bound = new LogBound([file, path.join(folder, 'none.log')], log, { maxBytes: 1000 });
     await bound.check();
     expect(await readdir(folder)).toEqual(['kernel.log']);
   });
 
-  it('is kept by itself, and by emptying where no copy can be made', async () => {
+  it('is enforced automatically, and by emptying where no copy can be made', async () => {
     await mkdir(path.join(`${file}.1`, 'in the way'), { recursive: true });
     await using bound = new LogBound([file], log, { maxBytes: 1000, intervalMs: 5 });
     await appendFile(file, 'x'.repeat(2000));

@@ -1,8 +1,8 @@
 /**
- * The keeper process: `node main.js start|adopt KERNEL_DIR [SCOPE]`, started by `launchKeeper` in a session of its own, with its
- * output going to keeper.log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
+ * The keeper process: `node main.js start|adopt KERNEL_DIR [SCOPE]`, started by `launchKeeper` in its own session, with its
+ * output in keeper.log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
  *
- * `node main.js spare [SCOPE]` waits until it is told on descriptor 3 for which folder it is started (`SpareKeeper`).
+ * `node main.js spare [SCOPE]` waits for the folder of its kernel on descriptor 3 (`SpareKeeper`).
  */
 import { closeSync, read, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -25,15 +25,15 @@ function report(content: StartReport): void {
   }
 }
 
-// The terminal of the gateway may close; the kernel goes on.
+// The terminal of the gateway may close; the kernel continues.
 process.on('SIGHUP', () => log.info('SIGHUP ignored'));
-// The kernel must outlive a fault here: it was started in a session of its own, and can be found by its connection file.
+// The kernel must outlive a fault here: it was started in its own session, and can be found by its connection file.
 process.on('uncaughtException', error => {
   log.fatal({ err: error }, 'the keeper failed');
   process.exit(70);
 });
 
-/** Null when who wanted a spare keeper has ended. */
+/** Null when the owner of the spare keeper has ended. */
 async function orderedFolder(): Promise<string | null> {
   const parts: Buffer[] = [];
   for (;;) {
@@ -73,7 +73,7 @@ try {
   report({ ready: true });
   await keeper.ended;
   log.info('ended');
-  // A timer of a library must not keep a keeper without a kernel.
+  // A library's timer must not keep a keeper without a kernel running.
   process.exit(0);
 } catch (error) {
   log.fatal({ err: error }, 'the keeper cannot start');

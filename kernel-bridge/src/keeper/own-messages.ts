@@ -1,13 +1,13 @@
 /**
- * Messages that the bridge itself makes. Requests carry a session of ours, so that whatever a kernel says about them is
- * known to be ours by its parent header and goes to no client, except what every client of a Jupyter server hears on iopub:
- * that the kernel is idle when it has started, and that it ends. Messages for clients carry the kernel's own session, because
- * JupyterLab drops what it has queued when the session changes.
+ * Messages that the bridge itself creates. Requests carry a session of ours, so that the kernel's messages about them are
+ * identified by their parent header and go to no client, except those that every client of a Jupyter server receives on iopub:
+ * that the kernel is idle after its start, and that it ends. Messages for clients carry the kernel's own session, because
+ * JupyterLab drops its queue when the session changes.
  */
 import { randomUUID } from 'node:crypto';
 import { type MessageHeader, newMessage } from '../jupyter/kernel-message.js';
 
-/** Between session and number of a message whose effects are shown. */
+/** Separates session and number of a message whose effects are shown. */
 const SHOWN = '_shown_';
 
 export interface OwnRequest {
@@ -16,10 +16,10 @@ export interface OwnRequest {
 }
 
 export class OwnMessages {
-  /** `session`: the same for all keepers of one kernel, so that a late answer to another one is known to be ours too. */
+  /** `session`: the same for all keepers of one kernel, so that a late answer to another keeper is recognised too. */
   constructor(private readonly session: string) {}
 
-  /** In messages for clients; `kernelSession` is null for a kernel that never said anything. */
+  /** In messages for clients; `kernelSession` is null for a kernel that never sent a message. */
   sessionFor(kernelSession: string | null): string {
     return kernelSession ?? this.session;
   }
@@ -28,7 +28,7 @@ export class OwnMessages {
     return this.#request(`${this.session}_${randomUUID()}`, msgType, content);
   }
 
-  /** What the kernel says about it on iopub is for clients, also when another keeper hears it. */
+  /** The kernel's iopub messages about it are for clients, even when another keeper receives them. */
   shownRequest(msgType: string, content: object = {}): OwnRequest {
     return this.#request(`${this.session}${SHOWN}${randomUUID()}`, msgType, content);
   }

@@ -12,7 +12,7 @@ describe('[16] readiness', () => {
     readiness.start();
   });
 
-  it('asks first when stdin is connected, and without it after a while', () => {
+  it('sends the first request when stdin is connected, and without it after a while', () => {
     expect(nudges).toBe(0);
     vi.advanceTimersByTime(2_000);
     expect(nudges).toBe(1);
@@ -37,13 +37,13 @@ describe('[16] readiness', () => {
     await readiness.ready;
   });
 
-  it('seldom repeats a question that the socket still holds', () => {
+  it('seldom repeats a request that the socket still queues', () => {
     readiness.connected();
     vi.advanceTimersByTime(10_000);
     expect(nudges).toBe(6);
   });
 
-  it('asks often when it was answered but iopub said nothing', () => {
+  it('repeats it often when it was answered but iopub sent nothing', () => {
     readiness.connected();
     readiness.answered();
     vi.advanceTimersByTime(500);

@@ -1,7 +1,7 @@
 /**
- * The connection to the ring in which a kernel of our launcher holds what its keeper has not confirmed. Other kernels have
- * no such socket. The launcher serves it with a thread of its own, so it answers while a cell runs
- * (`tpulab/launcher/resend_socket.py`). It answers in frames like those between keeper and gateway, with two types of its own.
+ * The connection to the ring in which a kernel of our launcher stores unconfirmed messages. Other kernels have
+ * no such socket. The launcher serves it with a separate thread, so it answers while a cell runs
+ * (`tpulab/launcher/resend_socket.py`). It answers in frames like those between keeper and gateway, with two additional types.
  */
 import { connect, type Socket } from 'node:net';
 import type { ChannelName } from '../jupyter/kernel-message.js';
@@ -10,7 +10,7 @@ import { FrameDecoder } from '../keeper-protocol/frames.js';
 
 const AnswerFrame = { json: 1, message: 2 } as const;
 
-/** In the order in which the launcher counts them. */
+/** In the launcher's order. */
 const CHANNELS: readonly ChannelName[] = ['shell', 'control', 'stdin', 'iopub'];
 
 /** One message as the kernel has sent it, identity or topic first. */
@@ -19,15 +19,15 @@ export interface SentMessage {
   readonly frames: Buffer[];
 }
 
-/** A message by channel: the last one that is in the journal. */
+/** A message by channel: the last one in the journal. */
 export type Positions = Readonly<Partial<Record<ChannelName, string>>>;
 
 export interface Resent {
   /** By channel in the order of sending. */
   readonly messages: readonly SentMessage[];
-  /** By channel, what the ring had no room for. */
+  /** By channel, the number of messages that did not fit the ring. */
   readonly lost: Readonly<Partial<Record<ChannelName, number>>>;
-  /** False: not more than `lost` are missing. */
+  /** False: no more than `lost` are missing. */
   readonly exact: boolean;
 }
 
@@ -50,11 +50,11 @@ export class ResendLink {
         socket.destroy(error as Error);
       }
     });
-    socket.on('error', () => undefined); // its `close` ends what is asked
+    socket.on('error', () => undefined); // its `close` ends pending requests
     socket.on('close', () => this.#closed());
   }
 
-  /** Null when the kernel has no such socket. One that has it may be too busy to say a word, and is connected all the same. */
+  /** Null when the kernel has no such socket. A kernel that has it may be too busy to answer, and is connected anyway. */
   static connect(path: string): Promise<ResendLink | null> {
     return new Promise(resolve => {
       const socket = connect({ path });
@@ -70,12 +70,12 @@ export class ResendLink {
     return this.socket.destroyed;
   }
 
-  /** The kernel may forget everything up to these messages. Resolves when it has. */
+  /** The kernel may drop everything up to these messages. Resolves when it has. */
   async confirm(last: Positions): Promise<void> {
     await this.#request({ op: 'confirm', last });
   }
 
-  /** What was sent after `last` to `routingId`, on these channels. Resolves with nothing left behind. */
+  /** Messages sent after `last` to `routingId`, on these channels. Resolves when all have been received. */
   async resend(last: Positions, routingId: string, channels?: readonly ChannelName[]): Promise<Resent> {
     const { lost, exact } = await this.#request({ op: 'resend', last, routingId, channels });
     const messages = this.#messages;
@@ -129,7 +129,7 @@ function disconnected(): KeeperError {
   return new KeeperError('kernel_dead', 'The kernel has closed its resend socket.');
 }
 
-/** Its frames are copies, as they are kept. */
+/** Its frames are copies, because they are stored. */
 function decodeMessage(body: Buffer): SentMessage {
   const channel = CHANNELS[body.readUInt8(0)];
   const frames: Buffer[] = [];

@@ -1,4 +1,4 @@
-/** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
+/** Composition of the keeper process: builds its parts, connects them, and disposes of them in order. */
 import { rm, rmdir } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { WireError } from '../jupyter/kernel-message.js';
@@ -31,11 +31,11 @@ import { TelemetrySocket } from './telemetry-socket.js';
 export interface RunningKeeper {
   /** Shuts the kernel down and then ends. Idempotent. */
   end(): void;
-  /** Resolves when nothing is left of the kernel but its journal and logs. */
+  /** Resolves when only the journal and logs of the kernel remain. */
   readonly ended: Promise<void>;
 }
 
-/** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then that did not run before. */
+/** Rejects with the typed error why the kernel cannot be kept; then no process runs that did not run before. */
 export async function runKeeper(kernelDir: string, task: KeeperTask, log: KeeperLog): Promise<RunningKeeper> {
   const lock = await onlyKeeper(kernelDir);
   try {
@@ -103,7 +103,7 @@ async function keep(
             try {
               return { snapshot: await keeper.restart() };
             } finally {
-              // Also when it failed: who is answered and then asks must not be told the state before.
+              // Even after a failure: a client that gets the reply and then queries must not receive the earlier state.
               await gateways.stateSent();
             }
           case 'shutdown':
@@ -182,7 +182,7 @@ async function keep(
         await record.remove();
         await rm(paths.connection, { force: true });
         await rm(checkpointFile(kernelDir), { force: true });
-        // Only when it is empty: what else may lie there is not ours.
+        // Only when it is empty: other files in it are not ours.
         await rmdir(launch.runDir).catch((error: unknown) =>
           log.debug({ err: error }, 'the run folder stays')
         );
@@ -193,7 +193,7 @@ async function keep(
       .finally(finish);
   };
   await gateways.listen().catch(async (error: unknown) => {
-    // A kernel that was taken over is left as it was found.
+    // A kernel that was taken over stays unchanged.
     await (task === 'start' ? keeper.shutdown() : undefined);
     await agent[Symbol.asyncDispose]();
     throw error;
@@ -241,7 +241,7 @@ class RecordFile {
     private content: KeeperRecord
   ) {}
 
-  /** In turn, because when a process began is looked up: the last one told is the one in the file. */
+  /** In turn, because the start time of a process is looked up: the last call determines the file. */
   setKernel(pid: number | null): Promise<void> {
     this.#telling = this.#telling
       .catch(() => undefined)
@@ -253,7 +253,7 @@ class RecordFile {
     return this.#telling;
   }
 
-  /** Names the kernel's process from the first: a keeper that is killed must not leave one that nobody knows. */
+  /** Names the kernel's process from the start: a keeper that is killed must not leave an unrecorded process. */
   async ready(): Promise<void> {
     await this.#telling;
     this.#listening = true;

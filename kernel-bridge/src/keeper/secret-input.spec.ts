@@ -14,7 +14,7 @@ function message(msgType: string, content: string): [KernelMessage, MessageHeade
 const reply = message('input_reply', '{"value":"hunter2","status":"ok"}');
 
 describe('[18] an answer to a question of the kernel', () => {
-  it('is kept without its value when a password was asked for, however often it is sent', () => {
+  it('is stored without its value when it is a password, however often it is sent', () => {
     const input = new SecretInput();
     input.inputRequested(...message('input_request', '{"prompt":"p","password":true}'));
     for (let time = 0; time < 2; time++) {
@@ -28,25 +28,25 @@ describe('[18] an answer to a question of the kernel', () => {
     }
   });
 
-  it('is kept as it came when the question was an ordinary one', () => {
+  it('is stored unchanged when the question was an ordinary one', () => {
     const input = new SecretInput();
     input.inputRequested(...message('input_request', '{"prompt":"p","password":true}'));
     input.inputRequested(...message('input_request', '{"prompt":"p","password":false}'));
     expect(input.withoutSecret(...reply)).toBeNull();
   });
 
-  it('is kept without its value when the question is not known', () => {
+  it('is stored without its value when the question is not known', () => {
     expect(new SecretInput().withoutSecret(...reply)).not.toBeNull();
   });
 
-  it('is kept without its value even when nothing in it can be read', () => {
+  it('is stored without its value even when nothing in it can be read', () => {
     const retained = new SecretInput().withoutSecret(...message('input_reply', 'hunter2'));
     expect(retained?.includes('hunter2')).toBe(false);
   });
 });
 
 describe('any other message', () => {
-  it('is kept as it came', () => {
+  it('is stored unchanged', () => {
     const input = new SecretInput();
     expect(input.withoutSecret(...message('comm_msg', '{}'))).toBeNull();
     const [{ parts }, header] = reply;

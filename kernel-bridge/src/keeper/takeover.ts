@@ -1,12 +1,12 @@
 /**
- * Joins what a kernel has said while it had no keeper to what it says now: nothing lost, doubled or out of order.
+ * Joins a kernel's messages from the time without a keeper with its new ones: nothing lost, doubled or out of order.
  *
- * The sockets are connected first, and what they bring is held. Once iopub has brought something, the kernel's ring is asked
- * for all that the journal does not have: by then the ring and the socket overlap, so the ring's messages come first and the
- * held ones follow, less those that the ring had too. A reply that the kernel sent in the very moment in which its
- * ROUTER came to know us may have gone nowhere; so a little later the ring is asked once more for replies.
+ * The sockets are connected first, and their messages are queued. Once iopub has delivered one, the kernel's ring is queried
+ * for all messages that the journal does not have: by then the ring and the socket overlap, so the ring's messages come first and the
+ * queued ones follow, without those that the ring had too. A reply that the kernel sent at the very moment when its
+ * ROUTER learned our identity may be lost; so a little later the ring is queried once more for replies.
  *
- * A kernel of another launcher has no ring. What it said meanwhile nobody can know, and the gap says so.
+ * A kernel of another launcher has no ring. Its messages from that time are unknown, and the gap states this.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GapRecord } from '../journal/record.js';
@@ -15,7 +15,7 @@ import type { JournalTail } from './journal-tail.js';
 import type { ResendLink, Resent } from './resend-link.js';
 import type { KeeperLog } from './keeper-log.js';
 
-/** Longer than libzmq puts off looking at new connections. */
+/** Longer than libzmq delays its check for new connections. */
 const SECOND_RESEND_MS = 500;
 const ANSWERING: readonly ChannelName[] = ['shell', 'control', 'stdin'];
 
@@ -34,7 +34,7 @@ export interface TakeoverParts {
 }
 
 export interface TakeoverTarget {
-  /** Checks and parses frames; null for what is not for clients. */
+  /** Checks and parses frames; null for messages that are not for clients. */
   parse(channel: ChannelName, frames: Buffer[]): Incoming | null;
   deliver(incoming: Incoming): void;
   gap(gap: GapRecord): void;
@@ -43,13 +43,13 @@ export interface TakeoverTarget {
 export class Takeover {
   #buffered: Incoming[] | null = [];
   /**
-   * By channel, what the ring had: its socket may bring it later still, when the machine is busy. A channel keeps its order, so
-   * what the ring did not have comes after all of it.
+   * By channel, the ring's messages: their socket may deliver them later still, when the machine is busy. A channel keeps its order, so
+   * messages that the ring did not have come after all of them.
    */
   readonly #fromRing = new Map<ChannelName, Set<string>>();
-  /** Replies that have been delivered or will be, until the second look. */
+  /** Replies that have been delivered or will be, until the second query. */
   #answers: Set<string> | null;
-  /** Replies of the second look that may still arrive by their socket. */
+  /** Replies of the second query that may still arrive through their socket. */
   readonly #late = new Set<string>();
   #hasGap = false;
 
@@ -72,11 +72,11 @@ export class Takeover {
     return this.#hasGap;
   }
 
-  /** A live message: held, or passed on. */
+  /** A live message: queued, or forwarded. */
   take(incoming: Incoming): void {
     const id = incoming.header.msg_id;
     if (this.#buffered !== null) {
-      // Copies: frames are views into what the socket has read last.
+      // Copies: frames are views into the socket's read buffer.
       const { channel, parts } = incoming.message;
       this.#buffered.push({ ...incoming, message: { channel, parts: parts.map(part => Buffer.from(part)) } });
     } else if (!this.#late.delete(id) && !this.#isFromRing(incoming)) {
@@ -92,8 +92,8 @@ export class Takeover {
   }
 
   /**
-   * `proven` resolves when iopub is known to arrive. Resolves when all that was said before has been delivered, and answers which requests the kernel has to be sent again: those
-   * of which it has not said a word. It may have them; a kernel of our launcher drops a request that it has seen.
+   * `proven` resolves when iopub is known to arrive. Resolves when all earlier messages have been delivered, and returns the requests to
+   * resend: those to which the kernel has not reacted. It may have them; a kernel of our launcher drops a request that it has seen.
    */
   async run(proven: Promise<unknown>): Promise<readonly KernelMessage[]> {
     const { link, tail, routingId, log } = this.parts;

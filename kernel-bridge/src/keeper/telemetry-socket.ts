@@ -1,13 +1,13 @@
 /**
- * The unix socket of the agent in the kernel: one JSON object a line. What an agent writes is telemetry, and nothing is answered;
- * a connection that begins with `control-hello` takes commands as well (control-line.ts).
+ * The unix socket of the agent in the kernel: one JSON object per line. The agent writes telemetry, and gets no answers;
+ * a connection that begins with `control-hello` accepts commands as well (control-line.ts).
  */
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { KeeperLog } from './keeper-log.js';
 import { jsonIn } from '../platform/json-text.js';
 
-/** A batch of 10 Hz with thousands of steps stays far below. A longer line is dropped, up to its end. */
+/** A batch of 10 Hz with thousands of steps is far smaller. A longer line is dropped, up to its end. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
 /** The agent has one; a kernel that starts other processes may have some more. */
@@ -16,7 +16,7 @@ const MAX_CONNECTIONS = 16;
 const NEWLINE = 0x0a;
 
 export type OnTelemetry = (json: string, message: Readonly<Record<string, unknown>>) => void;
-/** The agent takes commands on this connection. */
+/** The agent accepts commands on this connection. */
 export type OnControl = (connection: Socket) => void;
 
 export class TelemetrySocket implements AsyncDisposable {
@@ -94,7 +94,7 @@ function isMessage(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
 }
 
-/** Cuts a stream into lines, in memory bounded by one line. */
+/** Splits a stream into lines, in memory bounded by one line. */
 export class LineSplitter {
   #parts: Buffer[] = [];
   #bytes = 0;
@@ -137,7 +137,7 @@ export class LineSplitter {
   }
 }
 
-/** Listens on a unix socket that is its owner's alone. A file that a dead process left at the path is replaced. */
+/** Listens on a unix socket that only its owner can access. A file that a dead process left at the path is replaced. */
 export async function listenPrivately(server: Server, path: string, log: KeeperLog): Promise<void> {
   await rm(path, { force: true });
   await new Promise<void>((resolve, reject) => {
@@ -147,7 +147,7 @@ export async function listenPrivately(server: Server, path: string, log: KeeperL
       resolve();
     });
   });
-  // For example no descriptor left for one more connection; those that exist go on.
+  // For example no descriptor left for one more connection; existing ones continue.
   server.on('error', error => log.error({ err: error, path }, 'a connection cannot be accepted'));
   await chmod(path, 0o600);
 }

@@ -15,7 +15,7 @@ if (!isInstalled) {
 }
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-/** Trains until it is stopped. Plain Python, so that it starts at once. */
+/** Trains until it is stopped. Plain Python, so that it starts immediately. */
 const TRAIN = `
 import time, tpulab
 run = tpulab.run("steered", {"batch": 8}, log=False,
@@ -54,7 +54,7 @@ async function steer(kernel: string, command: Partial<ControlCommand>): Promise<
 }
 
 describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
-  it('steers a run while its synchronous cell is busy, and tells what became of each command', async () => {
+  it('steers a run while its synchronous cell is busy, and reports the result of each command', async () => {
     const kernel = await bridge.startKernel({ name: 'tpulab-jax' });
     using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['runs', 'steps'] });
@@ -97,7 +97,7 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
     expect(bands).toEqual(['checkpoint', 'pause']);
   });
 
-  it('applies a command once, however often it is sent, and refuses what makes no sense with a reason', async () => {
+  it('applies a command once, however often it is sent, and refuses invalid ones with a reason', async () => {
     const kernel = await bridge.startKernel({ name: 'tpulab-jax' });
     using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['runs'] });
@@ -126,7 +126,7 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
       'This kernel has no run none that accepts commands; it may be over.'
     ]);
     const bands = page.telemetry(kernel).filter(data => data.type === 'control' && data.phase === 'applied');
-    // Told again word for word, done once.
+    // Reported again in the same words, applied once.
     expect(new Set(bands.map(data => data.time)).size).toBe(1);
     await steer(kernel, { action: 'stop' });
     await client.done(cell);

@@ -1,4 +1,4 @@
-/** What a kernel that did not start leaves behind: nothing that runs unseen, and nothing missing of what was there before. */
+/** State after a failed start: no process runs unseen, and no earlier data is lost. */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -11,7 +11,7 @@ import { TemporaryGateway } from '../testing/temporary-gateway.js';
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let bridge: TemporaryGateway;
-/** Instead of telling a gateway what its kernel says. */
+/** Replaces the subscription of a gateway to its kernel. */
 let subscribe: (() => Promise<never>) | null;
 
 const keepers: KeeperAccess = {
@@ -40,7 +40,7 @@ async function pids(id: string): Promise<{ keeper: number; kernel: number }> {
   return { keeper: record.pid, kernel: record.kernelPid };
 }
 
-/** A kernel that went with its machine: no gateway has noted its end. The next gateway does not list it. */
+/** A kernel that was lost with its machine: no gateway has noted its end. The next gateway does not list it. */
 async function lostKernel(): Promise<{ id: string; lastSeq: number }> {
   const id = await bridge.startKernel();
   const client = await bridge.connect(id);
@@ -76,7 +76,7 @@ describe('a start that fails', () => {
     expect(await bridge.startKernel({ name: 'python3', kernel_id: id })).toBe(id);
   });
 
-  it('ends the keeper and the kernel that it has begun, which would hold the chips unseen', async () => {
+  it('ends the keeper and the kernel that it has begun, which would use the chips unseen', async () => {
     const begun: { keeper: number; kernel: number }[] = [];
     const id = '11111111-2222-4333-8444-555555555555';
     subscribe = async () => {
@@ -95,10 +95,10 @@ describe('a start that fails', () => {
     expect(bridge.gateway.registry.find(id)).toBeUndefined();
   });
 
-  it('takes over a kernel of the same id that still runs, instead of touching what is its own', async () => {
+  it('takes over a kernel of the same id that still runs, without touching its data', async () => {
     const id = await bridge.startKernel();
     const before = await pids(id);
-    // As for a gateway that has not found it: it hung when the gateway looked, say.
+    // As for a gateway that has not found it, for example because the keeper hung during the search.
     const { folder } = bridge;
     await bridge.gateway[Symbol.asyncDispose]();
     let attach: KeeperAccess['attach'] = () => Promise.resolve(null);

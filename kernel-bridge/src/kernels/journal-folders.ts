@@ -1,4 +1,4 @@
-/** The journals of a state folder, with what retention has to know of each. Reads only, and disturbs no keeper. */
+/** The journals of a state folder, with the data that retention needs. Reads only, and disturbs no keeper. */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { measureSegments, type SegmentSize } from '../journal/index.js';
@@ -13,19 +13,19 @@ export interface JournalFolder {
   readonly kernelId: string;
   readonly kernelDir: string;
   readonly journalDir: string;
-  /** Kernelspec name, null when it is not known any more. */
+  /** Kernelspec name, null when it is no longer known. */
   readonly specName: string | null;
-  /** Unix milliseconds; null while the kernel's keeper, or the kernel itself, runs, and when it may. */
+  /** Unix milliseconds; null while the kernel's keeper, or the kernel itself, runs or may run. */
   readonly endedAt: number | null;
-  /** The other machine or container whose kernel this is, and whether its keeper has stopped beating; null: of this one. */
+  /** The other machine or container that owns this kernel, and whether its keeper's heartbeat has stopped; null: this one. */
   readonly elsewhere: { readonly name: string; readonly isSilent: boolean } | null;
   /** Oldest first. */
   readonly segments: readonly SegmentSize[];
-  /** What repairs have kept beside the segments. */
+  /** Files that repairs have kept beside the segments. */
   readonly damaged: { readonly files: number; readonly bytes: number };
 }
 
-/** Kernels that count as running whatever their processes say. `isEnded`: a gateway has noted the end of the kernel. */
+/** Kernels that count as running whatever the state of their processes. `isEnded`: a gateway has noted the end of the kernel. */
 export type IsInUse = (kernelId: string, isEnded: boolean) => boolean;
 
 export async function findJournals(
@@ -35,7 +35,7 @@ export async function findJournals(
   const kernels = path.join(stateDir, 'kernels');
   const names = await readdir(kernels).catch(ifMissing<string[]>([]));
   const found: JournalFolder[] = [];
-  // One after the other: there may be hundreds, and nobody waits.
+  // One after the other: there may be hundreds, and no client waits.
   for (const kernelId of names.sort()) {
     const folder = await describe(kernelId, path.join(kernels, kernelId), isInUse);
     if (folder) found.push(folder);
@@ -47,7 +47,7 @@ export function bytesOf({ segments, damaged }: JournalFolder): number {
   return segments.reduce((sum, { bytes }) => sum + bytes, damaged.bytes);
 }
 
-/** Null where there is no journal, and for a folder that is being removed. */
+/** Null if there is no journal, and for a folder that is being removed. */
 async function describe(
   kernelId: string,
   kernelDir: string,
@@ -66,7 +66,7 @@ async function describe(
     kernelDir,
     journalDir,
     specName: ended?.specName ?? launch?.specName ?? null,
-    // A keeper that was killed leaves no word; then the last record is the end.
+    // A keeper that was killed leaves no note; then the last record is the end.
     endedAt: isRunning ? null : ended ? Date.parse(ended.endedAt) : newest.writtenAt,
     elsewhere: elsewhere === null ? null : { name: elsewhere, isSilent: presence === 'silent' },
     segments,
@@ -74,7 +74,7 @@ async function describe(
   };
 }
 
-/** Nobody has noted an end, and it was just written: by a keeper that cannot be seen, such as one of an earlier version on another machine. */
+/** No end is noted, and it was just written: by a keeper that is not visible, such as one of an earlier version on another machine. */
 export function mayBeWritten({ endedAt, segments }: JournalFolder): boolean {
   const writtenAt = segments.at(-1)?.writtenAt ?? 0;
   return endedAt === writtenAt && Math.abs(Date.now() - writtenAt) <= FRESH_MS;
@@ -93,7 +93,7 @@ async function measureDamaged(journalDir: string): Promise<{ files: number; byte
   return { files, bytes };
 }
 
-/* What stays in the folder of a kernel that has ended: its journal, the raw output of its process, and `ended.json`. */
+/* Files that remain in the folder of an ended kernel: its journal, the raw output of its process, and `ended.json`. */
 
 const EndedKernel = Type.Object({
   kernelId: Type.String(),
@@ -105,10 +105,10 @@ const EndedKernel = Type.Object({
 export type EndedKernel = Static<typeof EndedKernel>;
 
 const ENDED_FILE = 'ended.json';
-/** The reason of a kernel that somebody wanted to end, which its machine did not take along. */
+/** The reason for a kernel that was shut down on request, not lost with its machine. */
 export const SHUT_DOWN = 'shut down';
 
-/** The rest describes a process that is gone, or, as the environment in launch.json, should not be kept. */
+/** The other files describe an ended process or, like the environment in launch.json, should not be stored. */
 const RETAINED = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;
 
 /** Null for a kernel that was not ended through a gateway. */
@@ -122,14 +122,14 @@ export async function readEnded(kernelDir: string): Promise<EndedKernel | null> 
   }
 }
 
-/** A kernel has ended: its journal stays until retention removes it. Without a journal nothing stays. */
+/** A kernel has ended: its journal stays until retention removes it. Without a journal, everything is removed. */
 export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promise<void> {
   if ((await measureSegments(path.join(kernelDir, 'journal'))).length === 0) {
     await rm(kernelDir, { recursive: true, force: true });
     return;
   }
   const note = (): Promise<void> => writeAtomically(path.join(kernelDir, ENDED_FILE), ended);
-  // First, so that a crash in between leaves a kernel that is known to have ended.
+  // First, so that a crash in between leaves a kernel whose end is noted.
   const isNoted = await note().then(
     () => true,
     () => false
@@ -139,7 +139,7 @@ export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promi
   if (!isNoted) await note();
 }
 
-/** Removes what describes a process that no longer runs. */
+/** Removes the files that describe a process that no longer runs. */
 export async function keepOnlyJournal(kernelDir: string): Promise<void> {
   for (const name of await readdir(kernelDir)) {
     if (name !== ENDED_FILE && !RETAINED.test(name)) {
@@ -148,7 +148,7 @@ export async function keepOnlyJournal(kernelDir: string): Promise<void> {
   }
 }
 
-/** A kernel with this id begins again, and its journal goes on. */
+/** A kernel with this id starts again, and its journal continues. */
 export async function forgetEnd(kernelDir: string): Promise<void> {
   await rm(path.join(kernelDir, ENDED_FILE), { force: true });
 }

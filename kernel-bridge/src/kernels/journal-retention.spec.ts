@@ -31,7 +31,7 @@ afterEach(() => rm(stateDir, { recursive: true, force: true }));
 
 const dirOf = (id: string): string => path.join(stateDir, 'kernels', id);
 
-/** About 250 bytes a record, four records a segment. */
+/** About 250 bytes per record, four records per segment. */
 async function kernel(id: string, records: number, endedDaysAgo: number | null): Promise<void> {
   const lines = Array.from({ length: records }, (_, index) => Buffer.from(`line ${index}`.padEnd(200)));
   await writeJournal(path.join(dirOf(id), 'journal'), lines, { segmentBytes: 1_000 });
@@ -40,7 +40,7 @@ async function kernel(id: string, records: number, endedDaysAgo: number | null):
     await leaveJournal(dirOf(id), { kernelId: id, specName: 'python3', endedAt, reason: 'shut down' });
     return;
   }
-  // This process stands for the keeper.
+  // This process acts as the keeper.
   await writeFile(
     path.join(dirOf(id), 'keeper.json'),
     JSON.stringify({
@@ -79,7 +79,7 @@ describe('retention', () => {
     expect(await firstSeq('recent')).toBe(1);
   });
 
-  it('takes a kernel whose end nobody has noted to have ended with its last record', async () => {
+  it('assumes that a kernel without a noted end ended with its last record', async () => {
     await kernel('lost', 4, 1);
     await forgetEnd(dirOf('lost'));
     const [journal] = await findJournals(stateDir);
@@ -92,7 +92,7 @@ describe('retention', () => {
     expect(await firstSeq('a')).toBe(1);
   });
 
-  it('above the total takes from ended kernels first, the one that ended first before the others', async () => {
+  it('above the total removes from ended kernels first, the one that ended first before the others', async () => {
     await kernel('ended-first', 20, 3);
     await kernel('ended-last', 20, 1);
     await kernel('running', 20, null);
@@ -108,7 +108,7 @@ describe('retention', () => {
     expect(await firstSeq('running')).toBe(1);
   });
 
-  it('leaves running kernels their newest segment, however little they may have', async () => {
+  it('leaves running kernels their newest segment, however small their quota', async () => {
     await kernel('ended', 20, 1);
     await kernel('running', 20, null);
     await sweep({ totalBytes: 0 });
@@ -116,7 +116,7 @@ describe('retention', () => {
     expect(await firstSeq('running')).toBe(17);
   });
 
-  it('plans for no more than is needed, and keeps the total wherever it can', () => {
+  it('plans for no more than is needed, and meets the total wherever it can', () => {
     const journal = fc
       .record({
         endedDaysAgo: fc.option(fc.integer({ min: 0, max: 30 })),
@@ -189,7 +189,7 @@ describe('what stays of a kernel that has ended', () => {
     expect(await readEnded(dirOf('k'))).toEqual(ended);
   });
 
-  it('is nothing, when it never said anything', async () => {
+  it('is nothing, when it never sent anything', async () => {
     await mkdir(path.join(dirOf('k'), 'journal'), { recursive: true });
     await leaveJournal(dirOf('k'), { kernelId: 'k', specName: null, endedAt: '2030-01-01', reason: 'x' });
     expect(existsSync(dirOf('k'))).toBe(false);
@@ -197,7 +197,7 @@ describe('what stays of a kernel that has ended', () => {
 });
 
 describe('the sweeper of a gateway', () => {
-  it('spares what the gateway uses, and ends with it', async () => {
+  it('spares journals that the gateway uses, and ends with it', async () => {
     await kernel('used', 10, 3000);
     await kernel('unused', 10, 3000);
     const sweeper = new JournalSweeper({
@@ -211,7 +211,7 @@ describe('the sweeper of a gateway', () => {
     await sweeper[Symbol.asyncDispose]();
   });
 
-  it('does not believe a clock that jumps ahead, and removes what stays too old', async () => {
+  it('does not trust a clock that jumps ahead, and removes what stays too old', async () => {
     await kernel('k', 10, 1);
     let now = NOW;
     let elapsed = 0;
@@ -236,7 +236,7 @@ describe('the sweeper of a gateway', () => {
     expect(await lives()).toBe(true);
     pass(HOUR / 2);
     expect(await lives()).toBe(true);
-    // The time server has answered, and the clock goes wrong again later: the hour begins again.
+    // The time server has answered, and the clock is wrong again later: the hour starts again.
     now -= 3650 * DAY;
     pass(HOUR);
     expect(await lives()).toBe(true);

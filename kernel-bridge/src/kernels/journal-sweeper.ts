@@ -4,13 +4,13 @@ import { bytesOf, findJournals, type JournalFolder, mayBeWritten } from './journ
 import { rm } from 'node:fs/promises';
 import { type JournalLimits, segmentsOver, type TrimCode, trimSegments } from '../journal/index.js';
 
-/** Journals grow by at most some gigabytes in this time, and days of retention need no more. */
+/** Journals grow by at most some gigabytes in this time, and retention is counted in days. */
 const SWEEP_MS = 10 * 60 * 1000;
 
 export interface JournalSweeperOptions {
   readonly stateDir: string;
   readonly limits: RetentionLimits;
-  /** Kernels that the gateway has, or is starting: never taken for ended. */
+  /** Kernels that the gateway has, or is starting: they do not count as ended. */
   readonly isInUse: (kernelId: string) => boolean;
   readonly log: Logger;
   readonly intervalMs?: number;
@@ -26,13 +26,13 @@ export class JournalSweeper implements AsyncDisposable {
 
   constructor(private readonly options: JournalSweeperOptions) {
     this.#clock = options.clock ?? SYSTEM_CLOCK;
-    // Whoever keeps journals for a shorter time does not wait longer than that for them to go.
+    // With a shorter retention, the grace period is shortened to it.
     this.#grace = new ExpiryGrace(Math.min(options.limits.retentionMs, GRACE_MS), this.#clock);
     this.#timer = setInterval(() => void this.sweep(), options.intervalMs ?? SWEEP_MS);
     this.#timer.unref();
   }
 
-  /** Looks once; joins a look that is under way. Never rejects: what cannot be removed now is tried again later. */
+  /** Checks once; joins a running check. Never rejects: journals that cannot be removed now are retried later. */
   sweep(): Promise<void> {
     this.#running ??= this.#sweep().finally(() => (this.#running = null));
     return this.#running;
@@ -54,7 +54,7 @@ export class JournalSweeper implements AsyncDisposable {
       for (const removal of plan) {
         const { journal, code, segments, bytes, whole } = removal;
         if (code === 'journal_retention' && !overdue.has(journal.kernelId)) continue;
-        // A client may have started a kernel with this id since the look.
+        // A client may have started a kernel with this id since the check.
         if (this.#isDisposed || (whole && isInUse(journal.kernelId))) continue;
         await remove(removal);
         log.info({ kernelId: journal.kernelId, code, segments, bytes, whole }, 'old records were removed');
@@ -68,20 +68,20 @@ export class JournalSweeper implements AsyncDisposable {
 interface SweepClock {
   /** Unix milliseconds; may be set. */
   now(): number;
-  /** Milliseconds since some moment; goes on evenly. */
+  /** Milliseconds since some moment, from a monotonic clock. */
   elapsed(): number;
 }
 
 const SYSTEM_CLOCK: SweepClock = { now: () => Date.now(), elapsed: () => performance.now() };
 
-/** Time servers are asked within minutes of a start. */
+/** Time servers are queried within minutes of a start. */
 const GRACE_MS = 60 * 60 * 1000;
-/** A clock that is being corrected drifts less; one that was set, or slept, is further off. */
+/** A clock that is being corrected drifts less; a clock that was set, or slept, is off by more. */
 const JUMP_MS = 60_000;
 
 /**
- * Retention believes the clock only after a while. A clock that jumps ahead, of a machine that starts without the time or is
- * set wrongly, would make every journal look old in one moment; what is removed then does not come back with the right time.
+ * Retention trusts the clock only after a while. A clock that jumps ahead, of a machine that starts without the time or is
+ * set wrongly, would make every journal look old immediately; the correct time would not bring back removed journals.
  */
 class ExpiryGrace {
   readonly #since = new Map<string, number>();
@@ -92,7 +92,7 @@ class ExpiryGrace {
     private readonly clock: SweepClock
   ) {}
 
-  /** Of these journals, which have now expired, those that have been so for long enough by an even clock. */
+  /** The journals, among the now expired ones, that have been expired for long enough by a monotonic clock. */
   overdue(expired: readonly string[]): ReadonlySet<string> {
     const now = this.clock.now();
     const elapsed = this.clock.elapsed();
@@ -112,18 +112,18 @@ class ExpiryGrace {
 }
 
 /*
- * Which journals go, and when: those of kernels that ended long ago, then, while all together are too large, the oldest of
- * ended kernels, then the oldest segments of running ones. The newest segment of a running kernel never goes, and nothing of a
- * kernel of another machine or container: what its keeper and its gateway do cannot be known here. Its bytes are theirs to count.
+ * Which journals are removed, and when: journals of kernels that ended long ago, then, while the total is too large, the oldest of
+ * ended kernels, then the oldest segments of running ones. The newest segment of a running kernel always stays, and so does all data of a
+ * kernel of another machine or container: the activity of its keeper and gateway is not visible here. They count its bytes.
  */
 
-/** What one journal has to give up. */
+/** The removal for one journal. */
 export interface Removal {
   readonly journal: JournalFolder;
   readonly code: TrimCode;
-  /** How many of its oldest segments go. */
+  /** How many of its oldest segments are removed. */
   readonly segments: number;
-  /** The kernel's folder goes as a whole; only for a kernel that has ended. */
+  /** The kernel's folder is removed as a whole; only for a kernel that has ended. */
   readonly whole: boolean;
   readonly bytes: number;
 }
@@ -150,7 +150,7 @@ export function planRemovals(
   for (const { journal } of ended.sort((a, b) => a.endedAt - b.endedAt)) {
     if (over <= 0) break;
     const removal = part(journal, bytesOf(journal) - over);
-    // What the newest segment of an ended kernel would leave of the excess, it has to give too.
+    // If the newest segment of an ended kernel would exceed the total, it is removed too.
     const planned = removal.bytes < over ? whole(journal, 'journal_total_quota') : removal;
     plan.push(planned);
     over -= planned.bytes;
@@ -166,7 +166,7 @@ export function planRemovals(
   return plan;
 }
 
-/** Carries one removal out. Of a kernel that is running by now only closed segments can go. */
+/** Carries out one removal. If the kernel runs by now, only closed segments are removed. */
 export async function remove({ journal, code, segments, whole }: Removal): Promise<void> {
   if (whole) await rm(journal.kernelDir, { recursive: true, force: true });
   else await trimSegments(journal.journalDir, segments, code);
@@ -190,7 +190,7 @@ function part(journal: JournalFolder, maxBytes: number): Removal {
   );
 }
 
-/** Those that no writer has open, in the order in which they were written, over all journals. */
+/** Segments without a writer, in the order of writing, over all journals. */
 function closedSegments(journals: readonly JournalFolder[]): { journal: JournalFolder }[] {
   return journals
     .flatMap(journal => journal.segments.slice(0, -1).map(({ writtenAt }) => ({ journal, writtenAt })))

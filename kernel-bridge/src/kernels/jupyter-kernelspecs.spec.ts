@@ -43,13 +43,13 @@ describe('JupyterKernelSpecs', () => {
     });
   });
 
-  it('[2] takes the first of two specs with one name', async () => {
+  it('[2] uses the first of two specs with one name', async () => {
     write('a', 'same', plain);
     write('b', 'same', { ...plain, display_name: 'Later' });
     expect((await read('a', 'b')).map(spec => spec.displayName)).toEqual(['Plain']);
   });
 
-  it('leaves out what is not a kernelspec, and still finds the others', async () => {
+  it('leaves out folders that are not kernelspecs, and still finds the others', async () => {
     write('a', 'broken', '{');
     write('a', 'empty', { argv: [], display_name: 'x' });
     write('a', 'bad name!', plain);
@@ -57,7 +57,7 @@ describe('JupyterKernelSpecs', () => {
     expect((await read('a', 'missing')).map(spec => spec.name)).toEqual(['good']);
   });
 
-  it('gives a bare `python` the interpreter of the environment that the spec belongs to', async () => {
+  it('gives a bare `python` the interpreter of the environment of its spec', async () => {
     mkdirSync(path.join(folder, 'env', 'bin'), { recursive: true });
     const python = path.join(folder, 'env', 'bin', 'python');
     writeFileSync(python, '');

@@ -22,7 +22,7 @@ const KernelJson = Type.Object({
 });
 
 export class JupyterKernelSpecs implements KernelSpecSource {
-  /** Files that were reported as unreadable; each is said once, because specs are listed often. */
+  /** Files that were reported as unreadable; each is reported once, because specs are listed often. */
   readonly #reported = new Set<string>();
 
   constructor(
@@ -80,8 +80,8 @@ function describe(json: unknown): string {
 }
 
 /**
- * A spec that a Python environment installed for itself says just `python`. Jupyter replaces that with the
- * interpreter that runs the server; the bridge has none, so it takes the one of the spec's own environment.
+ * A spec that a Python environment installed for itself contains just `python`. Jupyter replaces that with the
+ * interpreter that runs the server; the bridge has none, so it uses the interpreter of the spec's own environment.
  */
 async function ownInterpreter(argv: readonly string[], dataFolder: string): Promise<readonly string[]> {
   const command = argv[0] ?? '';
@@ -109,7 +109,7 @@ export interface Machine {
   readonly home: string;
 }
 
-/** Folders that may hold `kernels/<name>/kernel.json`. Folders that do not exist are listed too. */
+/** Folders that may contain `kernels/<name>/kernel.json`. Folders that do not exist are listed too. */
 export function jupyterDataFolders({ env, platform, home }: Machine): string[] {
   const folders = (env['JUPYTER_PATH'] ?? '').split(path.delimiter).filter(folder => path.isAbsolute(folder));
   folders.push(userFolder({ env, platform, home }));

@@ -20,7 +20,7 @@ function culling(options: Partial<CullingOptions>): KernelCulling {
   return new KernelCulling(bridge.gateway.registry, { ...CULLING_DEFAULTS, ...options }, silent());
 }
 
-/** When the kernel has been idle for longer than the timeout of these tests. */
+/** Resolves when the kernel has been idle for longer than the timeout of these tests. */
 async function untilUnused(): Promise<void> {
   const kernel = bridge.gateway.registry.get(kernelId);
   await vi.waitUntil(
@@ -51,7 +51,7 @@ describe('culling', () => {
     }
   });
 
-  it('[21] ends a kernel that nobody has used for the time that is set', async () => {
+  it('[21] ends a kernel that was unused for the configured time', async () => {
     await untilUnused();
     using culled = culling({ idleTimeoutS: TIMEOUT_S });
     await culled.check();
@@ -59,7 +59,7 @@ describe('culling', () => {
     expect(await bridge.rest('GET', '/api/kernels')).toMatchObject({ status: 200, body: [] });
   });
 
-  it('[21] looks by itself, as often as it is told to', async () => {
+  it('[21] checks automatically, at the configured interval', async () => {
     using culled = culling({ idleTimeoutS: TIMEOUT_S, intervalS: 0.05 });
     expect(culled).toBeDefined();
     await vi.waitUntil(() => !isThere(), { timeout: 60_000 });
@@ -72,7 +72,7 @@ describe('culling', () => {
     expect(isThere()).toBe(true);
   });
 
-  it('[21] never ends a kernel that is busy, though it has said nothing for long', async () => {
+  it('[21] never ends a kernel that is busy, though it has sent nothing for long', async () => {
     using client = await bridge.connect(kernelId);
     const id = client.execute('input("wait ")', { allow_stdin: true });
     await client.first(({ header }) => header.msg_type === 'input_request');
@@ -80,7 +80,7 @@ describe('culling', () => {
     await vi.waitUntil(
       async () => {
         const snapshot = await kernel.currentSnapshot();
-        // The question comes by a socket of its own and may overtake this.
+        // The stdin question uses another socket and may arrive before this.
         return snapshot?.executionState === 'busy' && Date.now() - snapshot.lastActivity >= TIMEOUT_S * 1000;
       },
       { timeout: 60_000 }
@@ -92,7 +92,7 @@ describe('culling', () => {
     await client.done(id);
   });
 
-  it('[21] ends a kernel with clients only when that is asked for', async () => {
+  it('[21] ends a kernel with clients only when that is configured', async () => {
     using client = await bridge.connect(kernelId);
     await client.run('pass');
     await untilUnused();

@@ -1,5 +1,5 @@
 /**
- * Shuts down kernels that nobody has used for long. Off unless a time is set, and then still never a kernel that is working or
+ * Shuts down kernels that were unused for long. Off unless a time is set, and even then not for a kernel that is working or
  * starting, and one with clients only when that is requested. Jupyter's names: `cull_idle_timeout`, `cull_interval`,
  * `cull_connected`. Its `cull_busy` has no counterpart here: a long training is exactly what must not be ended.
  */
@@ -10,9 +10,9 @@ import type { KernelRegistry } from './kernel-registry.js';
 export interface CullingOptions {
   /** Seconds without a message from or to the kernel; 0: kernels are never culled. */
   readonly idleTimeoutS: number;
-  /** Seconds between two looks. */
+  /** Seconds between two checks. */
   readonly intervalS: number;
-  /** Kernels with clients too. A sleeping laptop's connection counts as one until it has been silent for a while. */
+  /** Kernels with clients too. A sleeping laptop's connection counts as a client until it has been silent for a while. */
   readonly connected: boolean;
 }
 
@@ -35,7 +35,7 @@ export class KernelCulling implements Disposable {
       options.idleTimeoutS > 0 ? setInterval(() => void this.check(), options.intervalS * 1000) : null;
   }
 
-  /** One look at all kernels; joins one that is under way. Never rejects. */
+  /** One check of all kernels; joins a running check. Never rejects. */
   check(): Promise<void> {
     this.#looking ??= this.#check().finally(() => (this.#looking = null));
     return this.#looking;
@@ -60,7 +60,7 @@ export class KernelCulling implements Disposable {
   }
 
   async #isIdle(kernel: Kernel): Promise<boolean> {
-    // What the keeper says now: the last state that it pushed may be older than the last message.
+    // The keeper's current state: the last state that it pushed may be older than the last message.
     const { executionState, lastActivity } = kernel.isUnreachable
       ? kernel.snapshot
       : ((await kernel.currentSnapshot()) ?? { executionState: 'busy', lastActivity: Date.now() });

@@ -35,7 +35,7 @@ describe('the documents of a kernel', () => {
     expect(await documentsOfKernel(kernelDir)).toEqual(['b.ipynb', 'a.ipynb', 'c.ipynb']);
   });
 
-  it('that the disk refuses are written when it works again, and the kernel hears of both', async () => {
+  it('that the disk refuses are written when it works again, and the kernel is notified of both', async () => {
     // A disk that refuses: the folder does not exist.
     await using noted = documents();
     await expect(noted.note('a.ipynb')).rejects.toMatchObject({ code: 'ENOENT' });
@@ -45,7 +45,7 @@ describe('the documents of a kernel', () => {
     expect(await documentsOfKernel(kernelDir)).toEqual(['a.ipynb']);
   });
 
-  it('that a power loss left torn are put aside with a line in the log', async () => {
+  it('that a power loss left torn are archived with a line in the log', async () => {
     await mkdir(kernelDir);
     const file = path.join(kernelDir, 'documents.json');
     await writeFile(file, '{"version":1,"paths":["a.ip');

@@ -1,5 +1,5 @@
 /**
- * documents.json in a kernel's folder: the documents that ran on it, so that its outputs are still found by the path of a notebook
+ * documents.json in a kernel's folder: the documents that used it, so that its outputs are still found by the path of a notebook
  * when kernel and session have ended.
  */
 import { readFile } from 'node:fs/promises';
@@ -13,16 +13,16 @@ import { jsonIn } from '../platform/json-text.js';
 
 const DocumentsJson = Type.Object({ version: Type.Literal(1), paths: Type.Array(Type.String()) });
 const FILE = 'documents.json';
-/** Renaming a notebook all day must not make a long file. */
+/** Renaming a notebook repeatedly must not make a long file. */
 const MAX_PATHS = 20;
 
-/** As the clients named them, the newest last; empty where nothing was noted, or nothing that can be understood. */
+/** As the clients named them, the newest last; empty when there is no file, or it cannot be parsed. */
 export async function documentsOfKernel(kernelDir: string): Promise<readonly string[]> {
   const json = jsonIn(await readFile(path.join(kernelDir, FILE), 'utf8').catch(() => null));
   return Value.Check(DocumentsJson, json) ? json.paths : [];
 }
 
-/** For the one that notes the documents of a kernel. */
+/** For the writer of a kernel's documents. */
 export class KernelDocuments implements AsyncDisposable {
   readonly #file: StoredList<ReturnType<typeof Type.String>>;
   #loading: Promise<readonly string[]> | null = null;
@@ -38,7 +38,7 @@ export class KernelDocuments implements AsyncDisposable {
     });
   }
 
-  /** Resolves when it is on disk; rejects when the disk refuses, and goes on trying. */
+  /** Resolves when it is on disk; rejects when the disk refuses, and continues to retry. */
   async note(documentPath: string): Promise<void> {
     const loaded = await (this.#loading ??= this.#file.load());
     const known = this.#paths ?? loaded;
@@ -47,7 +47,7 @@ export class KernelDocuments implements AsyncDisposable {
     await this.#file.save(this.#paths);
   }
 
-  /** The kernel has ended, or the gateway: what is not on disk yet is tried once more. */
+  /** The kernel or the gateway has ended: unsaved paths are tried once more. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#file.settled();
   }

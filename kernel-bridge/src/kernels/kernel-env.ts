@@ -1,6 +1,6 @@
 /**
- * The environment of a kernel process. A kernel runs whatever its user types, and what it prints is kept, so
- * nothing that opens a server may be in it. The user's own keys (for data sets, for experiment trackers) stay.
+ * The environment of a kernel process. A kernel runs any code of its user, and its output is stored, so
+ * it must contain no key to a server. The user's own keys (for data sets, for experiment trackers) stay.
  */
 import type { KernelSpec } from './kernelspec-catalog.js';
 
@@ -9,7 +9,7 @@ export const WITHHELD_VARIABLES: readonly string[] = [
   'CONFIGPROXY_AUTH_TOKEN',
   'EG_AUTH_TOKEN',
   'JPY_API_TOKEN',
-  // A kernel that sees its parent's pid ends with it; ours outlive the gateway and a crashed keeper.
+  // A kernel that receives its parent's pid ends with it; ours outlive the gateway and a crashed keeper.
   'JPY_PARENT_PID',
   'JUPYTERHUB_API_TOKEN',
   'JUPYTERHUB_CLIENT_ID',
@@ -25,15 +25,15 @@ export const WITHHELD_VARIABLES: readonly string[] = [
   'TPULAB_TOKEN_FILE'
 ];
 
-/** `npx tpulab` puts npm's configuration, credentials of registries included, into the environment. */
+/** `npx tpulab` adds npm's configuration, credentials of registries included, to the environment. */
 const WITHHELD_PREFIXES = ['npm_'];
 
 export interface KernelEnvSources {
   readonly gateway: Readonly<Record<string, string | undefined>>;
   readonly spec: Pick<KernelSpec, 'env' | 'envDefaults'>;
-  /** `env` of the request; only names that begin with `KERNEL_`, and those of `clientEnvs`, pass. */
+  /** `env` of the request; only names that begin with `KERNEL_`, and the names in `clientEnvs`, pass. */
   readonly request?: Readonly<Record<string, string>> | undefined;
-  /** Further names that a request may set. Names that are withheld stay withheld. */
+  /** Additional names that a request may set. Withheld names stay withheld. */
   readonly clientEnvs?: readonly string[];
   readonly kernelId: string;
 }
@@ -54,12 +54,12 @@ export function kernelEnv(sources: KernelEnvSources): Record<string, string> {
   return env;
 }
 
-/** Whether a variable opens a server, this one or another, and so is kept from programs that others may write. */
+/** Whether a variable gives access to a server, this one or another, and is withheld from programs of other authors. */
 export function isWithheld(name: string): boolean {
   return WITHHELD_VARIABLES.includes(name) || WITHHELD_PREFIXES.some(prefix => name.startsWith(prefix));
 }
 
-/** `${NAME}` and `$NAME` as Jupyter fills them in: an unknown name stays as it is written. */
+/** Expands `${NAME}` and `$NAME` as Jupyter does: an unknown name stays unchanged. */
 function fillIn(value: string, env: Readonly<Record<string, string>>): string {
   return value.replace(
     /\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g,

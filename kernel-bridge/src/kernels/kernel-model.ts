@@ -1,4 +1,4 @@
-/** A kernel as Jupyter's REST describes it. */
+/** A kernel in the form of Jupyter's REST API. */
 import { type Static, Type } from '@sinclair/typebox';
 import type { Kernel } from './kernel.js';
 

@@ -1,4 +1,4 @@
-/** All kernels of one state folder: starts them, finds those of an earlier gateway again, removes them. */
+/** All kernels of one state folder: starts them, finds the kernels of an earlier gateway again, removes them. */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -30,14 +30,14 @@ export interface KernelRegistryOptions {
   readonly specs: KernelSpecCatalog;
   readonly keepers: KeeperAccess;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Further variables for a kernel that starts now, which win over those of the gateway. */
+  /** Additional variables for a kernel that starts now, which override the gateway's. */
   readonly hostEnv?: (specName: string) => Promise<Readonly<Record<string, string>>>;
   readonly log: Logger;
   readonly restartLimit?: number;
   readonly shutdownWaitMs?: number;
   /** Names of variables that a request may set for its kernel, beside `KERNEL_*`. */
   readonly clientEnvs?: readonly string[];
-  /** Absent: the default. A retention of nothing removes a journal with its kernel. */
+  /** Absent: the default. A retention of 0 removes a journal with its kernel. */
   readonly journal?: Partial<JournalLimits>;
 }
 
@@ -58,7 +58,7 @@ const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export class KernelRegistry {
   readonly #kernels = new Map<string, Kernel>();
-  /** Ids of kernels that are being started; they are taken, but not listed yet. */
+  /** Ids of kernels that are being started; they are reserved, but not listed yet. */
   readonly #starting = new Set<string>();
   readonly #stopping = new Map<string, Promise<void>>();
   readonly #listeners = new Set<RegistryListener>();
@@ -104,7 +104,7 @@ export class KernelRegistry {
     const { stateDir, rootDir, specs, keepers, log } = this.options;
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
-    // A keeper that no gateway knows may have this id: one that was started by a gateway that was killed, or was silent.
+    // An unknown keeper may have this id: its gateway was killed, or it was silent.
     const { presence, elsewhere } = await presenceOfKernel(directory);
     if (elsewhere !== null) {
       const { message } = keeperElsewhere(id, elsewhere);
@@ -134,7 +134,7 @@ export class KernelRegistry {
       shutdownWaitMs: this.options.shutdownWaitMs ?? 5000,
       journalBytes: kernelBytes
     };
-    // The client may have chosen the id of a kernel that has ended, or was lost with its machine; its journal goes on.
+    // The client may have chosen the id of a kernel that has ended, or was lost with its machine; its journal continues.
     const before = {
       ended: retentionMs > 0 ? await readEnded(directory) : null,
       hasRecords: (await measureSegments(path.join(directory, 'journal'))).length > 0
@@ -161,7 +161,7 @@ export class KernelRegistry {
     return kernel;
   }
 
-  /** Of a start that failed nothing runs on unseen, and an earlier kernel's journal is as it was. */
+  /** After a failed start no process runs unseen, and an earlier kernel's journal is unchanged. */
   async #undoStart(
     id: string,
     { runDir }: LaunchDescription,
@@ -171,7 +171,7 @@ export class KernelRegistry {
     try {
       await endSilent(directory);
     } catch (error) {
-      // It may hold the accelerator: it is listed, so that it can be ended later.
+      // It may use the accelerator: it is listed, so that it can be ended later.
       this.options.log.error({ kernelId: id, err: error }, 'a kernel that did not start cannot be ended');
       await this.#adopt(id);
       return;
@@ -182,7 +182,7 @@ export class KernelRegistry {
     else await rm(directory, { recursive: true, force: true });
   }
 
-  /** A new kernel process under the same id. A keeper that has ended is replaced; the journal goes on. */
+  /** A new kernel process under the same id. A keeper that has ended is replaced; the journal continues. */
   async restart(id: string): Promise<Kernel> {
     const kernel = this.get(id);
     if (kernel.isUnreachable || kernel.isSilent) await this.#revive(kernel);
@@ -212,8 +212,8 @@ export class KernelRegistry {
   }
 
   /**
-   * Finds the kernels whose keepers still run. A keeper that cannot be reached does not hold up the others; while it runs its
-   * kernel is listed, and it is tried again.
+   * Finds the kernels whose keepers still run. A keeper that cannot be reached does not delay the others; while it runs its
+   * kernel is listed, and connecting is retried.
    */
   async adopt(): Promise<void> {
     const { stateDir, log } = this.options;
@@ -252,7 +252,7 @@ export class KernelRegistry {
       throw error;
     }
     if (!kernel.isPresumed) {
-      // It was found out after all while its files were read.
+      // The keeper was reached after all while its files were read.
       await this.#adopted(kernel, search);
       return;
     }
@@ -262,7 +262,7 @@ export class KernelRegistry {
     });
   }
 
-  /** Whoever listens hears of a kernel when its keeper has answered: before, there is nothing to follow. */
+  /** Listeners are notified of a kernel when its keeper has answered: before, there is nothing to follow. */
   async #adopted(kernel: Kernel, search: KeeperSearch): Promise<void> {
     const { log } = this.options;
     const { id } = kernel;
@@ -274,7 +274,7 @@ export class KernelRegistry {
       if (this.#kernels.delete(id)) for (const listener of this.#listeners) listener.removed?.(kernel);
       log.info({ kernelId: id }, 'the keeper of this kernel no longer runs; its journal stays on disk');
     } else if (end.how === 'failed') {
-      // One that was listed stays, as dead: its process may run, and it can be restarted.
+      // A listed kernel stays, as dead: its process may run, and it can be restarted.
       if (this.#kernels.has(id)) this.#add(kernel);
       else throw end.error;
     }
@@ -288,17 +288,17 @@ export class KernelRegistry {
     return (events, signal) => this.options.keepers.attach(kernel.directory, events, signal);
   }
 
-  /** Whether the kernel is of another machine or container that shares the state folder. */
+  /** Whether the kernel belongs to another machine or container that shares the state folder. */
   async isElsewhere(id: string): Promise<boolean> {
     return isKernelId(id) && (await presenceOfKernel(this.#directory(id))).elsewhere !== null;
   }
 
-  /** Running, being started or being ended: its journal is in use. */
+  /** Running, starting or ending: its journal is in use. */
   isInUse(id: string): boolean {
     return this.#kernels.has(id) || this.#starting.has(id) || this.#stopping.has(id);
   }
 
-  /** Shuts a kernel down and forgets it; its journal is kept for a while. */
+  /** Shuts a kernel down and removes it from the list; its journal is kept for a while. */
   async remove(id: string): Promise<void> {
     const kernel = this.get(id);
     let stopping = this.#stopping.get(id);
@@ -311,7 +311,7 @@ export class KernelRegistry {
 
   async #remove(kernel: Kernel): Promise<void> {
     const { log } = this.options;
-    // Read before the keeper goes; without it only an empty folder would stay.
+    // Read before the keeper ends; without it only an empty folder would remain.
     const launch = await readLaunch(kernel.directory).catch(() => null);
     await kernel.shutdown();
     if (kernel.isSilent) await endSilent(kernel.directory);
@@ -321,7 +321,7 @@ export class KernelRegistry {
     try {
       await this.#leave(kernel.directory, launch?.specName ?? null);
     } catch (error) {
-      // The kernel has ended, and that is what was requested. Without the note its last record counts as its end.
+      // The kernel has ended as requested. Without the note its last record counts as its end.
       log.warn(
         { kernelId: kernel.id, err: error },
         'the end of a kernel could not be noted; is the disk full?'
@@ -345,7 +345,7 @@ export class KernelRegistry {
     }
   }
 
-  /** Lets go of all keepers without ending them. */
+  /** Disconnects from all keepers without ending them. */
   async detach(): Promise<void> {
     await Promise.allSettled(this.list().map(kernel => kernel.detach()));
   }
@@ -364,7 +364,7 @@ export function isKernelId(id: string): boolean {
   return ID.test(id);
 }
 
-/** Of the longest socket path that every system takes, what is left beside the longest name that a keeper makes in the folder. */
+/** The longest portable socket path, without the longest name that a keeper creates in the folder. */
 const RUN_FOLDER_BYTES = 103 - 1 - 32;
 
 export function runFolder(stateDir: string, kernelId: string): string {

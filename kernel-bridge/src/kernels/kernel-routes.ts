@@ -11,7 +11,7 @@ import type { BaseUrl } from '../http/base-url.js';
 
 const Nullable = Type.Union([Type.String(), Type.Null()]);
 
-/** Fields that are not named here are Jupyter's business and are ignored. */
+/** Fields that are not named here are Jupyter's own and are ignored. */
 export const KernelRequest = Type.Object({
   name: Type.Optional(Nullable),
   path: Type.Optional(Nullable),

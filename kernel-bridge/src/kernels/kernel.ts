@@ -1,4 +1,4 @@
-/** One kernel as the gateway sees it: the connection to its keeper, its last known state, and who listens. */
+/** The gateway's view of one kernel: the connection to its keeper, its last known state, and its listeners. */
 import path from 'node:path';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
@@ -17,11 +17,11 @@ import { guarded } from '../platform/guard.js';
 import { Outbox } from './outbox.js';
 
 export interface KernelListener {
-  /** A live record, in order. After the keeper's connection was lost and made again there may be a hole. */
+  /** A live record, in order. After the keeper's connection was lost and re-established there may be a hole. */
   record?(record: JournalRecord): void;
-  /** Whether it can make use of the payload of a large record of this channel; one that does not say so cannot. */
+  /** Whether it needs the payload of a large record of this channel; without this function it does not. */
   wantsPayload?(channel: number): boolean;
-  /** The state, the number of connections, or the newest record known has changed. */
+  /** The state, the number of connections, or the newest known record has changed. */
   changed?(): void;
   telemetry?(record: TelemetryRecord): void;
   /** The kernel was shut down; nothing follows. */
@@ -33,7 +33,7 @@ export interface JournalFault {
   readonly message: string;
 }
 
-/** Connects again to the keeper of this kernel; null when it no longer runs. */
+/** Reconnects to the keeper of this kernel; null when it no longer runs. */
 export type Reattach = (events: KeeperEvents, signal: AbortSignal) => Promise<KeeperHandle | null>;
 
 export class Kernel {
@@ -52,10 +52,10 @@ export class Kernel {
   #reached = false;
   #reattach: Reattach | null = null;
   readonly #outbox = new Outbox();
-  /** The connection to the keeper was lost and is being made again, to the same one or another. */
+  /** The connection to the keeper was lost and is being re-established, to the same keeper or another. */
   #search: KeeperSearch | null = null;
   #recovery: Promise<void> | null = null;
-  /** The connection that a search has made was lost before it was of use. */
+  /** The connection from a search was lost before it was used. */
   #cut = false;
   #journalFault: JournalFault | null = null;
   readonly #unsaved = new Map<string, JournalFault>();
@@ -69,7 +69,7 @@ export class Kernel {
     this.directory = directory;
   }
 
-  /** What the keeper's connection reports to; pass it to whatever makes the handle. */
+  /** The callbacks for the keeper's connection; pass them when creating the handle. */
   readonly events: KeeperEvents = {
     record: record => {
       this.#lastSeq = record.seq;
@@ -81,7 +81,7 @@ export class Kernel {
       return false;
     },
     state: snapshot => {
-      // Unknown until the keeper that was silent has said everything: `bind` ends that.
+      // Unknown until the silent keeper has sent its state: `bind` ends that.
       if (this.#silent) return;
       const { executionState, reason } = snapshot;
       if (reason !== null && reason !== this.#snapshot?.reason)
@@ -101,7 +101,7 @@ export class Kernel {
     },
     disconnected: error => {
       this.#handle = null;
-      // The keeper that is found again says what is wrong with its journal, if anything is.
+      // The keeper that is found again reports the fault of its journal, if there is one.
       this.#journalFault = null;
       if (this.#search !== null) this.#cut = true;
       if (this.#search !== null || this.#reattach === null || this.#removed) return;
@@ -110,7 +110,7 @@ export class Kernel {
     }
   };
 
-  /** Takes over the handle, and with it the duty to dispose of it. */
+  /** Takes ownership of the handle, and disposes of it. */
   async bind(handle: KeeperHandle, reattach: Reattach): Promise<void> {
     this.#reattach = reattach;
     this.#handle = handle;
@@ -118,7 +118,7 @@ export class Kernel {
     if (!this.#silent) this.#snapshot = handle.snapshot;
     const before = this.#lastSeq;
     const { liveFrom } = await handle.subscribe();
-    // Records may already have been pushed while the answer was on its way.
+    // Records may already have been pushed while the reply was in flight.
     this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
     if (!this.#outbox.isEmpty) await this.#sendAgain(handle, before + 1, liveFrom - 1);
     if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
@@ -129,8 +129,8 @@ export class Kernel {
   }
 
   /**
-   * Looks for the keeper, until it answers or has ended: a lost connection says nothing about it, and nor does its silence.
-   * Until then messages are held, and actions fail once it has been silent.
+   * Searches for the keeper until it answers or has ended: a lost connection does not decide which, and nor does its silence.
+   * Until then messages are queued, and actions fail once it has been silent.
    */
   seek(reattach: Reattach): KeeperSearch {
     this.#reattach = reattach;
@@ -179,7 +179,7 @@ export class Kernel {
     if (this.#snapshot) this.presume(this.#snapshot, this.#lastSeq);
   }
 
-  /** While the keeper is silent: what is taken to be so. The newest record is one that is in the journal. */
+  /** The assumed state while the keeper is silent. The newest record is one in the journal. */
   presume(snapshot: KernelSnapshot, lastSeq: number): void {
     if (!this.#silent) return;
     this.#lastSeq = Math.max(this.#lastSeq, lastSeq);
@@ -188,13 +188,13 @@ export class Kernel {
     this.#changed();
   }
 
-  /** Ends the search for a keeper, as the kernel is to get another one. */
+  /** Ends the search for a keeper, because the kernel gets another one. */
   async giveUp(): Promise<void> {
     await this.#search?.[Symbol.asyncDispose]();
     if (this.#silent) this.#lost('the process that kept this kernel did not answer');
   }
 
-  /** Has telemetry pushed from now on, what the keeper still holds first; also from a keeper attached again. */
+  /** Requests telemetry from now on, stored history first; also from a keeper to which it reconnects. */
   async followTelemetry(): Promise<void> {
     if (this.#followsTelemetry) return;
     this.#followsTelemetry = true;
@@ -208,8 +208,8 @@ export class Kernel {
   }
 
   /**
-   * The state as of the newest record that was handed out, or null when that cannot be had. `snapshot` may be a little
-   * older than the records: good enough to show, but not to tell a client what its kernel is doing.
+   * The state at the newest delivered record, or null when it is unavailable. `snapshot` may be a little
+   * older than the records: good enough to show, but not to report to a client.
    */
   async currentSnapshot(): Promise<KernelSnapshot | null> {
     for (let attempt = 0; attempt < 3 && this.#handle; attempt++) {
@@ -219,7 +219,7 @@ export class Kernel {
     return null;
   }
 
-  /** Content (JSON text) of what the kernel said last when it was asked what it is; null when that is not known. */
+  /** Content (JSON text) of the kernel's last kernel_info_reply; null when it is not known. */
   async kernelInfo(): Promise<string | null> {
     return (await this.#handle?.status())?.kernelInfo ?? null;
   }
@@ -229,7 +229,7 @@ export class Kernel {
     return this.#lastSeq;
   }
 
-  /** Resolves when the kernel has sent again what it will, at the latest after `limitMs`. */
+  /** Resolves when the kernel has resent all that it will, at the latest after `limitMs`. */
   settled(limitMs: number): Promise<void> {
     return new Promise(resolve => {
       const end = (): void => {
@@ -246,12 +246,12 @@ export class Kernel {
     });
   }
 
-  /** Why what the kernel says, or what the gateway knows of it, cannot be written at the moment; null while it can. */
+  /** Why the kernel's output, or the gateway's data about it, cannot be written at the moment; null while it can. */
   get journalFault(): JournalFault | null {
     return this.#journalFault ?? [...this.#unsaved.values()][0] ?? null;
   }
 
-  /** Says that something beside the journal cannot be saved, and what that means (`risk`, a sentence), or that it can (null). */
+  /** Reports that data beside the journal cannot be saved, and the consequence (`risk`, a sentence), or that it can (null). */
   unsaved(risk: string, error: Error | null): void {
     if ((error !== null) === this.#unsaved.has(risk)) return;
     if (error === null) this.#unsaved.delete(risk);
@@ -273,17 +273,17 @@ export class Kernel {
     return this.#removed;
   }
 
-  /** The keeper has ended without having been asked to. */
+  /** The keeper has ended without a request. */
   get isUnreachable(): boolean {
     return this.#unreachable;
   }
 
-  /** The keeper runs, but has not answered; it is tried again. */
+  /** The keeper runs, but has not answered; connecting is retried. */
   get isSilent(): boolean {
     return this.#silent;
   }
 
-  /** …nor has it ever answered this gateway. */
+  /** …and it has never answered this gateway. */
   get isPresumed(): boolean {
     return this.#silent && !this.#reached;
   }
@@ -317,7 +317,7 @@ export class Kernel {
     return this.#recovery ?? this.#live().drain();
   }
 
-  /** Passes a command for a run on to the agent. Resolves with its answer; rejects with `Control…Error`. */
+  /** Forwards a command for a run to the agent. Resolves with its answer; rejects with `Control…Error`. */
   async control(command: ControlCommand): Promise<ControlMessage> {
     await this.#tried();
     try {
@@ -347,7 +347,7 @@ export class Kernel {
     this.#listeners.clear();
   }
 
-  /** Lets go of the keeper, which goes on with the kernel. */
+  /** Disconnects from the keeper, which continues with the kernel. */
   async detach(): Promise<void> {
     const handle = this.#handle;
     this.#handle = null;
@@ -360,7 +360,7 @@ export class Kernel {
     return `Kernel ${this.id} cannot be reached: ${why}; ${this.#silent ? 'wait, ' : ''}restart or delete it.`;
   }
 
-  /** Until the connection is there again, or the keeper has been found to be silent. */
+  /** Resolves when the connection exists again, or the keeper has been found to be silent. */
   async #tried(): Promise<void> {
     await this.#search?.firstTry;
     if (!this.#silent) await this.#recovery;
@@ -385,7 +385,7 @@ export class Kernel {
     }
   }
 
-  /** To a keeper that may have taken over from one that was killed: what that one was handed and has not written down. */
+  /** Resends the messages that the previous keeper, if it was killed, had received and not written. */
   async #sendAgain(handle: KeeperHandle, from: number, to: number): Promise<void> {
     try {
       for await (const record of new JournalReader(this.journalDir).read(from, { to })) {
@@ -404,7 +404,7 @@ export class Kernel {
     return hasRoom;
   }
 
-  /** What has come while the keeper was looked for. */
+  /** Sends the messages that arrived during the search for the keeper. */
   #sendWaiting(): void {
     if (this.#handle !== null) {
       this.#sendOut(this.#handle);
@@ -419,7 +419,7 @@ export class Kernel {
     this.#notify(listener => listener.changed?.());
   }
 
-  /** Who fails to listen keeps nobody else from it, and does not cost the connection to the keeper. */
+  /** A listener that fails affects no other listener, and does not cost the connection to the keeper. */
   #notify(act: (listener: KernelListener) => void): void {
     const failed = (err: unknown): void =>
       this.log.error({ kernelId: this.id, err }, 'something that watches a kernel failed');
@@ -435,7 +435,7 @@ export class Kernel {
   }
 }
 
-/** What a client is told when a command for a run came to nothing before an agent could answer it. */
+/** The error for a client when a command for a run failed before an agent could answer it. */
 function controlError(kernelId: string, error: unknown): BridgeError {
   if (isBridgeError(error, 'kernel_action_failed')) return error;
   const detail = error instanceof Error ? error.message : String(error);

@@ -24,7 +24,7 @@ it.each(['python3', 'python', 'Python3'])(
   }
 );
 
-it('another name that is not there is refused with those that are', async () => {
+it('another name that does not exist is refused with those that do', async () => {
   await expect(catalog(['tpulab-jax', 'python'], ['bash', 'bash']).get('ir')).rejects.toThrow(
     'The kernelspec "ir" does not exist here; there are bash, tpulab-jax.'
   );

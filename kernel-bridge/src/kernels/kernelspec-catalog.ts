@@ -1,4 +1,4 @@
-/** All kernelspecs of the bridge, and the one that is taken when a client names none. */
+/** All kernelspecs of the bridge, and the default when a client names none. */
 import { bridgeError } from '../platform/bridge-error.js';
 import path from 'node:path';
 
@@ -8,7 +8,7 @@ export class KernelSpecCatalog {
     private readonly preferred: string | null
   ) {}
 
-  /** Read again each time: environments are created and removed while the gateway runs. */
+  /** Read each time: environments are created and removed while the gateway runs. */
   async list(): Promise<ReadonlyMap<string, KernelSpec>> {
     const found = new Map<string, KernelSpec>();
     for (const specs of await Promise.all(this.sources.map(source => source.kernelspecs()))) {
@@ -26,14 +26,14 @@ export class KernelSpecCatalog {
     return spec;
   }
 
-  /** The spec that a client means by this name, or undefined. */
+  /** The spec that this name refers to, or undefined. */
   async find(name: string): Promise<KernelSpec | undefined> {
     return this.#find(await this.list(), name);
   }
 
   /**
-   * Jupyter writes names in lower case. `python3` is what papermill, nbclient, Colab and others ask for who know no machine, and `python`
-   * its older name: whatever Python is the default here.
+   * Jupyter writes names in lower case. papermill, nbclient, Colab and other clients without a known machine request `python3`; `python`
+   * is its older name: both mean the default Python here.
    */
   #find(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
     const lower = name.toLowerCase();
@@ -59,30 +59,30 @@ export class KernelSpecCatalog {
   }
 }
 
-/** A kernelspec as the bridge uses it, whatever it came from. */
+/** A kernelspec as the bridge uses it, from any source. */
 export interface KernelSpec {
   /** Name at the bridge; notebooks store it (docs/decisions/0004). */
   readonly name: string;
   readonly displayName: string;
   readonly language: string;
   readonly argv: readonly string[];
-  /** Added to the kernel's environment; `${NAME}` stands for a variable of the gateway. */
+  /** Added to the kernel's environment; `${NAME}` is replaced by a variable of the gateway. */
   readonly env: Readonly<Record<string, string>>;
   /** As `env`, for variables that the user has not set. */
   readonly envDefaults: Readonly<Record<string, string>>;
   readonly interruptMode: 'signal' | 'message';
-  /** Version of the message protocol that the spec claims; absent when it claims none. */
+  /** Version of the message protocol that the spec declares; absent when it declares none. */
   readonly protocolVersion?: string;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Folder with logos and kernel.js; null when there is none. */
+  /** Folder with logos and kernel.js; null when it does not exist. */
   readonly resourceDir: string | null;
   /** Resource name (`logo-64x64`) to file name. */
   readonly resources: Readonly<Record<string, string>>;
-  /** Not started by our launcher, so what it prints faster than it is read may be lost in the kernel. */
+  /** Not started by our launcher, so output that is printed faster than it is read may be lost in the kernel. */
   readonly bestEffort: boolean;
 }
 
-/** Where kernelspecs come from. Of two specs with one name the first source wins. */
+/** A source of kernelspecs. Of two specs with one name the first source wins. */
 export interface KernelSpecSource {
   kernelspecs(): Promise<readonly KernelSpec[]>;
 }

@@ -75,13 +75,13 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
       const { name, file } = request.params;
       const spec = await specs.find(name);
       if (!spec) throw bridgeError('kernelspec_not_found', name);
-      // Only files that lie in the kernelspec's folder: no path of the client ever reaches the disk.
+      // Only files in the kernelspec's folder: a client's path never reaches the disk.
       if (spec.resourceDir === null) throw bridgeError('resource_not_found', name, file);
       const known = (await filesIn(spec.resourceDir)).find(resource => resource === file);
       if (known === undefined) throw bridgeError('resource_not_found', name, file);
       const type = MEDIA_TYPES[path.extname(known)] ?? 'application/octet-stream';
       const bytes = await read(path.join(spec.resourceDir, known), name, known);
-      // Kernelspecs come from anywhere, and SVG can hold scripts.
+      // Kernelspecs may come from any source, and SVG can contain scripts.
       void reply.headers({
         'content-security-policy': "sandbox; default-src 'none'; style-src 'unsafe-inline'"
       });
@@ -92,7 +92,7 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
 
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
-  // The recipe itself is told by `/api/kernelspecs`, with what it means here.
+  // The recipe itself is in `/api/kernelspecs`, with its meaning here.
   return entries
     .filter(entry => !entry.isDirectory() && entry.name !== 'kernel.json')
     .map(entry => entry.name);

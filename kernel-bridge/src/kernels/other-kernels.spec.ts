@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 
 describe('a kernel that is not an ipykernel of ours', () => {
-  it('[17] is interrupted by a message when its kernelspec says so', async () => {
+  it('[17] is interrupted by a message when its kernelspec requires it', async () => {
     const kernelId = await bridge.startKernel({ name: 'message' });
     using client = await bridge.connect(kernelId);
     const id = client.execute('wait');
@@ -42,7 +42,7 @@ describe('a kernel that is not an ipykernel of ours', () => {
     expect(client.printed(again)).toBe('still here');
   });
 
-  it('[17] is restarted in place: no client takes it for a crash, and the kernel has another session', async () => {
+  it('[17] is restarted in place: no client treats it as a crash, and the kernel has another session', async () => {
     const kernelId = await bridge.startKernel({ name: 'message' });
     using asking = await bridge.connect(kernelId);
     using watching = await bridge.connect(kernelId);

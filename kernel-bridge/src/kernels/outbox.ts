@@ -1,11 +1,11 @@
 /**
- * Requests of clients on their way to the keeper. They stay until they are seen in the journal: while the keeper is looked for they
- * wait here, and what it was handed and has not written down when it was killed, its successor gets again.
+ * Requests of clients for the keeper. They stay until they appear in the journal: they wait here during a search for the keeper,
+ * and requests that a killed keeper had received and not written are sent to its successor.
  */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { messageIdIn } from '../jupyter/index.js';
 
-/** A keeper that lives journals within milliseconds. What is older was dropped by it, for example because the kernel is dead. */
+/** A running keeper journals within milliseconds. It has dropped older requests, for example because the kernel is dead. */
 const FORGET_MS = 30_000;
 
 interface Request {
@@ -32,7 +32,7 @@ export class Outbox {
     this.#requests.push({ msgId, frame, sentAt: null });
   }
 
-  /** What waits. It counts as sent from now on. */
+  /** The waiting requests. They count as sent from now on. */
   takeWaiting(): Buffer[] {
     const waiting = this.#requests.filter(({ sentAt }) => sentAt === null);
     const now = performance.now();
@@ -40,12 +40,12 @@ export class Outbox {
     return waiting.map(({ frame }) => frame);
   }
 
-  /** Nothing of what was sent may have been read: all of it waits again. */
+  /** Sent requests may not have been read: all of them wait again. */
   sendAgain(): void {
     for (const request of this.#requests) request.sentAt = null;
   }
 
-  /** There is nobody to send it to; how much that was. */
+  /** No keeper is left to receive the requests; returns how many were dropped. */
   dropWaiting(): number {
     const before = this.#requests.length;
     this.#requests = this.#requests.filter(({ sentAt }) => sentAt !== null);

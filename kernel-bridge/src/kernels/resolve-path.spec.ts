@@ -27,14 +27,14 @@ describe('looking a file up below the root folder', () => {
     }
   });
 
-  it('tells nothing of what lies outside', async () => {
+  it('reveals nothing about files outside', async () => {
     const outside = path.join(folder, 'secret');
     for (const requested of ['../secret', 'sub/../../secret', '/../secret', outside, '..']) {
       expect(await resolveBelowRoot(root, requested)).toBeNull();
     }
   });
 
-  it('reads ~ as the home folder, and tells only of what is below the root', async () => {
+  it('reads ~ as the home folder, and reveals only what is below the root', async () => {
     vi.stubEnv('HOME', root);
     expect(await resolveBelowRoot(root, '~/sub/../sub/a.py')).toBe('sub/a.py');
     vi.stubEnv('HOME', folder);
@@ -49,7 +49,7 @@ describe('looking a file up below the root folder', () => {
 });
 
 describe('looking a file up as a kernel names it', () => {
-  it('takes relative paths from the folder of the kernel, and answers with absolute ones', async () => {
+  it('resolves relative paths from the folder of the kernel, and answers with absolute ones', async () => {
     const found = await resolveForKernel(path.join(root, 'sub'), 'a.py');
     expect(found).toBe(path.join(root, 'sub', 'a.py'));
     expect(await resolveForKernel(root, 'a.py')).toBeNull();

@@ -36,7 +36,7 @@ it('a path that names the root folder is that path', async () => {
   expect(await workingDirectory(root, whole('/a/b/notebook.ipynb'))).toBe(whole('/a/b'));
   expect(await workingDirectory(root, whole('/'))).toBe(root);
   expect(await workingDirectory(root, whole('/a/../../etc'))).toBe(root);
-  // Only with its slash: else it is one below the root folder, which is not there.
+  // Only with its slash: else it is one below the root folder, which does not exist.
   expect(await workingDirectory(root, whole('/a/b').slice(1))).toBe(root);
   expect(await workingDirectory(root, `${root}-elsewhere/a/b`)).toBe(root);
 });

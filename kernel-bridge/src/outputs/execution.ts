@@ -1,4 +1,4 @@
-/** What the index knows of one execution, one display and one Output widget. It is kept as JSON (index-file.ts). */
+/** Index entries of one execution, one display and one Output widget. They are stored as JSON (index-file.ts). */
 import { createHash } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
 import { CellExecutionState, OutputGap } from '@tpulab/protocol';
@@ -19,11 +19,11 @@ export const Execution = Type.Object({
   finishedAt: NullableNumber,
   finishedSeq: Type.Optional(Seq),
   requestSeq: Seq,
-  /** Its outputs lie between these two; what came before the first has been cleared. */
+  /** Its outputs are between these two; earlier ones have been cleared. */
   startSeq: Seq,
   lastSeq: Seq,
   changedSeq: Seq,
-  /** `clear_output(wait=True)` was the last thing that happened to its outputs. */
+  /** `clear_output(wait=True)` was the last change to its outputs. */
   clearPending: Type.Boolean(),
   /** A silent request that names no cell: no notebook shows it. */
   hidden: Type.Boolean(),
@@ -31,15 +31,15 @@ export const Execution = Type.Object({
 });
 export type Execution = Static<typeof Execution>;
 
-/** Where a display was shown, and the newest message that says what it shows. `id`: as `displayKeyOf` has it. */
+/** Where a display was shown, and the newest message with its content. `id`: as in `displayKeyOf`. */
 export const Display = Type.Object({ id: Type.String(), seq: Seq, shownBy: Type.Array(Type.String()) });
 export type Display = Static<typeof Display>;
 
 export const OutputWidget = Type.Object({
   commId: Type.String(),
-  /** Where reading must begin so that the capture and all that is captured is seen. */
+  /** Where reading must begin to include the capture and all captured output. */
   startSeq: Seq,
-  /** The message that began the capture that is going on, or the last one. */
+  /** The message that began the current capture, or the last one. */
   captureSeq: Seq,
   lastSeq: Seq,
   changedSeq: Seq,
@@ -48,7 +48,7 @@ export const OutputWidget = Type.Object({
 });
 export type OutputWidget = Static<typeof OutputWidget>;
 
-/** A gap is shown to those who were waiting for more; how many of them are told apart is bounded. */
+/** A gap is shown to executions that were waiting for more; the number of distinct gaps is bounded. */
 export const MAX_GAPS = 50;
 export const MAX_CAPTURED = 32;
 
@@ -78,12 +78,12 @@ export function capture(widget: OutputWidget, msgId: string): void {
   if (widget.msgIds.length > MAX_CAPTURED) widget.msgIds.shift();
 }
 
-/** What `codeHash` of an execution is. */
+/** The `codeHash` of an execution. */
 export function codeHash(code: string): string {
   return createHash('sha256').update(code, 'utf8').digest('hex');
 }
 
-/** First what no notebook shows any more, then the oldest; never what still runs, unless all do. */
+/** First executions that no notebook shows any more, then the oldest; running ones only if all run. */
 export function leastNeeded(executions: readonly Execution[], count: number): Execution[] {
   const newest = new Map(executions.map(({ cellId, msgId }) => [cellId, msgId]));
   const rank = (each: Execution): number => {

@@ -1,7 +1,7 @@
 /**
- * Which execution is where in a kernel's journal: msg_id of the execute_request to cell, hash of the code, range of
- * records and state. Fed with every record in order. It spares reading the whole journal for one cell; whatever it says
- * can be worked out again from the journal.
+ * The place of each execution in a kernel's journal: msg_id of the execute_request to cell, hash of the code, range of
+ * records and state. Fed with every record in order. It avoids reading the whole journal for one cell; everything in it
+ * can be recomputed from the journal.
  */
 import { gapOf, type GapRecord, isRestart, type JournalRecord } from '../journal/index.js';
 import { integerOrNull, pageOf } from './kernel-output.js';
@@ -33,7 +33,7 @@ const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'ex
 const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
 const ENDED: ReadonlySet<string> = new Set(['restarting', 'dead']);
 
-/** Of a record. */
+/** Time and number of a record. */
 type Moment = Pick<JournaledMessage, 'seq' | 'timeMs'>;
 
 export class ExecutionsIndex {
@@ -67,17 +67,17 @@ export class ExecutionsIndex {
     for (const execution of this.#executions.values()) if (isOpen(execution)) this.#open.add(execution);
   }
 
-  /** The newest record that is taken into account. */
+  /** The newest record that is included. */
   get throughSeq(): number {
     return this.#throughSeq;
   }
 
-  /** Of the process that spoke last. */
+  /** Session of the process that sent the last message. */
   get kernelSession(): string | null {
     return this.#kernelSession;
   }
 
-  /** Requests up to this record are those of earlier processes. */
+  /** Requests up to this record belong to earlier processes. */
   get processSeq(): number {
     return this.#processSeq;
   }
@@ -86,7 +86,7 @@ export class ExecutionsIndex {
     return this.#forgotten;
   }
 
-  /** There may be displays that were updated by messages which the index does not know. */
+  /** There may be displays that were updated by messages which the index does not have. */
   get forgotDisplays(): boolean {
     return this.#forgotDisplays;
   }
@@ -177,12 +177,12 @@ export class ExecutionsIndex {
     this.#lose(end, end.seq);
   }
 
-  /** Requests that are no longer kept are known from what the kernel says about them. */
+  /** Requests that are no longer stored are known from the kernel's messages about them. */
   #executionOf(message: JournaledMessage): Execution | null {
     if (message.parentId === null) return null;
     const known = this.#executions.get(message.parentId);
     if (known !== undefined || message.parentType !== 'execute_request') return known ?? null;
-    // What has nothing but states to tell of would only take room, a silent request among them.
+    // An execution with nothing but states, a silent request for example, would only use memory.
     if (!OUTPUT_TYPES.has(message.msgType) && message.msgType !== 'execute_input') return null;
     return this.#add(message, message.parentId);
   }
@@ -268,7 +268,7 @@ export class ExecutionsIndex {
     widget.lastSeq = widget.changedSeq = seq;
   }
 
-  /** Another process answers: what the one before had not answered, it never will. */
+  /** Another process answers: requests that the previous one had not answered will get no answer. */
   #learnSession(message: JournaledMessage): void {
     const { session, seq } = message;
     if (session === this.#kernelSession) return;
@@ -276,13 +276,13 @@ export class ExecutionsIndex {
     this.#kernelSession = session;
     if (isFirst) return;
     this.#lose(message, this.#restartSeq || seq);
-    // Of a process whose end nobody has noted, what waited for it is taken up by the next one.
+    // If a process's end is not noted, its waiting requests pass to the next one.
     if (this.#restartSeq === 0) this.#processSeq = seq;
     this.#restartSeq = 0;
     this.#captures.clear();
   }
 
-  /** Requests from before `before` without an answer get none. One that is answered after all is found to be running. */
+  /** Requests before `before` without an answer get none. If one is answered after all, it counts as running. */
   #lose({ seq, timeMs }: Moment, before: number): void {
     for (const execution of this.#open) {
       if (execution.requestSeq >= before) continue;
@@ -319,7 +319,7 @@ export class ExecutionsIndex {
       hidden: false,
       gaps: []
     };
-    // A client may send the same request again; the later one is at its place in the order.
+    // A client may resend the same request; the later one determines its place in the order.
     this.#executions.delete(msgId);
     this.#executions.set(msgId, execution);
     this.#open.add(execution);
@@ -327,7 +327,7 @@ export class ExecutionsIndex {
     return execution;
   }
 
-  /** A tenth at once. */
+  /** Drops a tenth at a time. */
   #forgetSome(): void {
     const count = Math.ceil(this.limits.executions / 10);
     for (const each of leastNeeded(this.executions(), count)) {

@@ -1,4 +1,4 @@
-/** What the server and the command line use of the outputs. */
+/** The parts of the outputs module that the server and the command line use. */
 export { codeHash } from './execution.js';
 export { INDEX_FILE } from './index-file.js';
 export { KernelOutputs } from './kernel-outputs.js';

@@ -54,7 +54,7 @@ describe('a range of a journal', () => {
       });
     }));
 
-  it('has a gap where bytes are damaged, and goes on after it', () =>
+  it('has a gap where bytes are damaged, and continues after it', () =>
     inJournal(async (dir, lastSeq) => {
       const file = (await segmentsOf(dir))[1]!;
       const bytes = await readFile(file);

@@ -1,4 +1,4 @@
-/** A range of a kernel's journal, for tools and for pages that place output again: as JSON, or the text of one execution. */
+/** A range of a kernel's journal, for tools and for pages that restore output: as JSON, or the text of one execution. */
 import type { JournalEntry, JournalPage } from '@tpulab/protocol';
 import {
   channelNameOf,
@@ -18,7 +18,7 @@ const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 
 export interface JournalPageRequest {
   readonly from: number;
-  /** At most so many entries. */
+  /** Maximum number of entries. */
   readonly limit: number;
   /** The newest record that is known to have been written. */
   readonly lastSeq: number;
@@ -47,7 +47,7 @@ export async function readJournalPage(
   return { entries, next, firstSeq, lastSeq };
 }
 
-/** What an execution has printed up to the record `until`: its streams, the text of its displays and its traceback, in pieces. */
+/** The printed output of an execution up to the record `until`: its streams, the text of its displays and its traceback, in pieces. */
 export async function* executionText(
   journalDir: string,
   { msgId, from, until }: { readonly msgId: string; readonly from?: number; readonly until: number }
@@ -100,7 +100,7 @@ function entryOf({ seq, timeNs, channel, payload }: JournalRecord): JournalEntry
   };
 }
 
-/** A kernel may send what is not JSON; the rest of the page is still of use. */
+/** A kernel may send invalid JSON; the rest of the page is still usable. */
 function parse(part: Buffer | undefined): Record<string, unknown> | null {
   const value = jsonIn(part);
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;

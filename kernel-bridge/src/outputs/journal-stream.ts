@@ -1,4 +1,4 @@
-/** A kernel's journal as a stream that goes on as the journal grows: what another gateway keeps as its mirror. */
+/** A kernel's journal as a stream that continues as the journal grows: another gateway stores it as its mirror. */
 import path from 'node:path';
 import {
   MAX_DOCUMENT_PATH,
@@ -16,18 +16,18 @@ export interface JournalStreamOptions {
   /** Null for a kernel that has ended: the stream ends with its journal. */
   readonly kernel: Pick<Kernel, 'lastSeq' | 'listen' | 'isRemoved'> | null;
   readonly from: number;
-  /** Of record `from` - 1 as the client has it. */
+  /** Checksum of record `from` - 1 in the client's copy. */
   readonly checksum: number | undefined;
   readonly signal: AbortSignal;
-  /** How long news are gathered, so that a flood is sent in large pieces. */
+  /** How long new records are gathered, so that a flood is sent in large pieces. */
   readonly coalesceMs?: number;
-  /** After so long without news the standing is said again, so that both ends notice a lost connection. */
+  /** After this long without new records the position is sent again, so that both ends detect a lost connection. */
   readonly standingMs?: number;
 }
 
 const GATHER_MS = 50;
 const STANDING_MS = 10_000;
-/** `ended.json` is written a moment after the kernel is said to be removed. */
+/** `ended.json` is written a moment after the kernel's removal is reported. */
 const ENDED_WAIT_MS = 100;
 const ENDED_TRIES = 20;
 
@@ -50,7 +50,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
       ...(await documents())
     });
     while (!signal.aborted) {
-      // Before the reading, so that what comes meanwhile is not taken for read.
+      // Before the reading, so that records that arrive meanwhile do not count as read.
       changes.seen();
       const over = changes.isOver;
       const newest = kernel?.lastSeq ?? 0;
@@ -87,21 +87,21 @@ function isOver(signal: AbortSignal): boolean {
   return signal.aborted;
 }
 
-/** How many bytes a client that has everything before `from` lacks; an estimate from the sizes of the files. */
+/** How many bytes a client that has everything before `from` is missing; an estimate from the sizes of the files. */
 async function bytesFrom(journalDir: string, from: number): Promise<number> {
   const segments = await measureSegments(journalDir);
   const first = segments.findLastIndex(({ firstSeq }) => firstSeq <= from);
   return segments.slice(Math.max(first, 0)).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** A client may have what a machine lost with its power, or what a kernel of the same id said elsewhere. */
+/** A client may have records that a machine lost in a power failure, or records of a kernel of the same id elsewhere. */
 async function isSameJournal(
   reader: JournalReader,
   from: number,
   checksum: number | undefined
 ): Promise<boolean> {
   if (from <= 1) return true;
-  // What is no longer kept cannot be compared, and is not sent again either.
+  // Records that are no longer stored cannot be compared, and are not sent again either.
   if (from <= (await reader.firstSeq())) return true;
   if (checksum === undefined) return from <= (await reader.lastSeq()) + 1;
   try {
@@ -110,11 +110,11 @@ async function isSameJournal(
     }
     return false;
   } catch {
-    return true; // damaged here; the stream says so when it comes to it
+    return true; // damaged here; the stream reports it when it gets there
   }
 }
 
-/** The documents of the kernel when they are not what the last call said. */
+/** The documents of the kernel when they have changed since the last call. */
 function newDocuments(kernelDir: string): () => Promise<{ documents?: string[] }> {
   let lastSent = '[]';
   return async () => {
@@ -155,7 +155,7 @@ function note(value: StreamNote): Buffer {
   return frame(STREAM_FRAME.note, Buffer.from(JSON.stringify(value)));
 }
 
-/** Whether the kernel has said something since the last check, and whether it is over. */
+/** Whether the kernel has sent anything since the last check, and whether it has ended. */
 class KernelChanges implements Disposable {
   readonly #listening: Disposable | null;
   #wake: () => void = () => undefined;
@@ -189,7 +189,7 @@ class KernelChanges implements Disposable {
     this.#isNew = false;
   }
 
-  /** Until there is something new, at most `longestMs`; then `coalesceMs` for more of it. */
+  /** Waits for a change, at most `longestMs`; then `coalesceMs` for more. */
   async wait(longestMs: number, coalesceMs: number): Promise<void> {
     if (!this.#isNew && !this.signal.aborted) await this.#changed(longestMs);
     if (this.#isNew && !this.#isOver && !this.signal.aborted) {
@@ -197,7 +197,7 @@ class KernelChanges implements Disposable {
     }
   }
 
-  /** Leaves nothing at the signal, which lives as long as the stream, for days perhaps. */
+  /** Leaves no listener on the signal, which lives as long as the stream, perhaps for days. */
   #changed(longestMs: number): Promise<void> {
     return new Promise(resolve => {
       const end = (): void => {

@@ -1,11 +1,11 @@
 /**
- * What a message says must be shown, in nbformat's shape. Kernels are not all ipykernel: what does not fit the shape is made
- * to fit, because one odd output must not make a notebook invalid.
+ * Converts messages to outputs in nbformat's shape. Kernels are not all ipykernel: output of another shape is
+ * adapted, because one odd output must not make a notebook invalid.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
 import { asObject, type JsonObject } from '../platform/json-text.js';
 
-/** Null for a message that is no output, or lacks what makes it one. */
+/** Null for a message that is not an output, or lacks a required field. */
 export function outputOf(msgType: string, content: JsonObject): NotebookOutput | null {
   switch (msgType) {
     case 'stream':
@@ -54,7 +54,7 @@ export function pageOf(reply: JsonObject): NotebookOutput | null {
     : { output_type: 'display_data', data: bundle(page['data']), metadata: {} };
 }
 
-/** The outputs that a kernel has set itself in the state of an Output widget. */
+/** The outputs that the kernel itself has stored in the state of an Output widget. */
 export function outputsInState(value: unknown): NotebookOutput[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap(each => {
@@ -69,7 +69,7 @@ export function integerOrNull(value: unknown): number | null {
 
 const JSON_TYPE = /^application\/(.*\+)?json$/;
 
-/** Texts may be lists of lines; only JSON types may be anything. */
+/** Texts may be lists of lines; only JSON types may have any value. */
 function bundle(value: unknown): JsonObject {
   const entries = Object.entries(asObject(value)).map(([type, data]): [string, unknown] => {
     if (JSON_TYPE.test(type)) return [type, data];

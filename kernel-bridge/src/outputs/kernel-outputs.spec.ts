@@ -67,11 +67,11 @@ describe('what is known of an execution', () => {
         ['a', 'ok', 1],
         ['b', 'ok', 2],
         ['c', 'ok', 3],
-        // The second reply of the story says so; no kernel answers twice.
+        // The second reply of the story states it; a real kernel answers only once.
         ['d', 'ok', 4],
         ['e', 'aborted', null],
         ['f', 'queued', null],
-        // The keeper stood in for the kernel: how it ended is not known.
+        // The keeper answered in the kernel's place: how it ended is not known.
         ['g', 'lost', 5]
       ]);
       const [first] = executions;
@@ -84,7 +84,7 @@ describe('what is known of an execution', () => {
       expect(times.every(time => time > 0)).toBe(true);
     }));
 
-  it('is not told of silent requests that belong to no cell', () =>
+  it('leaves out silent requests that belong to no cell', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.end(story.request('inspect()', { silent: true }));
@@ -123,7 +123,7 @@ describe('what is known of an execution', () => {
     })
   );
 
-  it('without a restart message is lost when another process speaks', () =>
+  it('without a restart message is lost when another process sends messages', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.begin(story.request('long()', { cellId: 'a' }), 'long()', 1);
@@ -205,7 +205,7 @@ describe('outputs that belong to no cell alone', () => {
 });
 
 describe('the index file', () => {
-  it('spares the next gateway what is in it, and says the same', () =>
+  it('spares the next gateway its contents, and gives the same result', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = threeCells();
       await story.writeTo(journalDir);
@@ -243,7 +243,7 @@ describe('the index file', () => {
       expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['1\n', '2\n', '3\n']);
     }));
 
-  it('of a journal whose numbers were given out again is made anew', () =>
+  it('of a journal whose numbers were reused is rebuilt', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       await threeCells().writeTo(journalDir);
       await readBack({ journalDir, indexFile });
@@ -254,7 +254,7 @@ describe('the index file', () => {
       expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['x', 'y', 'z', 'u', 'v']);
     }));
 
-  it('cannot be written: the outputs are read all the same', () =>
+  it('cannot be written: the outputs are read anyway', () =>
     inFolder(async ({ folder, journalDir }) => {
       await threeCells().writeTo(journalDir);
       const failures: unknown[] = [];
@@ -266,7 +266,7 @@ describe('the index file', () => {
 });
 
 describe('bounds', () => {
-  it('the index forgets the oldest executions, says how many, and keeps what runs and what notebooks show', () =>
+  it('the index drops the oldest executions, counts them, and keeps running ones and those that notebooks show', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const running = story.request('long()', { cellId: 'runs' });
@@ -281,7 +281,7 @@ describe('bounds', () => {
       expect(forgotten).toBeGreaterThanOrEqual(42);
     }));
 
-  it('displays that the index has forgotten are found by reading on', () =>
+  it('displays that the index has dropped are found by reading on', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.cell('a', 'x', 1, id => story.display(id, { 'text/plain': 'old' }, 'first'));
@@ -322,7 +322,7 @@ describe('bounds', () => {
 });
 
 describe('messages that are missing', () => {
-  it('are told of in the cell that ran, not in those before and after', () =>
+  it('are reported in the cell that ran, not in those before and after', () =>
     inFolder(async ({ journalDir }) => {
       const story = threeCells();
       const id = story.request('long()', { cellId: 'd' });
@@ -342,7 +342,7 @@ describe('messages that are missing', () => {
       ]);
     }));
 
-  it('because their segment was removed are told of, and the code is known from what follows', () =>
+  it('because their segment was removed are reported, and the code is known from what follows', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = new KernelStory();
       const id = story.request('long()', { cellId: 'a' });
@@ -363,7 +363,7 @@ describe('messages that are missing', () => {
       expect(textsOf(without)[0]).toContain('39 xxx');
     }));
 
-  it('because bytes of the journal are damaged are told of, and what comes after is read', () =>
+  it('because bytes of the journal are damaged are reported, and what comes after is read', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = new KernelStory();
       const id = story.request('long()', { cellId: 'a' });
@@ -387,7 +387,7 @@ describe('messages that are missing', () => {
 });
 
 describe('reading while the journal grows', () => {
-  it('never goes further than it was told, whatever was written since', () =>
+  it('never reads beyond its limit, whatever was written since', () =>
     inFolder(async ({ journalDir }) => {
       const story = threeCells();
       await story.writeTo(journalDir);
@@ -404,7 +404,7 @@ describe('reading while the journal grows', () => {
       const [segment] = await segmentsOf(journalDir);
       await appendFile(segment!, Buffer.from([200, 0, 0, 0, 1, 2, 3]));
       expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['1\n', '2\n', '3\n']);
-      // The keeper cuts it off and goes on with the same number.
+      // The keeper cuts it off and continues with the same number.
       const more = threeCells();
       await (
         await JournalWriter.open(journalDir, { onWritten: () => undefined, onFault: () => undefined })
@@ -414,9 +414,9 @@ describe('reading while the journal grows', () => {
     }));
 });
 
-// F13: one cell must not hold up the kernels of all others.
+// F13: one cell must not delay the kernels of all others.
 describe('outputs that take work', () => {
-  /** How often others on the event loop had a turn meanwhile. */
+  /** How many turns other tasks on the event loop had meanwhile. */
   async function turnsDuring(work: () => Promise<void>): Promise<number> {
     let turns = 0;
     let isOver = false;
@@ -430,7 +430,7 @@ describe('outputs that take work', () => {
     return turns;
   }
 
-  it('are read in steps: a long line that is rubbed out, overwritten and rubbed out again', () =>
+  it('are read in steps: a long line that is erased, overwritten and erased again', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const half = 'b'.repeat(500_000);
@@ -443,7 +443,7 @@ describe('outputs that take work', () => {
       const turns = await turnsDuring(async () => {
         read = await readBack({ journalDir, indexFile: null }, { maxBytes: Infinity });
       });
-      // As JupyterLab has it: each backspace takes the character before the cursor, and the one under it.
+      // As in JupyterLab: each backspace removes the character before the cursor, and the one under it.
       const [text = ''] = textsOf(read!);
       expect(text).toMatch(/^[abc]*$/);
       expect(turns).toBeGreaterThan(10);

@@ -1,6 +1,6 @@
 /**
- * The outputs of one kernel, read back from its journal: keeps the index up to date and answers questions. One thing is done
- * at a time, so that an answer holds exactly what was there at its `until`.
+ * The outputs of one kernel, read back from its journal: keeps the index up to date and answers requests. One task runs
+ * at a time, so that an answer contains exactly the state at its `until`.
  */
 import { gapOf, JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
 import type { Execution } from './execution.js';
@@ -18,18 +18,18 @@ import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.j
 
 export interface KernelOutputsOptions {
   readonly journalDir: string;
-  /** Null: nothing is kept. Only one process may keep it, the gateway. */
+  /** Null: nothing is stored. Only one process may store it, the gateway. */
   readonly indexFile: string | null;
-  /** Whether an index that somebody keeps is taken to begin with. */
+  /** The index file of another process to begin with, if any. */
   readonly readIndexFrom?: string | null;
   readonly limits?: IndexLimits;
   readonly onSaveFailed?: (error: unknown) => void;
 }
 
-/** So many records more than when it was saved make the index worth saving again. */
+/** After this many records since the last save, the index is saved again. */
 const SAVE_AFTER = 5000;
 
-/** What is read of outputs that were abandoned or disposed of ends with it. */
+/** A read of outputs that were abandoned or disposed of ends with it. */
 export class OutputsClosedError extends Error {
   override readonly name = 'OutputsClosedError';
 
@@ -52,7 +52,7 @@ export class KernelOutputs implements AsyncDisposable {
     this.#reader = new JournalReader(options.journalDir);
   }
 
-  /** Reads what has been added up to `to`. */
+  /** Reads the records added up to `to`. */
   catchUp(to: number): Promise<void> {
     return this.#inTurn(async () => {
       await this.#catchUp(to, this.#disposed.signal);
@@ -60,8 +60,8 @@ export class KernelOutputs implements AsyncDisposable {
   }
 
   /**
-   * `to`: the newest record to take into account; null for all that the journal has now. `isOver`: nothing is written any more, so all
-   * of it is read, and damage at the end is told to the executions that were waiting for more.
+   * `to`: the newest record to include; null for all that the journal has now. `isOver`: nothing is written any more, so all
+   * of it is read, and damage at the end is reported to the executions that were waiting for more.
    */
   read(
     request: OutputsRequest,
@@ -80,7 +80,7 @@ export class KernelOutputs implements AsyncDisposable {
     });
   }
 
-  /** Of the process that runs now, as of that record. */
+  /** Executions of the current process, as of that record. */
   executions(to: number): Promise<{ executions: Execution[]; until: number }> {
     return this.#inTurn(async () => {
       const index = await this.#catchUp(to, this.#disposed.signal);
@@ -89,13 +89,13 @@ export class KernelOutputs implements AsyncDisposable {
     });
   }
 
-  /** Stops what goes on; nothing is written any more. */
+  /** Stops current work; nothing is written any more. */
   abandon(): void {
     this.#abandoned = true;
     this.#disposed.abort(new OutputsClosedError());
   }
 
-  /** Stops what goes on and saves the index. */
+  /** Stops current work and saves the index. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposed.abort(new OutputsClosedError());
     await this.#work.settled;
@@ -120,8 +120,8 @@ export class KernelOutputs implements AsyncDisposable {
   }
 
   /**
-   * As `#catchUp`, of a journal that nobody writes any more; also answers what its end lacks. The index is not told of that: the number
-   * belongs to another record when a kernel of the same id goes on with the journal.
+   * As `#catchUp`, for a journal that is no longer written; also returns the gap at its end. The index omits that gap: the number
+   * belongs to another record when a kernel of the same id continues the journal.
    */
   async #readToTheEnd(signal: AbortSignal): Promise<{ index: ExecutionsIndex; lostEnd: NumberedGap | null }> {
     const index = (this.#index ??= await this.#load());
@@ -157,13 +157,13 @@ export class KernelOutputs implements AsyncDisposable {
     return new ExecutionsIndex(saved?.state ?? null, limits);
   }
 
-  /** A gap that the reader made is no record: it cannot bear witness. */
+  /** A gap from the reader is not a record: it cannot serve as a witness. */
   #see(batch: readonly JournalRecord[]): void {
     const last = batch.findLast(record => gapOf(record)?.fromSeq === undefined);
     if (last !== undefined) this.#witness = witnessOf(last);
   }
 
-  /** Without an index on disk the next gateway reads more; that is no reason to fail. */
+  /** Without an index on disk the next gateway reads more; that is not a reason to fail. */
   async #save(after: number): Promise<void> {
     const { indexFile, onSaveFailed } = this.options;
     const index = this.#index;
@@ -178,7 +178,7 @@ export class KernelOutputs implements AsyncDisposable {
   }
 }
 
-/** `AbortSignal.any` would leave something behind at the one that lives long, for each question. */
+/** `AbortSignal.any` would leave a listener on the long-lived signal for each request. */
 class EitherSignal implements Disposable {
   readonly #either = new AbortController();
   readonly #signals: readonly AbortSignal[];

@@ -1,15 +1,15 @@
 // @vitest-environment jsdom
-/** Whether cells are shown as our pages show them: JupyterLab's own output area, with whole characters, gets the same messages. */
+/** Whether cells are shown as in our pages: JupyterLab's own output area, with whole characters, gets the same messages. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
 import { OutputArea } from './output-area.js';
 import { type Message, sequence } from './testing/message-sequences.js';
 
-// JupyterLab's packages are many files, all of which are looked at before the first test.
+// JupyterLab's packages are many files, all of which are loaded before the first test.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-/** What is used of JupyterLab's packages, whose own types want a browser. */
+/** The used parts of JupyterLab's packages, whose own types require a browser. */
 interface LabModules {
   readonly OutputAreaModel: new () => { toJSON(): unknown[]; dispose(): void };
   readonly OutputArea: new (options: object) => { future: object; dispose(): void };
@@ -21,7 +21,7 @@ let lab: LabModules;
 const WHOLE_CHARACTERS = '../../../extension/src/reattach/whole-characters.ts';
 
 beforeAll(async () => {
-  // jsdom has neither, and packages look for them when they are loaded.
+  // jsdom has neither, and packages check for them at load time.
   vi.stubGlobal('DragEvent', class extends Event {});
   vi.stubGlobal('matchMedia', () => ({
     matches: false,
@@ -40,7 +40,7 @@ beforeAll(async () => {
 
 type Listener = (message: object) => void;
 
-/** As JupyterLab's kernel connection does, a display that was shown before is first updated where it stands. */
+/** As JupyterLab's kernel connection does, a display that was shown before is first updated in its place. */
 function shownByLab(messages: readonly Message[], page: Record<string, unknown> | null): unknown[] {
   const model = new lab.OutputAreaModel();
   const area = new lab.OutputArea({ model, rendermime: new lab.RenderMimeRegistry() });
@@ -97,7 +97,7 @@ describe('outputs as JupyterLab shows them', () => {
     );
   });
 
-  it('can be gone on with: a cursor in the middle of a line is where JupyterLab writes next', () => {
+  it('can be continued: a cursor in the middle of a line is where JupyterLab writes next', () => {
     const stream = fc.string({
       unit: fc.constantFrom('a', 'b', '\r', '\b', '\n'),
       minLength: 1,
@@ -110,7 +110,7 @@ describe('outputs as JupyterLab shows them', () => {
         const [entry] = area.entries();
         const text = entry?.output.output_type === 'stream' ? entry.output.text : '';
         const lineStart = text.lastIndexOf('\n') + 1;
-        // docs/server-api.md: what a page does with `cursor`.
+        // docs/server-api.md: how a page uses `cursor`.
         const restored = `${text}\r${text.slice(lineStart, entry?.cursor ?? 0)}`;
         const printed = [restored, after].map(each => ({
           msgType: 'stream',

@@ -1,4 +1,4 @@
-/** What the reading of outputs needs of a journal record. A frame is taken apart, and content parsed, only where that is requested. */
+/** The parts of a journal record that reading outputs needs. Frames and their contents are parsed only on demand. */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART, v1Part } from '../jupyter/index.js';
 import { displayIdOf } from './kernel-output.js';
@@ -23,7 +23,7 @@ export class MessageReader {
   #parentBytes: Buffer = Buffer.alloc(0);
   #parent: { readonly id: string | null; readonly type: string | null } = NO_PARENT;
 
-  /** Null for a record that is no message, or one that cannot be read: it shows nothing. */
+  /** Null for a record that is not a message, or cannot be read: it shows nothing. */
   read(record: JournalRecord): JournaledMessage | null {
     const channel = record.channel & ~FROM_CLIENT;
     if (channel === RecordChannel.bridge || channel === RecordChannel.stdin) return null;
@@ -56,7 +56,7 @@ export class MessageReader {
       id: typeof id === 'string' ? id : null,
       type: typeof type === 'string' ? type : null
     };
-    // A copy: the chunk that it lies in would be held.
+    // A copy: a view would keep its whole chunk in memory.
     this.#parentBytes = Buffer.from(bytes);
     return this.#parent;
   }
@@ -73,13 +73,13 @@ export function metadataOf({ frame }: JournaledMessage): Record<string, unknown>
   return parse(v1Part(frame, PART.metadata) ?? NOTHING);
 }
 
-/** Of a display, with the process that shows it: the next one gives the same ids to other displays. */
+/** The key of a display, including the process that shows it: the next process uses the same ids for other displays. */
 export function displayKeyOf(message: JournaledMessage): string | null {
   const id = displayIdOf(contentOf(message));
   return id === null ? null : `${message.session}\n${id}`;
 }
 
-/** The id as the kernel gave it; null where it is of another process than `session`, which cannot update it. */
+/** The kernel's id; null if it belongs to another process than `session`, which cannot update it. */
 export function displayIdIn(session: string | null, key: string | null): string | null {
   return session !== null && key?.startsWith(`${session}\n`) === true ? key.slice(session.length + 1) : null;
 }
@@ -90,7 +90,7 @@ export function sessionOf({ frame }: JournaledMessage): string | null {
   return typeof session === 'string' ? session : null;
 }
 
-/** Whether the text occurs in the content; spares parsing where it does not. */
+/** Whether the text occurs in the content; avoids parsing if it does not. */
 export function contentMentions({ frame }: JournaledMessage, text: string): boolean {
   return v1Part(frame, PART.content)?.includes(text) === true;
 }
@@ -99,7 +99,7 @@ export function bufferCount({ frame }: JournaledMessage): number {
   return Math.max(decodeV1(frame).parts.length - JSON_PARTS, 0);
 }
 
-/** Kernels may send what is not JSON; the journal has it all the same. */
+/** Kernels may send invalid JSON; the journal stores it anyway. */
 function parse(bytes: Buffer): Record<string, unknown> {
   return asObject(jsonIn(bytes));
 }

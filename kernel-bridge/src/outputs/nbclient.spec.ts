@@ -1,4 +1,4 @@
-/** Whether a journal is read back as nbclient would have filled the notebook, message for message. */
+/** Whether a journal is read back as nbclient would fill the notebook, message for message. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import fc from 'fast-check';
@@ -17,7 +17,7 @@ interface Shown {
   readonly widgets: Record<string, unknown[]>;
 }
 
-/** Read whole, and with the index that is left from reading only a part. */
+/** Reads it whole, and with the index that remains from reading only a part. */
 async function readBack(reported: KernelStory, folder: string): Promise<Outputs[]> {
   const journalDir = path.join(folder, 'journal');
   await reported.writeTo(journalDir);
@@ -57,7 +57,7 @@ describe('outputs read back from a journal', () => {
         for (const read of await readBack(reported, path.join(folder, String(number)))) {
           const shown = asShown(read);
           expect(shown.executions, which).toEqual(wanted.executions);
-          // Widgets that nothing went into are not told of.
+          // Widgets without captured output are not reported.
           for (const [commId, outputs] of Object.entries(wanted.widgets)) {
             expect(shown.widgets[commId] ?? [], which).toEqual(outputs);
           }

@@ -27,7 +27,7 @@ describe('a long text', () => {
     .string({ unit: fc.constantFrom('a', 'é', '🙂', 'bc'), maxLength: 12 })
     .map(text => `${text}\n`);
 
-  it('keeps its beginning and its end, and says how many bytes are missing between them', () => {
+  it('keeps its beginning and its end, and states how many bytes are missing between them', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 60 }), fc.integer({ min: 2, max: 80 }), (lines, limit) => {
         const text = new StreamText(limit, part => Buffer.byteLength(part));
@@ -43,7 +43,7 @@ describe('a long text', () => {
         expect(whole.endsWith(tail)).toBe(true);
         const sizes = [head, tail].map(part => Buffer.byteLength(part));
         expect(sizes[0]! + sizes[1]! + text.cutBytes).toBe(Buffer.byteLength(whole));
-        // The line that goes on may be as long again.
+        // The unfinished line may be as long again.
         expect(text.size).toBeLessThanOrEqual(2 * limit + 16);
       })
     );
@@ -82,7 +82,7 @@ describe('a long text', () => {
 });
 
 describe('very much output', () => {
-  it('keeps the first and the last outputs, and says in between what is missing', () => {
+  it('keeps the first and the last outputs, and states in between what is missing', () => {
     const area = new OutputArea(20_000);
     for (let n = 0; n < 10_000; n++) area.add(display({ 'text/plain': `${n}` }), { seq: n + 1 });
     const texts = shown(area).map(textOf);
@@ -103,7 +103,7 @@ describe('very much output', () => {
     expect(entry?.cutBytes).toBeGreaterThan(50_000);
   });
 
-  it('is gone for good when the cell clears it', () => {
+  it('is removed for good when the cell clears it', () => {
     const area = new OutputArea(2000);
     for (let n = 0; n < 1000; n++) area.add(display({ 'text/plain': 'x' }), { seq: n });
     area.clear(true);
@@ -113,7 +113,7 @@ describe('very much output', () => {
 });
 
 describe('a display', () => {
-  it('is updated wherever it stands, also as the result of a cell, which it stays', () => {
+  it('is updated wherever it is shown, also as the result of a cell, which it stays', () => {
     const area = new OutputArea(Infinity);
     const result: NotebookOutput = {
       output_type: 'execute_result',

@@ -1,11 +1,11 @@
 /**
  * The outputs of one cell, or of one Output widget, as a notebook would show them: neighbouring texts of one stream are
- * joined, `clear_output` empties, a display is replaced wherever it stands. Memory is bounded: of very much output the
- * beginning and the end stay, and what was left out is said in its place.
+ * joined, `clear_output` empties, a display is replaced in all its places. Memory is bounded: of very much output the
+ * beginning and the end stay, with a note in place of the omitted part.
  */
 import { type NotebookOutput, type OutputEntry, sizeText, StreamText } from '@tpulab/protocol';
 
-/** Where an output comes from. */
+/** The origin of an output. */
 export interface OutputOrigin {
   readonly seq: number;
   readonly displayId?: string | null;
@@ -29,7 +29,7 @@ interface Entry {
   buffers: number;
 }
 
-/** What an output weighs beside its data, so that a million tiny ones count too. */
+/** Size of an output beside its data, so that a million tiny ones count too. */
 const ENTRY_BYTES = 128;
 
 export class OutputArea {
@@ -42,7 +42,7 @@ export class OutputArea {
   #cutBytes = 0;
   #clearNext = false;
 
-  /** `maxBytes`: how much of the outputs is kept, about; Infinity for all. */
+  /** `maxBytes`: approximately how much of the outputs is kept; Infinity for all. */
   constructor(maxBytes: number) {
     this.#half = maxBytes / 2;
   }
@@ -72,7 +72,7 @@ export class OutputArea {
     this.#headBytes = this.#tailBytes = this.#cutEntries = this.#cutBytes = 0;
   }
 
-  /** Gives every output of this display new data; it stays what it was, a display or a result. */
+  /** Gives every output of this display new data; its type remains, a display or a result. */
   update(displayId: string, data: NotebookOutput, origin: OutputOrigin): void {
     if (data.output_type !== 'display_data' && data.output_type !== 'execute_result') return;
     let bytes: number | null = null;
@@ -96,7 +96,7 @@ export class OutputArea {
     this.#trim();
   }
 
-  /** The displays that are shown, each with the newest record that its content comes from. */
+  /** The displays that are shown, each with the newest record of its content. */
   displays(): Map<string, number> {
     const found = new Map<string, number>();
     for (const { displayId, lastSeq } of [...this.#head, ...this.#tail]) {
@@ -163,7 +163,7 @@ export class OutputArea {
     else this.#tailBytes += bytes;
   }
 
-  /** The newest output always stays: what comes next may belong to it. */
+  /** The newest output always stays: the next one may belong to it. */
   #trim(): void {
     let drop = 0;
     while (this.#tailBytes > this.#half && drop < this.#tail.length - 1) {
@@ -177,7 +177,7 @@ export class OutputArea {
     if (drop > 0) this.#tail.splice(0, drop);
   }
 
-  /** An output that is too large by itself is shown as what it would have been. */
+  /** An output that is too large on its own is replaced by a description. */
   #whole(
     output: NotebookOutput,
     bytes = Buffer.byteLength(JSON.stringify(output))
@@ -210,7 +210,7 @@ function abridged(output: NotebookOutput, bytes: number): NotebookOutput {
   };
 }
 
-/** Says how to get it: the same words fit the API, the command, and somebody who reads the notebook. */
+/** States how to get it: the same text fits the API, the command, and a reader of the notebook. */
 function leftOut(what: string): string {
   return `\n[tpulab: ${what} left out here; request more with maxBytes, or use "tpulab outputs --max-bytes 0"]\n`;
 }

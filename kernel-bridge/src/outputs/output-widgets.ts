@@ -1,23 +1,23 @@
 /**
- * The Output widgets of ipywidgets. While such a widget has a `msg_id`, what that execution puts out goes into the widget
- * and not into the cell; of several that capture the same execution the one that began last has it.
+ * The Output widgets of ipywidgets. While such a widget has a `msg_id`, the output of that execution goes into the widget
+ * and not into the cell; if several capture the same execution, the one that began last gets it.
  */
 import { outputsInState } from './kernel-output.js';
 import { asObject } from '../platform/json-text.js';
 import { contentMentions, contentOf, type JournaledMessage } from './message-of-record.js';
 import type { NotebookOutput } from '@tpulab/protocol';
 
-/** What a comm message means for Output widgets. */
+/** The meaning of a comm message for Output widgets. */
 export interface WidgetChange {
   readonly commId: string;
   readonly kind: 'opened' | 'updated' | 'closed';
-  /** The execution that it captures from now on, '' for none; null when the message does not say. */
+  /** The execution that it captures from now on, '' for none; null when the message does not change it. */
   readonly msgId: string | null;
-  /** Outputs that the kernel has set itself; null when the message does not say. */
+  /** Outputs that the kernel itself has set; null when the message does not change them. */
   readonly outputs: readonly NotebookOutput[] | null;
 }
 
-/** `isKnown` tells the comms of Output widgets from the others. */
+/** `isKnown` distinguishes the comms of Output widgets from others. */
 export function widgetChangeOf(
   message: JournaledMessage,
   exists: (commId: string) => boolean
@@ -52,7 +52,7 @@ function stateOf(state: Record<string, unknown>): Pick<WidgetChange, 'msgId' | '
 
 /** Which widget captures which execution. */
 export class Captures {
-  /** msg_id of an execution to the comms that capture it, the one that has it last. */
+  /** msg_id of an execution to the comms that capture it, the current one last. */
   readonly #stacks = new Map<string, string[]>();
   readonly #captured = new Map<string, string>();
 
@@ -64,7 +64,7 @@ export class Captures {
     this.#stacks.set(msgId, [...(this.#stacks.get(msgId) ?? []), commId]);
   }
 
-  /** The widget that gets what this execution puts out; null when the cell itself does. */
+  /** The widget that gets the output of this execution; null when the cell itself does. */
   by(msgId: string): string | null {
     return this.#stacks.get(msgId)?.at(-1) ?? null;
   }

@@ -12,7 +12,7 @@ import { KernelStory } from './testing/kernel-story.js';
 
 const KERNELS = 12;
 
-/** A registry without kernels that run; what it tells its listeners is in the hands of the spec. */
+/** A registry without running kernels; the spec controls its notifications. */
 class NoneRuns implements Pick<KernelRegistry, 'find' | 'list' | 'listen'> {
   listener: RegistryListener | null = null;
 
@@ -42,7 +42,7 @@ async function keepJournal(stateDir: string, text: string): Promise<string> {
   return kernelId;
 }
 
-it('answers for many ended kernels at once, more than it holds in the end', () =>
+it('answers for many ended kernels together, more than it keeps in the end', () =>
   inTemporaryFolder(async stateDir => {
     const kernels = await Promise.all(
       Array.from({ length: KERNELS }, (_, index) => keepJournal(stateDir, `kernel ${index}`))
@@ -59,7 +59,7 @@ it('answers for many ended kernels at once, more than it holds in the end', () =
     }
   }));
 
-it('reads anew when a kernel comes back under its id in the middle of an answer', () =>
+it('rereads when a kernel returns under its id in the middle of an answer', () =>
   inTemporaryFolder(async stateDir => {
     const kernelId = await keepJournal(stateDir, 'before');
     const registry = new NoneRuns();
@@ -69,7 +69,7 @@ it('reads anew when a kernel comes back under its id in the middle of an answer'
     const directory = path.join(stateDir, 'kernels', kernelId);
     const noRecords = { [Symbol.dispose]: () => undefined };
     const back = { id: kernelId, directory, listen: () => noRecords } as unknown as Kernel;
-    // Often enough for some of them to fall into the reading.
+    // Often enough that some occur during the reading.
     for (let turn = 0; turn < 30; turn++) {
       await pause(1);
       registry.listener?.added?.(back);

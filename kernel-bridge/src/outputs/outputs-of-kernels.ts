@@ -1,6 +1,6 @@
 /**
- * The outputs of all kernels of a gateway, of those that run and of those whose journal is still kept. The indexes of running
- * kernels follow their journals at leisure: what nobody waits for must not cost the messages that somebody waits for.
+ * The outputs of all kernels of a gateway: running kernels, and kernels whose journal is still stored. The indexes of running
+ * kernels follow their journals at low priority: work that no client waits for must not delay messages.
  */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,20 +16,20 @@ import { KernelOutputs, OutputsClosedError } from './kernel-outputs.js';
 import { type Outputs, type OutputsRequest, withoutKernel } from './read-outputs.js';
 
 export interface OutputsOfKernelsOptions {
-  /** Holds the folder `kernels`. */
+  /** Contains the folder `kernels`. */
   readonly stateDir: string;
   readonly registry: Pick<KernelRegistry, 'find' | 'list' | 'listen'>;
   readonly log: Logger;
-  /** An index is brought up to date when its kernel has said nothing for so long… */
+  /** An index is updated when its kernel has sent nothing for this long… */
   readonly quietMs?: number;
-  /** …or has said so many things. */
+  /** …or has sent this many messages. */
   readonly behind?: number;
 }
 
-/** Indexes of kernels that have ended which are held when nobody reads them. */
+/** Limit of cached indexes of ended kernels that are not being read. */
 const MAX_ENDED = 4;
 
-/** How far a kernel's journal goes, as far as anybody may be told. */
+/** The end of a kernel's journal, as far as clients may see it. */
 export interface Extent {
   readonly alive: boolean;
   readonly until: number;
@@ -44,13 +44,13 @@ interface Followed {
 
 interface Ended {
   readonly outputs: KernelOutputs;
-  /** Answers being made of it: it is not let go under them. */
+  /** Answers in progress: it is not closed during them. */
   readers: number;
 }
 
 export class OutputsOfKernels implements AsyncDisposable {
   readonly #running = new Map<Kernel, Followed>();
-  /** By id, the one that was asked for last at the end. */
+  /** By id, the most recently requested last. */
   readonly #ended = new Map<string, Ended>();
   #disposed = false;
   readonly #listening: Disposable;
@@ -58,7 +58,7 @@ export class OutputsOfKernels implements AsyncDisposable {
   constructor(private readonly options: OutputsOfKernelsOptions) {
     this.#listening = options.registry.listen({
       added: kernel => {
-        // The journal of an ended kernel goes on under the same id.
+        // The journal of an ended kernel continues under the same id.
         this.#ended.get(kernel.id)?.outputs.abandon();
         this.#ended.delete(kernel.id);
         this.#follow(kernel);
@@ -70,10 +70,10 @@ export class OutputsOfKernels implements AsyncDisposable {
     for (const kernel of options.registry.list()) this.#follow(kernel);
   }
 
-  /** Throws `kernel_not_found` when no journal of such a kernel is kept. */
+  /** Throws `kernel_not_found` when no journal of such a kernel is stored. */
   async extent(kernelId: string): Promise<Extent> {
     const kernel = this.options.registry.find(kernelId);
-    // Not further than what clients may have been sent: a page goes on from here, and must be told the rest.
+    // No further than records that clients may have received: a page continues from here, and must get the rest.
     if (kernel) return { alive: isAlive(kernel), until: kernel.lastSeq, isOver: false };
     const until = await this.withJournal(kernelId, dir => new JournalReader(dir).lastSeq());
     return { alive: false, until, isOver: true };
@@ -86,7 +86,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     return readable(kernelId, () => work(journal));
   }
 
-  /** What the kernel's present process has executed, and up to which record that is known. */
+  /** Executions of the kernel's current process, and the newest record included. */
   async executions(kernelId: string): Promise<{ executions: Execution[]; until: number }> {
     const { until } = await this.extent(kernelId);
     const work = (outputs: KernelOutputs) => outputs.executions(until);
@@ -110,7 +110,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     await Promise.all(all.map(outputs => outputs[Symbol.asyncDispose]()));
   }
 
-  /** A kernel may end, or come back, while its outputs are read: then they are read again where they are now. */
+  /** A kernel may end, or return, while its outputs are read: then they are read again from their new place. */
   async #answer(
     kernelId: string,
     request: OutputsRequest,
@@ -147,7 +147,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     }
   }
 
-  /** Those that nobody has asked for the longest; many may be read at once, and each is answered. */
+  /** Closes those that were unused for the longest; many may be read simultaneously, and each is answered. */
   async #closeIdle(): Promise<void> {
     const idle = [...this.#ended].filter(([, { readers }]) => readers === 0);
     for (const [kernelId, { outputs }] of idle.slice(0, -MAX_ENDED)) {
@@ -207,7 +207,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     return following;
   }
 
-  /** The kernel's folder is being removed: nothing may be written into it any more. */
+  /** The kernel's folder is being removed: nothing may be written to it any more. */
   #forget(kernel: Kernel): void {
     const followed = this.#running.get(kernel);
     if (followed === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * One pass over a range of a journal that works out the outputs of the chosen executions and Output widgets. However
- * many are chosen, and however their records mix, each record is read once.
+ * One pass over a range of a journal that computes the outputs of the chosen executions and Output widgets. However
+ * many are chosen, and however their records are interleaved, each record is read once.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
 import { gapOf, type GapRecord, gapText, type JournalRecord } from '../journal/index.js';
@@ -18,7 +18,7 @@ import {
 import type { OutputArea } from './output-area.js';
 import { Captures, widgetChangeOf } from './output-widgets.js';
 
-/** What is worked out: an execution or a widget, and its outputs. */
+/** An execution or a widget to compute, and its outputs. */
 export interface Chosen<T extends Execution | OutputWidget = Execution | OutputWidget> {
   readonly of: T;
   readonly area: OutputArea;
@@ -43,12 +43,12 @@ export class OutputsPass {
     this.#widgets = new Map(widgets.map(each => [each.of.commId, each]));
   }
 
-  /** Forgets the other executions and what it has of them. */
+  /** Drops the other executions and their outputs. */
   keepOnly(executions: readonly Chosen<Execution>[]): void {
     this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
   }
 
-  /** In steps that each take a moment, however much one message holds. */
+  /** In steps that each take a moment, however large one message is. */
   *apply(record: JournalRecord): Generator<void, void> {
     const gap = gapOf(record);
     if (gap !== null) {
@@ -80,7 +80,7 @@ export class OutputsPass {
     if (IS_DISPLAY.has(msgType)) this.#updateDisplay(message);
     if (parentId === null || msgType === 'update_display_data' || msgType === 'status') return;
     const chosen = this.#targetOf(parentId);
-    // What comes before has been cleared, and may be there in part only.
+    // Earlier output has been cleared, and may be only partly there.
     if (chosen === null || ('startSeq' in chosen.of && seq < chosen.of.startSeq)) return;
     const content = contentOf(message);
     if (msgType === 'clear_output') {
@@ -99,7 +99,7 @@ export class OutputsPass {
 
   #targetOf(parentId: string): Chosen | null {
     const widget = this.#captures.by(parentId);
-    // A widget that the index has forgotten captures nothing any more.
+    // A widget that the index has dropped captures nothing any more.
     if (widget !== null && this.index.isOutputWidget(widget)) return this.#widgets.get(widget) ?? null;
     return this.#executions.get(parentId) ?? null;
   }
@@ -111,7 +111,7 @@ export class OutputsPass {
     const shown = id === null ? null : outputOf('display_data', content);
     if (id === null || shown === null) return;
     const origin = { seq: message.seq, buffers: bufferCount(message) };
-    // Of very many updates only the last shows.
+    // Of very many updates only the last is shown.
     if (message.seq < (this.index.display(id)?.seq ?? 0)) return;
     for (const area of this.#shownIn(id)) area.update(id, shown, origin);
   }
@@ -145,7 +145,7 @@ export class OutputsPass {
   }
 }
 
-/** A text in pieces: what is overwritten and taken back in a long one takes its time. */
+/** A text in pieces: overwriting and erasing in a long one takes time. */
 const PIECE_CHARS = 32 * 1024;
 
 function piecesOf(output: NotebookOutput): readonly NotebookOutput[] {
@@ -156,7 +156,7 @@ function piecesOf(output: NotebookOutput): readonly NotebookOutput[] {
   return pieces;
 }
 
-/** Those that were waiting for more when messages were lost, and those whose own records are gone. */
+/** Executions that were waiting for more when messages were lost, and those whose own records are lost. */
 function concerns(execution: Execution, seq: number, { fromSeq, toSeq }: GapRecord): boolean {
   if (execution.gaps.some(gap => gap.seq === seq)) return true;
   if (fromSeq === undefined || toSeq === undefined) return false;

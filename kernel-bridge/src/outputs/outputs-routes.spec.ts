@@ -39,7 +39,7 @@ function texts({ outputs: entries }: CellExecution): string {
   return entries.map(({ output }) => (output.output_type === 'stream' ? output.text : '')).join('');
 }
 
-/** The messages of one client, as a page of ours would send them. */
+/** The messages of one client, as a page of ours sends them. */
 async function runCell(cellId: string, code: string): Promise<void> {
   using client = await bridge.connect(kernelId);
   await client.done(client.execute(code, {}, { cellId }));
@@ -73,7 +73,7 @@ describe('outputs of a running kernel', () => {
     expect(until).toBeGreaterThanOrEqual(execution!.changedSeq);
   });
 
-  it('are those of the newest execution of a cell, and of the older ones when asked', async () => {
+  it('are the ones of the newest execution of a cell, and of the older ones on request', async () => {
     await runCell('cell-b', "print('first')");
     await runCell('cell-b', "print('second')");
     expect((await outputs('?cell=cell-b')).executions.map(texts)).toEqual(['second\n']);
@@ -89,7 +89,7 @@ describe('outputs of a running kernel', () => {
     expect((await outputs('?cell=nobody')).executions).toEqual([]);
   });
 
-  it('with since are those of executions that have changed, a display updated from elsewhere among them', async () => {
+  it('with since contain the executions that have changed, a display updated from elsewhere among them', async () => {
     await runCell('shows', "handle = display('before', display_id=True)");
     const { until } = await outputs();
     expect((await outputs(`?since=${until}`)).executions).toEqual([]);
@@ -112,7 +112,7 @@ describe('outputs of a running kernel', () => {
     expect(all.length).toBeGreaterThan(4);
   });
 
-  it('that nobody added to are not sent again', async () => {
+  it('that have not changed are not sent again', async () => {
     const first = await getOutputs('?cell=cell-a');
     const etag = first.headers.get('etag')!;
     const second = await getOutputs('?cell=cell-a', kernelId, { 'if-none-match': etag });
@@ -122,12 +122,12 @@ describe('outputs of a running kernel', () => {
     expect((await getOutputs('?cell=cell-a', kernelId, { 'if-none-match': etag })).status).toBe(200);
   });
 
-  it('can be gone on with live, nothing missing and nothing twice, while the cell prints', async () => {
+  it('can be continued live, nothing missing and nothing twice, while the cell prints', async () => {
     const lossless = await bridge.startKernel({ name: 'lossless' });
     using running = await bridge.connect(lossless);
     const lines = 2000;
     const gate = path.join(bridge.folder, 'gate');
-    // Half of it waits for the page: else it could have been printed, and its end told, before the page came.
+    // Half of it waits for the page: otherwise the cell could have printed everything and reported its end before the page connected.
     const code = `
 import os, time
 for n in range(${lines}):
@@ -146,7 +146,7 @@ for n in range(${lines}):
     expect((await outputs('?cell=floods', lossless)).executions.map(texts)).toEqual([wanted]);
   });
 
-  it('tell of a cell that waits, runs and is lost when the kernel is restarted', async () => {
+  it('report a cell that waits, runs and is lost when the kernel is restarted', async () => {
     const own = await bridge.startKernel();
     using client = await bridge.connect(own);
     await client.run('pass');
@@ -168,7 +168,7 @@ for n in range(${lines}):
 });
 
 describe('outputs of a kernel that has ended', () => {
-  it('are read from the journal that is kept; what was running is lost', async () => {
+  it('are read from the stored journal; what was running is lost', async () => {
     const story = new KernelStory();
     story.cell('done', 'print(1)', 1, id => story.stream(id, '1\n'));
     const open = story.request('print(2)', { cellId: 'open' });
@@ -197,8 +197,8 @@ describe('outputs of a kernel that has ended', () => {
   });
 });
 
-describe('a question that nobody waits for any more', () => {
-  it('is given up, and the next one is answered', async () => {
+describe('a request whose client no longer waits', () => {
+  it('is aborted, and the next one is answered', async () => {
     const id = '00000000-0000-4000-8000-000000000002';
     const story = new KernelStory();
     story.cell('large', 'x', 1, each => {
@@ -219,7 +219,7 @@ describe('a question that nobody waits for any more', () => {
   });
 });
 
-describe('a question that cannot be answered', () => {
+describe('a request that cannot be answered', () => {
   it.each([
     ['?limit=0'],
     ['?limit=1001'],
@@ -235,7 +235,7 @@ describe('a question that cannot be answered', () => {
     expect(await getOutputs(query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   });
 
-  // What is read of it is otherwise its first digit.
+  // Otherwise only its first digit would be read.
   it.each(['journal', 'journal/stream'])('%s?from=1e400 is refused', async route => {
     const requested = await bridge.rest('GET', `/bridge/v1/kernels/${ENDED}/${route}?from=1e400`);
     expect(requested).toMatchObject({ status: 400, body: { code: 'invalid_request' } });

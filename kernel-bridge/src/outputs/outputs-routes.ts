@@ -1,6 +1,6 @@
 /**
- * Reading back what a kernel has put out: by cell (`/bridge/v1/kernels/:id/outputs`), and as it came (`…/journal`). Both work
- * for kernels that have ended, as long as their journal is kept. The answers are described in the protocol.
+ * Reading back a kernel's output: by cell (`/bridge/v1/kernels/:id/outputs`), and as messages (`…/journal`). Both work
+ * for kernels that have ended, as long as their journal is stored. The answers are described in the protocol.
  */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -54,7 +54,7 @@ export function addOutputsRoutes(
       const actor = actorOf(request.raw);
       const view = actor?.rights?.level === 'read' ? { visible: await visible(actor, kernelId) } : null;
       const etag = etagOf(request.query, await outputs.extent(kernelId));
-      // What a view shows depends on the notebook's file too.
+      // The contents of a view depend on the notebook's file too.
       if (view === null && request.headers['if-none-match'] === etag)
         return reply.code(304).header('etag', etag).send(null);
       const closed = new AbortController();
@@ -70,7 +70,7 @@ export function addOutputsRoutes(
         return await reply.header('etag', etagOf(request.query, page)).send(page);
       } catch (error) {
         if (!closed.signal.aborted) throw error;
-        // Nobody is left to be answered.
+        // The client has disconnected.
         return reply.hijack();
       }
     }
@@ -149,7 +149,7 @@ export function outputsRequestOf({ cell, ...rest }: OutputsQuery): OutputsReques
   return { cells, ...rest };
 }
 
-/** The same question has another answer only when something was added to the journal, or the kernel has ended. */
+/** The same request has another answer only when something was added to the journal, or the kernel has ended. */
 function etagOf(query: OutputsQuery, { until, alive }: { until: number; alive: boolean }): string {
   const parameters = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
   const hash = createHash('sha256').update(JSON.stringify(parameters)).digest('hex').slice(0, 16);

@@ -1,4 +1,4 @@
-/** Answers a question about the outputs of a kernel: which executions, what they have put out, and how to go on. */
+/** Answers a request for the outputs of a kernel: which executions, their outputs, and how to continue. */
 import type { CapturedOutputs, CellExecution, OutputEntry } from '@tpulab/protocol';
 import { gapText, type JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
 import { type Execution, isOpen, type OutputWidget } from './execution.js';
@@ -16,7 +16,7 @@ export interface OutputsRequest {
   /** Only executions requested after this record. */
   readonly after?: number;
   readonly limit?: number;
-  /** Of the outputs of one execution. */
+  /** Limit for the outputs of one execution. */
   readonly maxBytes?: number;
   /** Also executions of a cell that was executed again since. */
   readonly history?: boolean;
@@ -34,7 +34,7 @@ export interface Outputs {
 
 export const DEFAULT_MAX_BYTES = 2 * 1024 * 1024;
 
-/** An answer ends early at this size, so that one question cannot fill the memory. */
+/** An answer ends early at this size, so that one request cannot fill the memory. */
 const ANSWER_BYTES = 32 * 1024 * 1024;
 
 interface Source {
@@ -49,14 +49,14 @@ export async function readOutputs({
   ...source
 }: Source & {
   readonly request: OutputsRequest;
-  /** The journal ends with damage: how much is missing nobody knows. */
+  /** The journal ends with damage: how much is missing is unknown. */
   readonly lostEnd: NumberedGap | null;
 }): Promise<Outputs> {
   const { index } = source;
   const { limit = 200, maxBytes = DEFAULT_MAX_BYTES } = request;
   const matching = chooseExecutions(index, request);
   const executions = matching.slice(0, limit).map(of => ({ of, area: new OutputArea(maxBytes) }));
-  // Widgets belong to no place in the order of executions: they come with the first page.
+  // Widgets have no place in the order of executions: they are sent with the first page.
   const widgets = chooseWidgets(index, request).map(of => ({ of, area: new OutputArea(maxBytes) }));
   const pass = new Pass(source, executions, widgets, Number.isFinite(maxBytes) ? ANSWER_BYTES : Infinity);
   await pass.run();
@@ -161,7 +161,7 @@ class Pass {
     this.#pass.keepOnly(listed);
   }
 
-  /** A display may have been updated by what is not among the records that were read. */
+  /** A display may have been updated by a record outside of the ranges that were read. */
   async #updateDisplays(): Promise<void> {
     const { index } = this.source;
     const records = new Set<number>();
@@ -189,7 +189,7 @@ class Pass {
   }
 }
 
-/** The parts of the journal that must be read, in order, without those in between that concern nobody. */
+/** The ranges of the journal that must be read, in order, without irrelevant ranges in between. */
 function rangesOf(chosen: readonly Chosen[]): { from: number; to: number }[] {
   const sorted = chosen
     .map(({ of }) => ({ from: of.startSeq, to: of.lastSeq }))
@@ -242,12 +242,12 @@ function describeWidget({ of, area }: Chosen<OutputWidget>, index: ExecutionsInd
   };
 }
 
-/** Ids of displays as the kernel gave them. Those of an earlier process are left out: nothing can update them any more. */
+/** The kernel's ids of displays. Displays of an earlier process are left out: nothing can update them any more. */
 function entriesOf(area: OutputArea, { kernelSession }: ExecutionsIndex): OutputEntry[] {
   return area.entries().map(entry => ({ ...entry, displayId: displayIdIn(kernelSession, entry.displayId) }));
 }
 
-/** The execution as it is when no kernel is left that could answer it. */
+/** The execution's state when no kernel remains that could answer it. */
 export function withoutKernel(execution: CellExecution): CellExecution {
   return isOpen(execution) ? { ...execution, state: 'lost' } : execution;
 }

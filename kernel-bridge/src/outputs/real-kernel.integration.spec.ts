@@ -1,4 +1,4 @@
-/** The same cells run by nbclient on its own kernel, and through the gateway on ours: what they show must be the same. */
+/** The same cells run by nbclient on its own kernel, and through the gateway on ours: their outputs must be the same. */
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { NotebookOutput, OutputsPage } from '@tpulab/protocol';
@@ -77,7 +77,7 @@ beforeAll(async () => {
   expected = new Map(CELLS.map(([id], index) => [id, made[index]!]));
 });
 
-/** matplotlib makes it when there is none. Where that takes more than 5 s it says so, in whichever cell is then running. */
+/** matplotlib creates it when there is none. If that takes more than 5 s it prints a warning, in whichever cell is then running. */
 async function makeFontCache(): Promise<void> {
   using client = await bridge.connect(kernelId);
   const options = { silent: true, store_history: false };
@@ -90,7 +90,7 @@ async function runCells(): Promise<void> {
     await client.done(client.execute(code, { stop_on_error: false }, { cellId }));
 }
 
-/** nbclient keeps carriage returns as they came; here they are shown, by the rules that JupyterLab's own area agrees to. */
+/** nbclient keeps carriage returns unchanged; here they are applied, by the rules of JupyterLab's own area. */
 function asShown(outputs: readonly NotebookOutput[]): NotebookOutput[] {
   const area = new OutputArea(Infinity);
   outputs.forEach((output, index) => area.add(output, { seq: index + 1 }));
@@ -137,7 +137,7 @@ describe('cells that ran on a real kernel', () => {
     ]);
   });
 
-  it('are written into their notebook, which nbformat then takes for valid', async () => {
+  it('are written into their notebook, which nbformat then accepts as valid', async () => {
     const { error } = await runCommand(
       outputsCommand,
       kernelId,

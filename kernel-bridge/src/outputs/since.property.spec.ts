@@ -1,4 +1,4 @@
-/** What a page relies on that comes back: `since` tells of everything that has changed, and of each thing as it is now. */
+/** The guarantee for a page that reconnects: `since` returns everything that has changed, in its current state. */
 import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -28,7 +28,7 @@ describe('outputs since a record', () => {
           const changed = byId(await outputs.read({ history: true, since }, null));
           for (const [id, each] of changed) expect(each).toEqual(now.get(id));
           for (const [id, each] of now) if (!changed.has(id)) expect(each).toEqual(then.get(id));
-          // What has come since is sent; a page that has replaced these has everything.
+          // Later changes are sent; a page that has replaced these has everything.
           for (const id of changed.keys()) then.delete(id);
           expect(new Map([...then, ...changed])).toEqual(now);
         })
@@ -37,7 +37,7 @@ describe('outputs since a record', () => {
     );
   });
 
-  it('come in pages that can be put together while more is said', async () => {
+  it('come in pages that can be combined while more is printed', async () => {
     await fc.assert(
       fc.asyncProperty(story, fc.nat(), fc.integer({ min: 1, max: 3 }), (reported, at, limit) =>
         inTemporaryFolder(async folder => {
@@ -45,7 +45,7 @@ describe('outputs since a record', () => {
           await reported.writeTo(journalDir);
           const outputs = new KernelOutputs({ journalDir, indexFile: null });
           const end = reported.messages.length;
-          // The first page is read when so much has been said, each further one a little later.
+          // The first page is read at this record, each further one a little later.
           let to = at % (end + 1);
           const page = await outputs.read({ limit, history: true }, to);
           const retained = byId(page);

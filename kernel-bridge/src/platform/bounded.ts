@@ -1,4 +1,4 @@
-/** Maps and sets with a bound: the oldest entries make room. */
+/** Maps and sets with a bound: the oldest entries are dropped. */
 
 /** Removes the oldest entries until there are at most `most`. */
 export function dropOldest<K>(

@@ -1,4 +1,4 @@
-/** What clients of the gateway are told when something fails, and why a gateway does not start. */
+/** Errors for clients of the gateway, and reasons why a gateway does not start. */
 import { STATUS_CODES } from 'node:http';
 import { CodedError } from './coded-error.js';
 
@@ -6,10 +6,10 @@ const shown = (path: string): string => JSON.stringify(path.length > 200 ? `${pa
 const own = (message: string): string => message;
 const why = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** By code: the HTTP status, and the message from what it is about. docs/error-codes.md lists the same, and a test keeps both equal. */
+/** By code: the HTTP status, and the message from its arguments. docs/error-codes.md lists the same, and a test keeps both equal. */
 export const BRIDGE_ERRORS = {
   unauthorized: [403, () => 'This request has no valid token; send the header "Authorization: token TOKEN".'],
-  /** The token is one for reading a notebook, and this is something else. */
+  /** The token only allows reading a notebook, and this is another action. */
   read_only: [403, () => 'This link can only read one notebook; ask its owner for a token with more rights.'],
   not_permitted: [
     403,
@@ -28,7 +28,7 @@ export const BRIDGE_ERRORS = {
       return `Pages of ${JSON.stringify(origin)} may not use this server, even with a valid token; start it with ${flag} to allow them.`;
     }
   ],
-  /** Wrong tokens come so fast that they are no longer looked at one by one in the log. A good one is always let in. */
+  /** Wrong tokens arrive so fast that they are no longer logged individually. A valid one is always accepted. */
   too_many_attempts: [
     429,
     (retryAfterS: number) =>
@@ -65,13 +65,13 @@ export const BRIDGE_ERRORS = {
   ],
   request_timeout: [408, () => 'The request did not arrive in time; send it again.'],
   kernel_not_found: [404, (id: string) => `Kernel does not exist: ${id}`],
-  /** A session was to be given a kernel that does not exist. 400 is what Jupyter's clients expect. */
+  /** A session was to use a kernel that does not exist. 400 is what Jupyter's clients expect. */
   kernel_choice_invalid: [400, (id: string) => `No such kernel: ${id}`],
   kernel_exists: [
     409,
     (id: string) => `A kernel already has the id ${id}; choose another id, or use that kernel.`
   ],
-  /** A kernel was requested by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
+  /** A kernel was requested by an unknown kernelspec name. 501 is what Jupyter's clients expect. */
   kernelspec_unknown: [
     501,
     (name: string, names: readonly string[]) => {
@@ -83,7 +83,7 @@ export const BRIDGE_ERRORS = {
     }
   ],
   kernelspec_not_found: [404, (name: string) => `Kernelspec does not exist: ${name}`],
-  /** The same code as that of `tpulab env`. */
+  /** The same code as in `tpulab env`. */
   env_unknown: [
     404,
     (name: string) => `There is no environment "${name}"; "tpulab env list" lists the available ones.`
@@ -95,11 +95,11 @@ export const BRIDGE_ERRORS = {
   kernel_start_failed: [500, own],
   kernel_action_failed: [500, own],
   kernel_restarting: [409, (id: string) => `Kernel ${id} is being restarted, so nothing runs in it.`],
-  /** Nothing in the kernel takes commands for runs: it has no run, no agent, or is starting. */
+  /** Nothing in the kernel accepts commands for runs: it has no run, no agent, or is starting. */
   control_unavailable: [409, own],
-  /** A command was passed on and not answered. Sending it again with the same id is safe. */
+  /** A command was forwarded and not answered. Sending it again with the same id is safe. */
   control_unanswered: [504, own],
-  /** The journal of a kernel cannot be read, as a whole or by this version. The kernel itself may be well. */
+  /** The journal of a kernel cannot be read, as a whole or by this version. The kernel itself may be unaffected. */
   journal_unreadable: [
     500,
     (kernelId: string, cause: unknown) => `The journal of kernel ${kernelId} cannot be read: ${why(cause)}`
@@ -116,7 +116,7 @@ export const BRIDGE_ERRORS = {
   holder_not_found: [404, (pid: number) => `Process ${pid} does not hold a chip now; run "tpulab ps" again.`],
   /** The gateway ends its own kernels only. */
   holder_not_ours: [409, own],
-  /** The lock file of libtpu stays: somebody has it, or may have it, or it is another user's. */
+  /** The lock file of libtpu stays: a process has locked it, or may have, or it belongs to another user. */
   lock_not_removable: [409, own],
   remote_not_found: [
     404,
@@ -131,19 +131,19 @@ export const BRIDGE_ERRORS = {
     409,
     (name: string) => `The machine "${name}" no longer waits for this answer; check what it asks now.`
   ],
-  /** The machine cannot be reached at the moment. 503, so that clients keep what they know of its kernels and come back. */
+  /** The machine cannot be reached at the moment. 503, so that clients keep their data on its kernels and reconnect. */
   remote_unavailable: [
     503,
     (name: string, reason: string) => `The machine "${name}" cannot be reached now: ${reason}`
   ],
-  /** The machine answers, and not as a gateway of ours does: the answer is not passed on. */
+  /** The machine answers, but not as a gateway of ours: the answer is not forwarded. */
   remote_bad_answer: [
     502,
     (name: string, reason: string) =>
       `The server of the machine "${name}" gave an answer that is refused: ${reason}.`
   ],
   remote_action_failed: [500, own],
-  /** What is wrong is said where it was found; nothing secret is in it. */
+  /** The cause is described where it was found; it contains nothing secret. */
   lessons_not_written: [500, why],
   file_path_invalid: [
     400,
@@ -153,7 +153,7 @@ export const BRIDGE_ERRORS = {
   file_exists: [409, (path: string) => `${shown(path)} exists already; choose another name.`],
   /** It is a folder where a file was requested, or the other way round, or neither. */
   file_wrong_kind: [409, (path: string, wanted: 'file' | 'folder') => `${shown(path)} is not a ${wanted}.`],
-  /** Somebody else has written it since the version that the client knows. */
+  /** Another program has written it since the version that the client knows. */
   file_changed: [
     412,
     (path: string) =>
@@ -207,11 +207,11 @@ export const BRIDGE_ERRORS = {
 export type BridgeErrorCode = keyof typeof BRIDGE_ERRORS;
 type About<Code extends BridgeErrorCode> = Parameters<(typeof BRIDGE_ERRORS)[Code][1]>;
 
-/** An error that a client of the gateway sees. The code is stable and is what programs look at. */
+/** An error that a client of the gateway sees. The code is stable and meant for programs. */
 export class BridgeError extends CodedError<BridgeErrorCode> {
   override readonly name = 'BridgeError';
 
-  /** @param about what the message was made from */
+  /** @param about the arguments of the message */
   constructor(
     code: BridgeErrorCode,
     message: string,
@@ -226,13 +226,13 @@ export class BridgeError extends CodedError<BridgeErrorCode> {
     return BRIDGE_ERRORS[this.code][0];
   }
 
-  /** A few words for people, as Jupyter's answers have them. */
+  /** A short text for users, as in Jupyter's answers. */
   get reason(): string | null {
     return STATUS_CODES[this.status] ?? null;
   }
 }
 
-/** `about` makes the message; what follows that, or an error that is among it, is the cause. */
+/** `about` are the arguments of the message; a further argument, or an error among them, is the cause. */
 export function bridgeError<Code extends BridgeErrorCode>(
   code: Code,
   ...about: [...About<Code>, cause?: unknown]

@@ -1,6 +1,6 @@
-/** An error of ours: its code is stable, and what programs look at; its message is a sentence for people, with what to do. */
+/** An error of ours: its code is stable, and meant for programs; its message is a sentence for users, with a remedy. */
 export class CodedError<Code extends string> extends Error {
-  /** `cause` holds the system's error, if there is one. */
+  /** `cause` is the system's error, if there is one. */
   constructor(
     readonly code: Code,
     message: string,

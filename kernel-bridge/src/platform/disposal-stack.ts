@@ -1,4 +1,4 @@
-/** Takes down in reverse order what was set up. (`AsyncDisposableStack` is not in the oldest Node that we support.) */
+/** Disposes of resources in reverse order. (`AsyncDisposableStack` is not in the oldest Node that we support.) */
 export class DisposalStack implements AsyncDisposable {
   #steps: (() => unknown)[] = [];
   #disposing: Promise<void> | null = null;
@@ -15,7 +15,7 @@ export class DisposalStack implements AsyncDisposable {
     this.#steps.push(step);
   }
 
-  /** Every step is taken, also after one that fails; the first failure is thrown at the end. */
+  /** Every step runs, even after one that fails; the first failure is thrown at the end. */
   [Symbol.asyncDispose](): Promise<void> {
     return (this.#disposing ??= this.#dispose());
   }

@@ -14,7 +14,7 @@ it.each([
   expect(await ended).toMatchObject({ message: 'of a handler' });
 });
 
-it('so does a listener of an emitter, and the others have heard or hear of the event', () => {
+it('so does a listener of an emitter, and the other listeners receive the event', () => {
   const emitter = new EventEmitter();
   const seen: unknown[] = [];
   guardEvents(emitter, error => seen.push((error as Error).message));

@@ -1,13 +1,13 @@
 /**
- * Handlers run for one connection, one client or one timer. What such a handler throws must end that, and nothing else: thrown out of
- * an event it would end the process. So the guard is put where handlers are registered.
+ * Handlers run for one connection, client or timer. An error thrown by such a handler must end that, and nothing else: thrown out of
+ * an event it would end the process. So the guard is added where handlers are registered.
  */
 import type { EventEmitter } from 'node:events';
 
-/** Ends what the handler belongs to, and says why. */
+/** Ends the connection, client or timer of the handler, and reports why. */
 export type Failed = (error: unknown) => void;
 
-/** For timers and listeners: nothing is thrown out of it, and a promise that it returns may reject. */
+/** For timers and listeners: it never throws, and a promise that it returns may reject. */
 export function guarded<Args extends readonly unknown[]>(
   failed: Failed,
   handler: (...args: Args) => unknown

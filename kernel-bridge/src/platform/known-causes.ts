@@ -1,18 +1,18 @@
-/** Causes of failures as data, and the engine that finds one in what a program wrote before it ended. */
+/** Causes of failures as data, and the code that finds one in a program's output before it ended. */
 import { plainText } from './plain-text.js';
 
 const SHOWN_CHARACTERS = 300;
 
-/** Of a table, the first that is found counts. */
+/** In a table, the first match counts. */
 export interface Cause<Code extends string, Facts = void> {
   readonly pattern: RegExp;
   /** Absent: always. */
   readonly applies?: (facts: Facts) => boolean;
   readonly code: Code;
   readonly message: Part<Facts>;
-  /** What settles it when a person runs it. */
+  /** A command that solves the problem when a user runs it. */
   readonly command?: Part<Facts>;
-  /** Whether trying again without a person may help; absent: what the code implies. */
+  /** Whether a retry without a user's action may help; absent: derived from the code. */
   readonly recovery?: 'person' | 'again';
 }
 

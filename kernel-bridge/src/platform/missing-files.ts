@@ -1,7 +1,7 @@
-/** Files and folders that need not exist. */
+/** Functions for files and folders that may not exist. */
 import { readFile } from 'node:fs/promises';
 
-/** For `catch`: the value where a file or folder does not exist. Every other error goes on. */
+/** For `catch`: the value if a file or folder does not exist. Every other error is rethrown. */
 export function ifMissing<T>(value: T): (error: unknown) => T {
   return error => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return value;

@@ -1,4 +1,4 @@
-/** Work that clients ask for and look at: one job for each name at a time, and its progress. */
+/** Work that clients request and monitor: one job per name at a time, and its progress. */
 import type { JobError, JobState } from '@tpulab/protocol';
 
 export interface JobStatus {
@@ -6,7 +6,7 @@ export interface JobStatus {
   readonly error: JobError;
 }
 
-/** A job, as the work in it sees it. */
+/** A job, from the point of view of its work. */
 export interface RunningJob<Status> {
   readonly signal: AbortSignal;
   readonly status: Status;
@@ -22,15 +22,15 @@ interface Job<Status> {
 export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
   readonly #jobs = new Map<string, Job<Status>>();
 
-  /** @param errorOf what clients read of a failure */
+  /** @param errorOf the error that clients get for a failure */
   constructor(private readonly errorOf: (error: unknown) => NonNullable<JobError>) {}
 
-  /** null: nothing of this name was ever begun. */
+  /** null: no job of this name was ever started. */
   status(name: string): Status | null {
     return this.#jobs.get(name)?.status ?? null;
   }
 
-  /** The work begins when this has returned; its end, its failure and its cancellation become the state. */
+  /** The work begins when this has returned; its end, its failure or its cancellation becomes the state. */
   start(name: string, begun: Status, work: (job: RunningJob<Status>) => Promise<void>): Status {
     const abort = new AbortController();
     const change = (fields: Partial<Status>): void => {
@@ -40,7 +40,7 @@ export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
       job.status = { ...job.status, state, error };
     };
     const run = async (): Promise<void> => {
-      // Let the job be known before anything happens.
+      // The job becomes visible before any work happens.
       await Promise.resolve();
       await work({
         signal: abort.signal,

@@ -1,6 +1,6 @@
 /** The valid name that a mistyped one most likely meant. */
 
-/** Null when nothing is near: a wrong suggestion is worse than none. */
+/** Null when no name is near: a wrong suggestion is worse than none. */
 export function nearestName(typed: string, names: readonly string[]): string | null {
   const lowerCase = typed.toLowerCase();
   let best: { name: string; distance: number } | null = null;
@@ -14,7 +14,7 @@ export function nearestName(typed: string, names: readonly string[]): string | n
   return related || best.distance <= Math.max(1, Math.floor(best.name.length / 3)) ? best.name : null;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that lead from one text to the other. */
+/** Number of insertions, deletions, replacements and swaps of neighbours between the two texts. */
 export function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, index) => index);

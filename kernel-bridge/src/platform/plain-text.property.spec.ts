@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forTerminal, forTerminalAsJson, plainText, plainValue } from './plain-text.js';
 
-/** Text as somebody would write it who wants to steer what shows it. */
+/** Text of an attacker who tries to control the program that shows it. */
 const HOSTILE = fc
   .array(
     fc.oneof(
@@ -25,7 +25,7 @@ const HOSTILE = fc
   )
   .map(parts => parts.join(''));
 
-describe('words of a machine far away', () => {
+describe('texts of a remote machine', () => {
   it('are one line without controls, sequences or marks of direction, and bounded', () => {
     fc.assert(
       fc.property(HOSTILE, fc.integer({ min: 1, max: 200 }), (text, max) => {

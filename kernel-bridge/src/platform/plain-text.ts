@@ -1,24 +1,24 @@
 /**
- * Words of a machine far away, before they reach a terminal, a page or a log. They may hold anything: sequences that steer the
- * terminal, line ends that make one message look like two, marks that turn the direction of what follows, megabytes.
+ * Texts of a remote machine, before they reach a terminal, a page or a log. They may contain anything: sequences that control the
+ * terminal, line ends that make one message look like two, marks that reverse the direction of the following text, megabytes.
  */
 
-/** CSI and OSC sequences as a whole, then what else of them is left. 8-bit forms too. */
+/** CSI and OSC sequences as a whole, then their remains. 8-bit forms too. */
 const SEQUENCES = /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?/g;
 const CONTROLS = /[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g;
-/** Overrides and isolates (UAX 9), and characters that are not seen. */
+/** Overrides and isolates (UAX 9), and invisible characters. */
 const UNSEEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const LONE_SURROGATES = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 /** More than any message of ours has. */
 const MAX_CHARACTERS = 4_000;
-/** Colours and weights, which outputs of kernels have. */
+/** Colours and weights, which outputs of kernels use. */
 const COLOURS = /^\x1b\[[0-9;:]*m$/;
 const TERMINAL_CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 /** One line of plain text. */
 export function plainText(text: string, maxCharacters = MAX_CHARACTERS): string {
-  // Far more than is kept, so that a sequence at the border is seen as one, and far less than could be sent.
+  // Far more than the result, so that a sequence at the border is complete, and far less than a sender could send.
   const plain = text
     .slice(0, 4 * maxCharacters)
     .replace(SEQUENCES, '')
@@ -28,13 +28,13 @@ export function plainText(text: string, maxCharacters = MAX_CHARACTERS): string 
   return cut.replace(LONE_SURROGATES, '\ufffd');
 }
 
-/** Lines of plain text, as questions of ssh are. */
+/** Lines of plain text, such as ssh prompts. */
 export function plainLines(text: string, maxCharacters = MAX_CHARACTERS): string {
   const lines = text.slice(0, maxCharacters).split(/\r?\n/);
   return lines.map(line => plainText(line, maxCharacters)).join('\n');
 }
 
-/** The same for every text in a value made of JSON; numbers that JSON does not have become 0. */
+/** The same for every text in a JSON value; numbers that JSON cannot represent become 0. */
 export function plainValue<T>(value: T): T {
   return plain(value) as T;
 }
@@ -47,7 +47,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [plainText(key, 256), plain(each)]));
 }
 
-/** For a terminal: lines, tabs and colours stay; nothing moves the cursor, names the window or fills the clipboard. */
+/** For a terminal: lines, tabs and colours stay; nothing moves the cursor, sets the window title or fills the clipboard. */
 export function forTerminal(text: string): string {
   const parts = text.split(/(\x1b\[[0-?]*[ -/]*[@-~])/);
   return parts

@@ -27,7 +27,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A machine without /proc, whose `ps` writes down that it was called. Returns how often it was. */
+/** A machine without /proc, whose `ps` counts its calls. Returns the count. */
 async function withoutProc(): Promise<() => Promise<number>> {
   const calls = path.join(folder, 'calls');
   const ps = path.join(folder, 'ps');
@@ -40,19 +40,19 @@ async function withoutProc(): Promise<() => Promise<number>> {
 }
 
 describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where => {
-  it('is noticed, and starts no program for each look', async () => {
+  it('is noticed, and starts no program for each check', async () => {
     const calls = where === 'without /proc' ? await withoutProc() : null;
     const start = (await processStart(child.pid!))!;
     let hasEnded = false;
     const end = processEnd(child.pid!, start, NEVER_MS).then(() => (hasEnded = true));
-    await delay(1000); // five looks
+    await delay(1000); // five checks
     expect(hasEnded).toBe(false);
     child.kill('SIGKILL');
     await end;
     if (calls !== null) expect(await calls()).toBe(2); // for `start`, and at the beginning
   });
 
-  it('is noticed where nobody reaps it', async () => {
+  it('is noticed where no process reaps it', async () => {
     if (where === 'without /proc') await withoutProc();
     const parent = spawn('sh', ['-c', 'sleep 600 & echo $!; exec sleep 600'], {
       stdio: ['ignore', 'pipe', 'ignore']
@@ -73,7 +73,7 @@ describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where
   });
 });
 
-it('identifies the process again after a while where a look alone cannot', async () => {
+it('identifies the process again after a while where a check alone cannot', async () => {
   const calls = await withoutProc();
   const start = (await processStart(child.pid!))!;
   const end = processEnd(child.pid!, start, 300);

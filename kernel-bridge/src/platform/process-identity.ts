@@ -1,10 +1,10 @@
 /**
- * Whether a process is still the one that was meant. A pid alone is not enough: pids are used again, and a signal to the
- * wrong process group would end somebody else's work.
+ * Whether a process is still the intended one. A pid alone is not enough: pids are reused, and a signal to the
+ * wrong process group would end another user's work.
  *
- * A state folder may be shared by several machines (a home folder on NFS) or containers (one volume). Their processes cannot be
- * seen from here, and a pid of theirs means another process here. So whoever owns something in the folder also writes down
- * where it runs, and touches a file every few seconds for as long as it lives.
+ * A state folder may be shared by several machines (a home folder on NFS) or containers (one volume). Their processes are
+ * not visible from here, and a pid of theirs identifies another process here. So the owner of something in the folder also stores
+ * its host, and touches a file every few seconds for as long as it lives.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -19,28 +19,28 @@ const PS_MS = 5_000;
 
 /** How often an owner touches its file. */
 export const HEARTBEAT_MS = 5_000;
-/** An owner that cannot be seen counts as running for this long after its last heartbeat. Clocks of two machines may differ by less. */
+/** An owner that is not visible counts as running for this long after its last heartbeat. Clocks of two machines may differ by less. */
 export const FRESH_MS = 60_000;
-/** Longer than two heartbeats: a file that does not move for so long is not touched by anybody, whatever the clocks say. */
+/** Longer than two heartbeats: a file that is unchanged for this long is not touched by any process, whatever the clocks show. */
 const WATCH_MS = 12_000;
 const WATCH_AGAIN_MS = 500;
 const LONG_SILENT_MS = 24 * 60 * 60 * 1000;
-/** Of the processes of a machine, and of every container that was not given one of its own; the same on every Linux. */
+/** The namespace of a machine's processes, and of every container without its own; the same on every Linux. */
 const FIRST_PID_NAMESPACE = 'pid:[4026531836]';
 
-/** Where a process runs. */
+/** The host of a process. */
 export interface ProcessHost {
-  /** For people. */
+  /** A name to show to users. */
   readonly name: string;
-  /** Survives a reboot; derived from the machine's id, '' where it has none. */
+  /** Survives a reboot; derived from the machine's id, '' if it has none. */
   readonly machine: string;
   /** Differs after a reboot; '' where the system has no such id. */
   readonly boot: string;
-  /** Processes see each other within one namespace; '' where the system has none. */
+  /** Processes see each other within one namespace; '' if the system has none. */
   readonly pidNamespace: string;
 }
 
-/** What an owner has written down about itself. Older programs did not write the host. */
+/** The data that an owner has stored about itself. Older programs did not store the host. */
 export interface ProcessRecord {
   readonly pid: number;
   readonly start: string | null;
@@ -48,33 +48,33 @@ export interface ProcessRecord {
 }
 
 /**
- * - `here`: it runs, and can be seen from here.
- * - `ended`: it has ended for certain.
- * - `elsewhere`: it is of another machine or container, and its heartbeat is fresh.
- * - `silent`: it is of another machine or container, and its heartbeat has stopped; it may have ended, or hang.
+ * - `here`: it runs, and is visible from here.
+ * - `ended`: it has certainly ended.
+ * - `elsewhere`: it belongs to another machine or container, and its heartbeat is fresh.
+ * - `silent`: it belongs to another machine or container, and its heartbeat has stopped; it may have ended, or hang.
  */
 export type Presence = 'here' | 'ended' | 'elsewhere' | 'silent';
 
 let known: Promise<ProcessHost> | undefined;
 
-/** Where this process runs. */
+/** The host of this process. */
 export function thisHost(): Promise<ProcessHost> {
   return (known ??= describeHost());
 }
 
-/** @param beatFile what the process touches while it lives */
+/** @param beatFile the file that the process touches while it lives */
 export async function presenceOf({ pid, start, host }: ProcessRecord, beatFile: string): Promise<Presence> {
   const here = await thisHost();
   if (host === undefined || isVisible(host, here))
     return (await isSameProcess(pid, start)) ? 'here' : 'ended';
   const beatMs = await beatOf(beatFile);
   const isFresh = beatMs !== null && Math.abs(Date.now() - beatMs) <= FRESH_MS;
-  // A machine may be back that soon, and two machines may look the same: whether the file still moves, somebody has to watch.
+  // A machine may reboot that fast, and two machines may look the same: only watching the file shows whether it is still touched.
   if (isEarlierBoot(host, here)) return isFresh ? 'silent' : 'ended';
   return isFresh ? 'elsewhere' : 'silent';
 }
 
-/** For people: "login2". */
+/** A name to show to users: "login2". */
 export async function nameOf(host: ProcessHost | undefined): Promise<string> {
   const { boot } = await thisHost();
   if (host === undefined) return 'this machine';
@@ -83,20 +83,20 @@ export async function nameOf(host: ProcessHost | undefined): Promise<string> {
     : host.name;
 }
 
-/** Of another machine or container. */
+/** Belongs to another machine or container. */
 export function isForeign(presence: Presence): presence is 'elsewhere' | 'silent' {
   return presence === 'elsewhere' || presence === 'silent';
 }
 
-/** Whether processes of that host can be seen from here. */
+/** Whether processes of that host are visible from here. */
 function isVisible(host: ProcessHost, here: ProcessHost): boolean {
-  // A boot id is of one machine. Without one (macOS) the machine decides, and start times are dates.
+  // A boot id belongs to one machine. Without one (macOS) the machine decides, and start times are dates.
   return host.boot === '' && here.boot === ''
     ? host.machine === here.machine && (here.machine !== '' || host.name === here.name)
     : host.boot === here.boot && host.pidNamespace === here.pidNamespace;
 }
 
-/** The same machine before it was started again. Images of containers may have an id of a machine built in, so there the name counts too. */
+/** The same machine before a reboot. Container images may contain a machine id, so in containers the name counts too. */
 function isEarlierBoot(host: ProcessHost, here: ProcessHost): boolean {
   const areMachines = [host, here].every(each => each.pidNamespace === FIRST_PID_NAMESPACE);
   return (
@@ -107,13 +107,13 @@ function isEarlierBoot(host: ProcessHost, here: ProcessHost): boolean {
   );
 }
 
-/** Touches the files; one that has gone is left out. */
+/** Touches the files; a missing one is left out. */
 export async function beat(files: Iterable<string>): Promise<void> {
   const now = new Date();
   for (const file of files) await utimes(file, now, now).catch(() => undefined);
 }
 
-/** Those of the files that somebody touches while they are watched. Clocks of two machines may differ, but not by days. */
+/** The files that are touched while they are watched. Clocks of two machines may differ, but not by days. */
 export async function beating(all: readonly string[], watchMs = WATCH_MS): Promise<string[]> {
   const beats = await Promise.all(all.map(beatOf));
   const files = all.filter((_, index) => Math.abs(Date.now() - (beats[index] ?? 0)) < LONG_SILENT_MS);
@@ -129,7 +129,7 @@ export async function beating(all: readonly string[], watchMs = WATCH_MS): Promi
   return [...moved];
 }
 
-/** Unix milliseconds of the last heartbeat. Opened, because network file systems look again only then. */
+/** Unix milliseconds of the last heartbeat. Opened, because network file systems refresh their cache only then. */
 async function beatOf(file: string): Promise<number | null> {
   try {
     await using handle = await open(file, 'r');
@@ -143,7 +143,7 @@ async function describeHost(): Promise<ProcessHost> {
   const machine = await machineId();
   return {
     name: hostname(),
-    // The id itself is not for others to see (machine-id(5)).
+    // The id itself must stay confidential (machine-id(5)).
     machine:
       machine === '' ? '' : createHash('sha256').update(`tpulab ${machine}`).digest('hex').slice(0, 32),
     boot: await bootId(),
@@ -165,12 +165,12 @@ async function machineId(): Promise<string> {
   return '';
 }
 
-/** Differs between two processes that have had the same pid; null when there is no such process. */
+/** Differs between two processes with the same pid; null when there is no such process. */
 export async function processStart(pid: number): Promise<string | null> {
   if (process.platform === 'linux') {
     try {
       const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-      // The command name may hold spaces and brackets; fields are counted after its last bracket. 22 is starttime.
+      // The command name may contain spaces and brackets; fields are counted after its last bracket. 22 is starttime.
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       return fields[0] === 'Z' ? null : `${await bootId()}/${fields[19] ?? ''}`;
     } catch (error) {
@@ -187,7 +187,7 @@ export async function processStart(pid: number): Promise<string | null> {
     return line === '' || line.startsWith('Z') ? null : line.slice(line.search(/\s/)).trim();
   } catch (error) {
     if ((error as { code?: unknown }).code === 1) {
-      return null; // how ps says that it found none
+      return null; // ps found no such process
     }
     throw error;
   }
@@ -199,7 +199,7 @@ export async function isSameProcess(pid: number, start: string | null): Promise<
   return now !== null && now === start;
 }
 
-/** Whether there is a process with this pid that we may send signals to, as we may to each that we started. */
+/** Whether a process with this pid exists to which we may send signals; that is so for each process that we started. */
 export function canSignal(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -209,7 +209,7 @@ export function canSignal(pid: number): boolean {
   }
 }
 
-/** Start times count from the boot, so equal ones of two boots would otherwise look alike. */
+/** Start times count from the boot, so equal ones of two boots would otherwise be the same. */
 async function bootId(): Promise<string> {
   if (process.platform !== 'linux') return '';
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();

@@ -16,14 +16,14 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** Many takers at once, as the locks that were taken. */
+/** Starts many claims together; returns the locks that succeeded. */
 async function race(takers: number): Promise<ProcessLock[]> {
   const tries = await Promise.allSettled(Array.from({ length: takers }, () => takeProcessLock(file)));
   for (const one of tries) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(LockHeldError);
   return tries.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
 }
 
-/** A holder of another machine, with the time of its last heartbeat. */
+/** A holder on another machine, with the time of its last heartbeat. */
 async function foreign(agoMs: number, host: Partial<ProcessHost> = {}): Promise<void> {
   const there = { name: 'login2', machine: 'another', boot: 'another', pidNamespace: 'pid:[1]', ...host };
   await writeFile(file, JSON.stringify({ pid: 7, start: 'another/1', host: there }));
@@ -35,7 +35,7 @@ async function beatAt(agoMs: number): Promise<void> {
   await utimes(file, then, then);
 }
 
-// H8, F4: pids of another machine or container mean other processes here.
+// H8, F4: pids of another machine or container identify other processes here.
 describe('a process lock of another machine or container', () => {
   it('is held while its heartbeat is fresh, whichever way the clocks differ, and the refusal names the machine', async () => {
     for (const agoMs of [0, 50_000, -50_000]) {
@@ -67,7 +67,7 @@ describe('a process lock of another machine or container', () => {
     }
   });
 
-  it('is taken over when it has fallen silent, and says from whom', async () => {
+  it('is taken over when it is silent, and names the previous holder', async () => {
     await foreign(600_000);
     await using lock = await takeProcessLock(file, { watchMs: 50 });
     expect(lock.replaced).toMatchObject({ pid: 7, elsewhere: 'login2' });
@@ -126,7 +126,7 @@ describe('a process lock', () => {
     }
   });
 
-  it('never has two holders while it is taken and given back by many', async () => {
+  it('never has two holders while many claim and release it', async () => {
     await writeFile(file, ENDED);
     let holders = 0;
     let most = 0;

@@ -1,13 +1,13 @@
 /**
- * A lock file that a killed process cannot leave closed.
+ * A lock file that stays usable after its holder was killed.
  *
  * The file names its holder by pid and start time. A holder that has ended does not have to be removed first, which
- * would race: two that find the same stale file could both remove one and make another. Instead whoever takes over
- * makes a second file, named after the content of the stale one, and so on. All are made by hard links, which exactly
- * one can make, and the last living one in the chain holds the lock. To release is to remove the first file, and with
+ * would race: two processes that find the same stale file could both remove one and create another. Instead a new holder
+ * creates a second file, named after the content of the stale one, and so on. All are created as hard links, which only
+ * one process can create, and the last living one in the chain holds the lock. To release is to remove the first file, and with
  * it the whole chain, because the next first file has other content.
  *
- * A holder on another machine, or in another container, cannot be seen from here. It touches its file for as long as it
+ * A holder on another machine, or in another container, is not visible from here. It touches its file for as long as it
  * lives, and holds the lock until it has not done so for a while (`process-identity.ts`).
  */
 import { createHash, randomUUID } from 'node:crypto';
@@ -29,26 +29,26 @@ import { readIfThere } from './missing-files.js';
 /** A process that holds a lock, or did. */
 export interface LockHolder {
   readonly pid: number;
-  /** Name of the machine or container that it runs on, when its processes cannot be seen from here. */
+  /** Name of its machine or container, when its processes are not visible from here. */
   readonly elsewhere?: string;
 }
 
 export interface ProcessLock extends AsyncDisposable {
   readonly file: string;
-  /** The last holder, which had ended without giving the lock back. */
+  /** The last holder, which had ended without releasing the lock. */
   readonly replaced: LockHolder | null;
-  /** Touches this file too for as long as the lock is held. */
+  /** Touches this file too while the lock is held. */
   alsoBeat(file: string): void;
 }
 
 export interface LockOptions {
-  /** How long a holder elsewhere that seems to have stopped is watched before its lock is taken. */
+  /** How long a remote holder that seems to have stopped is watched before its lock is claimed. */
   readonly watchMs?: number;
-  /** Somebody else took the lock over, because this process did not run for a while, or its disk did not answer. */
+  /** Another process claimed the lock because this process did not run for a while, or its disk did not answer. */
   readonly onLost?: () => void;
 }
 
-/** Somebody else holds it. */
+/** Another process holds it. */
 export class LockHeldError extends Error {
   override readonly name = 'LockHeldError';
   readonly code = 'lock_held';
@@ -67,14 +67,14 @@ export function describeHolder({ pid, elsewhere }: LockHolder): string {
 }
 
 /**
- * Takes the lock `file` for this process.
+ * Claims the lock `file` for this process.
  *
- * @throws LockHeldError when a living process has it; this process counts too
+ * @throws LockHeldError when a living process holds it; this process counts too
  */
 export async function takeProcessLock(file: string, options: LockOptions = {}): Promise<ProcessLock> {
   const own = `${file}.${randomUUID()}`;
   const start = (await processStart(process.pid)) ?? 'unknown';
-  // The id makes the content unlike that of any earlier holder, this process's own included.
+  // The id makes the content differ from any earlier holder's, this process's own included.
   const content = JSON.stringify({ pid: process.pid, start, host: await thisHost(), id: randomUUID() });
   await writeFile(own, content, { mode: 0o600 });
   try {
@@ -82,7 +82,7 @@ export async function takeProcessLock(file: string, options: LockOptions = {}): 
       const chain = await readChain(file);
       await refuseLiving(file, chain, options);
       if (!(await tryLink(own, chain.next))) continue;
-      // If the first file changed meanwhile, the chain that was read is no longer the lock.
+      // If the first file changed meanwhile, the chain that was read is outdated.
       const first = chain.links[0];
       if (first === undefined || (await readIfThere(file)) === first.content) {
         return new HeldLock(
@@ -100,7 +100,7 @@ export async function takeProcessLock(file: string, options: LockOptions = {}): 
   }
 }
 
-/** Throws unless the whole chain has ended. Whoever may only have stopped for good is watched first. */
+/** Throws unless the whole chain has ended. A holder that may have stopped for good is watched first. */
 async function refuseLiving(file: string, { links }: Chain, options: LockOptions): Promise<void> {
   const last = links.at(-1);
   if (last === undefined || last.presence === 'ended') return;
@@ -109,13 +109,13 @@ async function refuseLiving(file: string, { links }: Chain, options: LockOptions
   if ((await beating([last.path], options.watchMs)).length > 0) throw held;
 }
 
-/** The last that took the lock, and whether it still runs. */
+/** The last holder of the lock, and whether it still runs. */
 export async function ownerOf(file: string): Promise<{ holder: LockHolder | null; presence: Presence }> {
   const { holder = null, presence = 'ended' } = (await readChain(file)).links.at(-1) ?? {};
   return { holder, presence };
 }
 
-/** The living process that holds the lock, or null. One elsewhere that has stopped for a while counts as ended. */
+/** The living process that holds the lock, or null. A remote one that has stopped for a while counts as ended. */
 export async function holderOf(file: string): Promise<LockHolder | null> {
   const { holder, presence } = await ownerOf(file);
   return presence === 'here' || presence === 'elsewhere' ? holder : null;
@@ -157,7 +157,7 @@ class HeldLock implements ProcessLock {
     await beat(this.#beaten);
   }
 
-  /** Whether it was removed, or another holder follows. A disk that does not answer says neither. */
+  /** Whether it was removed, or another holder follows. A disk that does not answer decides neither. */
   async #isLost(): Promise<boolean> {
     try {
       return (
@@ -172,7 +172,7 @@ class HeldLock implements ProcessLock {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     if (await this.#isLost()) return;
-    // The first file first: from then on the lock is free, and the others are litter.
+    // The first file first: from then on the lock is free, and the others are leftovers.
     for (const path of this.paths) await rm(path, { force: true });
   }
 }
@@ -185,7 +185,7 @@ interface Chain {
     readonly holder: LockHolder;
     readonly presence: Presence;
   }[];
-  /** The file that a new holder has to make. */
+  /** The file that a new holder has to create. */
   readonly next: string;
 }
 
@@ -199,7 +199,7 @@ async function readChain(file: string): Promise<Chain> {
   }
 }
 
-/** Whoever takes over from the holder with this content makes this file. */
+/** A new holder that follows the one with this content creates this file. */
 function followerOf(file: string, content: string): string {
   return `${file}.${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
 }
@@ -216,12 +216,12 @@ async function holderIn(content: string, path: string): Promise<{ holder: LockHo
       return { holder: isForeign(presence) ? { pid, elsewhere: await nameOf(host) } : { pid }, presence };
     }
   } catch {
-    // Half written: nobody holds it.
+    // Half written: it has no holder.
   }
   return { holder: { pid: 0 }, presence: 'ended' };
 }
 
-/** A hard link fails when the name exists, and the file has its whole content from the first moment. */
+/** A hard link fails when the name exists, and the file has its whole content from the beginning. */
 async function tryLink(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);

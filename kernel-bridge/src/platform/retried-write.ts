@@ -1,15 +1,15 @@
-/** A write that the disk may refuse: it is tried again until the disk takes it, and nobody who caused it fails with it. */
+/** A write that the disk may refuse: it is retried until it succeeds, and its caller does not fail with it. */
 
 export const RETRY_MS = 1_000;
 
-/** The disk has begun to refuse (once until it takes writes again), or takes them again (null). */
+/** The disk begins to refuse writes (once until they succeed again), or accepts them again (null). */
 export type OnWriteFault = (error: Error | null) => void;
 
 export class RetriedWrite implements Disposable {
   #isRefused = false;
   #timer: NodeJS.Timeout | null = null;
 
-  /** `write` writes what is not written yet, or throws. */
+  /** `write` writes unsaved data, or throws. */
   constructor(
     private readonly write: () => void,
     private readonly onFault: OnWriteFault
@@ -29,7 +29,7 @@ export class RetriedWrite implements Disposable {
     this.#isRefused = false;
   }
 
-  /** Does not try again. */
+  /** Ends the retries. */
   [Symbol.dispose](): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 const FOLDER = new URL('../../host/', import.meta.url);
 
-/** Several follow each other as one. */
+/** Several are concatenated. */
 export function script(...names: readonly string[]): string {
   return names.map(name => readFileSync(new URL(name, FOLDER), 'utf8')).join('');
 }

@@ -1,12 +1,12 @@
 /**
- * What a JSON value from outside must look like: checks for the few files and frames of a keeper. Schemas of the protocol are made
- * with a library of some hundred modules; to load it would be half of the time until a kernel is started.
+ * The required shape of a JSON value from outside: checks for the few files and frames of a keeper. Schemas of the protocol use
+ * a library of some hundred modules; loading it would take half of the time until a kernel is started.
  */
 
 export interface Shape<T> {
-  /** What is wrong, with its place; null for a value of this shape. */
+  /** The error and its place; null for a value of this shape. */
   readonly fault: (value: unknown, at?: string) => string | null;
-  /** Never there: it carries the type. */
+  /** Never set: it carries the type. */
   readonly type?: T;
 }
 
@@ -51,7 +51,7 @@ export function orNull<T>(shape: Shape<T>): Shape<T | null> {
   return { fault: (value, at) => (value === null ? null : shape.fault(value, at)) };
 }
 
-/** A value of any of these; the fault is that of the last one. */
+/** A value of any of these; the fault comes from the last one. */
 export function either<const S extends readonly Shape<unknown>[]>(...shapes: S): Shape<Shaped<S[number]>> {
   return {
     fault: (value, at) => {
@@ -85,7 +85,7 @@ export function pair<A, B>(first: Shape<A>, second: Shape<B>): Shape<[A, B]> {
   };
 }
 
-/** An object of any names. */
+/** An object with any names. */
 export function record<T>(item: Shape<T>): Shape<Record<string, T>> {
   return {
     fault: (value, at = '') =>
@@ -100,7 +100,7 @@ type ObjectOf<R extends Shapes, O extends Shapes> = {
   readonly [K in keyof R]: Shaped<R[K]>;
 } & { readonly [K in keyof O]?: Shaped<O[K]> };
 
-/** Other names may be there too, unless it is `exact`. */
+/** Other names are allowed too, unless it is `exact`. */
 export function object<R extends Shapes>(required: R): Shape<{ readonly [K in keyof R]: Shaped<R[K]> }>;
 export function object<R extends Shapes, O extends Shapes>(
   required: R,

@@ -26,7 +26,7 @@ it.each(['my state', "q'q", '100%25', 'x${HOME}', 'jürgen', 'a#b', 'a\\b', '~x'
   }
 );
 
-it('a short and plain one is used as it is, and an odd one where only this program reads it', () => {
+it('a short and plain one is used unchanged, and an odd one where only this program reads it', () => {
   for (const [name, odd] of [
     ['run', false],
     ['my run', true]
@@ -36,7 +36,7 @@ it('a short and plain one is used as it is, and an odd one where only this progr
   }
 });
 
-it('a folder that others can enter is not taken', () => {
+it('a folder that others can enter is not used', () => {
   vi.stubEnv('XDG_RUNTIME_DIR', folder);
   const near = path.join(folder, 'my state');
   const first = socketFolder(near, 90);

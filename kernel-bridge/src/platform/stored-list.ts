@@ -9,7 +9,7 @@ import { readIfThere } from './missing-files.js';
 
 export interface StoredListOptions<S extends TSchema> {
   readonly file: string;
-  /** What the records are called, in the file and in the log: `sessions`. */
+  /** The name of the records in the file and in the log: `sessions`. */
   readonly name: string;
   readonly record: S;
   readonly log: Logger;
@@ -23,7 +23,7 @@ export class StoredList<S extends TSchema> {
 
   constructor(private readonly options: StoredListOptions<S>) {}
 
-  /** What was kept; a file that cannot be understood is put aside rather than overwritten. */
+  /** The stored records; a file that cannot be parsed is archived rather than overwritten. */
   async load(): Promise<readonly Static<S>[]> {
     const { file, name, record, log } = this.options;
     const text = await readIfThere(file);
@@ -33,7 +33,7 @@ export class StoredList<S extends TSchema> {
       const shape = Type.Object({ version: Type.Literal(1), [name]: Type.Array(record) });
       if (Value.Check(shape, json)) return (json as Record<string, unknown>)[name] as Static<S>[];
     } catch {
-      // Not even JSON: the same as JSON of another shape.
+      // Invalid JSON is treated like JSON of the wrong shape.
     }
     await rename(file, `${file}.damaged`);
     log.warn({ file }, `${name} could not be read; the file was renamed to *.damaged`);
@@ -41,8 +41,8 @@ export class StoredList<S extends TSchema> {
   }
 
   /**
-   * Writes soon; of several calls in a row only the last matters. Resolves when this state, or a later one, is on disk; rejects when the
-   * disk refuses, and goes on trying.
+   * Writes soon; of several calls in a row only the last counts. Resolves when this state, or a later one, is on disk; rejects when the
+   * disk refuses, and continues to retry.
    */
   save(records: readonly Static<S>[]): Promise<void> {
     this.#pending = records;
@@ -82,7 +82,7 @@ export class StoredList<S extends TSchema> {
       }
       throw error;
     } finally {
-      // In the same turn as the last check at #pending, so that no state can be left behind.
+      // In the same turn as the last check of #pending, so that no state is skipped.
       this.#writing = null;
     }
   }

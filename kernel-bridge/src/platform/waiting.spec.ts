@@ -26,7 +26,7 @@ it('a deadline fires with the signal that it was made from, also one that has fi
   expect(late.signal.aborted).toBe(true);
 });
 
-// A connection that was lost and came back eleven times made Node warn of a leak.
+// A connection that was lost and restored eleven times made Node warn of a leak.
 it('waits that are over leave no listener on a signal that lives on', async () => {
   const controller = new AbortController();
   const { signal } = controller;

@@ -1,13 +1,13 @@
-/** Waits that a signal ends. None of them rejects. */
+/** Waits that a signal can end. None of them rejects. */
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
 
-/** Resolves after the time, or when it is no longer to be waited for. */
+/** Resolves after the time, or when the signal fires. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await wait(ms, undefined, { signal }).catch(() => undefined);
 }
 
 /**
- * A signal that fires with `signal`, or after the time. For signals that live long: Node collects a time-out that only `AbortSignal.any`
+ * A signal that fires with `signal`, or after the time. For long-lived signals: Node collects a timeout that only `AbortSignal.any`
  * refers to, and then it never fires.
  */
 export function deadline(ms: number, signal?: AbortSignal): { readonly signal: AbortSignal } & Disposable {
@@ -28,14 +28,14 @@ export function deadline(ms: number, signal?: AbortSignal): { readonly signal: A
   };
 }
 
-/** @param until ends the wait, which then never resolves: a signal that lives long would collect its listeners */
+/** @param until ends the wait, which then never resolves: a long-lived signal would otherwise collect listeners */
 export function aborted(signal: AbortSignal, until?: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   const how = { once: true, ...(until && { signal: until }) };
   return new Promise(resolve => signal.addEventListener('abort', () => resolve(), how));
 }
 
-/** The result; undefined when it is no longer to be waited for. */
+/** The result; undefined when the signal fires first. */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   const over = new AbortController();
   try {
@@ -45,11 +45,11 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
   }
 }
 
-/** Work, a piece after the other. A piece that fails is nothing to the next. */
+/** Tasks that run one after the other. A task that fails does not affect the next. */
 export class InTurn {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Resolves when all that was given so far is done. */
+  /** Resolves when all tasks so far are done. */
   get settled(): Promise<unknown> {
     return this.#last;
   }
@@ -61,10 +61,10 @@ export class InTurn {
   }
 }
 
-/** Long enough to get on, and short enough that others on the event loop do not notice. */
+/** Long enough for progress, and short enough that other tasks on the event loop are not delayed noticeably. */
 const TURN_MS = 15;
 
-/** For work of unknown length: lets others on the event loop in every few milliseconds. */
+/** For work of unknown length: yields to other tasks on the event loop every few milliseconds. */
 export class Turns {
   #since = performance.now();
 

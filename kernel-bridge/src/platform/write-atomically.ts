@@ -1,4 +1,4 @@
-/** Files that are replaced as a whole: whenever this program is killed, a file has either its old or its new content. */
+/** Files that are replaced as a whole: even if this program is killed, a file has either its old or its new content. */
 import { randomUUID } from 'node:crypto';
 import { constants, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
@@ -7,11 +7,11 @@ import path from 'node:path';
 export interface WriteOptions {
   /** Permissions, 0600 unless given. */
   readonly mode?: number;
-  /** The last moment in which it can be left as it is: throws. */
+  /** The last check before the file is replaced: throws to keep the old one. */
   readonly check?: () => Promise<void>;
 }
 
-/** When this resolves, content and name are on the disk, and are there after a power loss. An object is written as JSON. */
+/** When this resolves, content and name are on the disk, and survive a power loss. An object is written as JSON. */
 export async function writeAtomically(
   file: string,
   content: string | object,
@@ -22,14 +22,14 @@ export async function writeAtomically(
 }
 
 /**
- * For what describes processes of this machine, or can be made again, and so is not worth a sync: after a power loss the file may be
- * old, empty or absent. Whoever reads it takes an incomplete one for absent.
+ * For files that describe processes of this machine, or can be recreated, and so are not worth a sync: after a power loss the file may be
+ * old, empty or absent. A reader must treat an incomplete one as absent.
  */
 export async function writeForThisBoot(file: string, content: string | object): Promise<void> {
   await replace(file, content, false);
 }
 
-/** As `writeForThisBoot`, in this turn. */
+/** As `writeForThisBoot`, but synchronous. */
 export function writeForThisBootSync(file: string, content: string | object): void {
   const draft = draftOf(file);
   try {
@@ -41,7 +41,7 @@ export function writeForThisBootSync(file: string, content: string | object): vo
   }
 }
 
-/** To replace a file, the permissions of its folder are enough: its own are respected too. True for what does not exist. */
+/** Replacing a file needs only the permissions of its folder: the file's own are respected too. True if it does not exist. */
 export function isWritable(at: string): Promise<boolean> {
   return access(at, constants.W_OK).then(
     () => true,
@@ -69,7 +69,7 @@ async function replace(
   try {
     const handle = await open(draft, 'wx', mode);
     try {
-      // The umask does not count where somebody has chosen.
+      // The umask does not apply to an explicitly chosen mode.
       if (mode !== 0o600) await handle.chmod(mode);
       await handle.writeFile(textOf(content));
       if (isDurable) await handle.sync();
@@ -84,7 +84,7 @@ async function replace(
   }
 }
 
-/** One of its own for each call: two that write the same file at once must not write the same draft. */
+/** A separate draft for each call: two concurrent writes of the same file must not share one. */
 function draftOf(file: string): string {
   return `${file}.${randomUUID()}.tmp`;
 }

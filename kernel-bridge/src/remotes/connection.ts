@@ -1,4 +1,4 @@
-/** Keeps one remote connected from the moment when a person wants it until nobody does, or nothing but a person can help. */
+/** Keeps one remote connected from the moment a person requests it until it is no longer wanted, or only a person can help. */
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
@@ -12,9 +12,9 @@ import { type RemoteRecord, sourceName } from './remote-store.js';
 import { CHECK as SLICE, lostHosts, type ReadyHost, SliceSetup } from './slice/slice-setup.js';
 import { aborted, orAborted, pause } from '../platform/waiting.js';
 
-/** A stage that takes longer than this is something being installed, and not merely looked at. */
+/** A stage that takes longer than this installs something, instead of only checking it. */
 const SETTING_UP_MS = 1_500;
-/** An attempt that began less long ago began on the network as it is now, and is not started again. */
+/** An attempt younger than this already uses the current network, and is not restarted. */
 const HANGING_MS = 3_000;
 
 export class RemoteConnection {
@@ -24,16 +24,16 @@ export class RemoteConnection {
   #link: RemoteLink | null = null;
   #watch: GatewayWatch | null = null;
   #waking = new AbortController();
-  /** Ends an attempt, or says of a connection that it was ended, so that the next one begins at once. */
+  /** Ends an attempt, or marks a connection as ended, so that the next attempt begins immediately. */
   #restart = new AbortController();
-  /** When the attempt began that is being made. */
+  /** Start time of the current attempt. */
   #since: number | null = null;
   #isOver = false;
-  /** Hosts and environment of the slice that is offered as a kernel; null: none is. */
+  /** Hosts and environment of the slice that is offered as a kernel; null if none is offered. */
   #offered: string | null = null;
-  /** Of the first host, at the last connection. */
+  /** Gateway id of the first host, at the last connection. */
   #gatewayId: string | null = null;
-  /** Its other hosts as they were last set up. */
+  /** Other hosts of the slice, as they were last set up. */
   #readyHosts: readonly ReadyHost[] = [];
   readonly #failures = new Failures();
 
@@ -52,17 +52,17 @@ export class RemoteConnection {
     return this.#isOver;
   }
 
-  /** Whatever is waited for is tried at once, also where ssh hangs; a connection that stands is put to the test. */
+  /** Ends all waiting and retries now, also if ssh hangs; an open connection is probed. */
   wake(): void {
     this.#waking.abort();
     this.#watch?.probe();
     const { current, wasAnswered } = this.remote.prompts;
-    // Who is being asked, or has just answered, is not asked again.
+    // While a prompt is open or was just answered, the person is not asked again.
     if (this.#link !== null || current !== null || wasAnswered || this.#since === null) return;
     if (performance.now() - this.#since > HANGING_MS) this.#restart.abort();
   }
 
-  /** Something else is to be there than was. Logging in goes on: what is to be there is read after it. */
+  /** The wanted setup has changed. A login in progress continues: the new setup is read after it. */
   prepareAgain(): void {
     this.#waking.abort();
     if (this.#link === null) return;
@@ -70,7 +70,7 @@ export class RemoteConnection {
     this.#watch?.end(new RemoteProblem('remote_lost', "The machine's settings have changed."));
   }
 
-  /** It is reached in another way from now on: not where hosts are known already. A connection that stands goes on. */
+  /** The access path has changed; known hosts stay known. An open connection continues. */
   relocate(): void {
     this.#targets = null;
     if (this.#link === null) this.#restart.abort();
@@ -129,7 +129,7 @@ export class RemoteConnection {
           continue;
         }
         if (this.remote.prompts.current) {
-          // ssh has given up waiting; the person has not, and the answer is for the next attempt.
+          // ssh has stopped waiting, but the person has not; the next attempt uses the answer.
           await orAborted(this.remote.prompts.settled(), signal);
           if (!this.remote.prompts.wasRefused) continue;
         } else if (this.#isLateAnswer(error)) continue;
@@ -139,7 +139,7 @@ export class RemoteConnection {
     }
   }
 
-  /** Resolves when the gateway of the remote serves. */
+  /** Resolves when the gateway of the remote serves requests. */
   async #connect(signal: AbortSignal): Promise<{ link: RemoteLink; prepared: PreparedHost }> {
     const remote = this.remote;
     const isShown = remote.phase.kind === 'connecting' || this.#failures.isAwaited(remote.phase);
@@ -152,7 +152,7 @@ export class RemoteConnection {
 
   async #logIn(signal: AbortSignal): Promise<RemoteLink> {
     const lastTargets = this.#targets;
-    // The machine may have another address by the next attempt, unless this one succeeds.
+    // Unless this attempt succeeds, the machine may have another address by the next one.
     this.#targets = null;
     const { link, targets } = await openLink(this.remote, lastTargets, signal);
     this.#failures.loggedIn();
@@ -169,7 +169,7 @@ export class RemoteConnection {
     const over = new AbortController();
     const sliceSignal = AbortSignal.any([signal, over.signal]);
     let slice = this.#beginSlice(sliceSignal);
-    // Beside the kernel of the slice, kernels would wait for the other hosts.
+    // While the kernel of the slice is offered, ordinary kernels would wait for the other hosts.
     const hostOnly = remote.record.hostOnly ?? (this.#hasSlice || undefined);
     const slow = setTimeout(() => {
       if (remote.phase.kind === 'connecting') remote.move({ kind: 'setting-up' });
@@ -185,7 +185,7 @@ export class RemoteConnection {
         onLog: line => remote.log.add(line)
       });
       if (prepared.gatewayId !== this.#gatewayId) {
-        // Perhaps of another machine under the same address, which does not know the others.
+        // Perhaps another machine under the same address, which does not know the other hosts.
         this.#gatewayId = prepared.gatewayId;
         this.#offered = null;
         slice ??= this.#beginSlice(sliceSignal);
@@ -195,7 +195,7 @@ export class RemoteConnection {
     } catch (error) {
       over.abort();
       await slice?.abandon();
-      // A connection that broke is the reason of whatever failed on it.
+      // A broken connection is the cause of every failure on it.
       throw link.isOver && !this.#isStopped ? await link.lost : error;
     } finally {
       clearTimeout(slow);
@@ -208,12 +208,12 @@ export class RemoteConnection {
     return setsUpAllHosts(record) && context.setup.equip !== undefined && hosts > 1;
   }
 
-  /** Whether the remote has several hosts, and no kernel over all of them yet. */
+  /** Whether the remote has several hosts, but no kernel over all of them yet. */
   get lacksHosts(): boolean {
     return this.#hasSlice && this.#link !== null && this.#offered === null;
   }
 
-  /** null: it has one host, only the first one is wanted, or the kernel over all is offered already. */
+  /** null if the remote has one host, only the first one is wanted, or the kernel over all hosts is offered already. */
   #beginSlice(signal: AbortSignal): SliceSetup | null {
     const remote = this.remote;
     const { equip } = remote.context.setup;
@@ -250,7 +250,7 @@ export class RemoteConnection {
     if (ready !== null) [this.#offered, this.#readyHosts] = [this.#sliceKey, ready];
   }
 
-  /** Sets the hosts up again when the kernel of the slice did not reach one: the cloud may have created it again. Never rejects. */
+  /** Sets the hosts up again when the kernel of the slice did not reach one: the cloud may have recreated that host. Never rejects. */
   async #keepSlice(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
     const { equipped } = prepared;
     const { log, context } = this.remote;
@@ -277,7 +277,7 @@ export class RemoteConnection {
     const offered = this.#offered;
     try {
       const targets = await findAgain(remote, signal);
-      // Of another first host the connection itself will hear.
+      // The connection itself detects a change of the first host.
       if (targets === null || targets[0].destination !== this.#targets?.[0].destination) return true;
       this.#targets = targets;
       this.#offered = null;
@@ -297,7 +297,7 @@ export class RemoteConnection {
       }
       return false;
     } finally {
-      // It stays watched until it is set up again.
+      // The slice stays watched until it is set up again.
       this.#offered ??= offered;
     }
   }
@@ -310,7 +310,7 @@ export class RemoteConnection {
     return JSON.stringify([this.remote.record.environment, this.#targets]);
   }
 
-  /** Resolves with the reason why it is over. */
+  /** Resolves with the reason for the end of the connection. */
   async #whileConnected(
     link: RemoteLink,
     prepared: PreparedHost,
@@ -337,7 +337,7 @@ export class RemoteConnection {
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
     try {
       const failed = watch.failed.then(async ({ problem, isSilent }) => {
-        // The connection may be dead without knowing it. One on which an error came back is not.
+        // The connection may have died undetected. A connection that returned an error is alive.
         if (isSilent) await this.#dropLink();
         return problem;
       });
@@ -355,14 +355,14 @@ export class RemoteConnection {
     }
   }
 
-  /** The host gave up while a person was answering: ssh sees that only with the answer, which the next attempt will give. */
+  /** The host gave up while a person was answering: ssh notices only with the answer, which the next attempt will send. */
   #isLateAnswer(error: unknown): boolean {
     const { phase, prompts } = this.remote;
     const isLoggingIn = this.#link === null && phase.kind !== 'connected';
     return isLoggingIn && prompts.wasAnswered && recoveryOf(error) === 'again';
   }
 
-  /** True: to be tried again, now. */
+  /** True: retry now. */
   async #failed(reason: unknown, failures: number, signal: AbortSignal): Promise<boolean> {
     const { name, record, phase, context, report, colab } = this.remote;
     const { error, waitMs, ...next } = await this.#failures.next(
@@ -383,7 +383,7 @@ export class RemoteConnection {
     return waitMs !== null && this.#pause(waitMs, signal);
   }
 
-  /** True: to be tried again. Ends early when it is woken. */
+  /** True: retry. Ends early on a wake-up. */
   async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
     await pause(ms, AbortSignal.any([signal, this.#waking.signal]));
     return !signal.aborted;

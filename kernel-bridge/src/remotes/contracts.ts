@@ -1,4 +1,4 @@
-/** Where the parts of this folder meet: reaching a host (`ssh`), and preparing it (`setup`). Interfaces only. */
+/** Interfaces between the parts of this folder: reaching a host (`ssh`), and preparing it (`setup`). */
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 
 export interface ShellResult {
@@ -12,22 +12,22 @@ export interface ShellOptions {
   readonly timeoutMs: number;
   /** Written to the program's standard input, which is then closed. */
   readonly stdin?: string | Uint8Array;
-  /** Each line of standard output as it comes. */
+  /** Receives each line of standard output as it arrives. */
   readonly onLine?: (line: string) => void;
 }
 
-/** Runs programs on one host, over the connection that is already authenticated. */
+/** Runs programs on one host, over the authenticated connection. */
 export interface RemoteShell {
-  /** For people. */
+  /** Name of the host, for people. */
   readonly host: string;
-  /** What a start-up file there prints before our scripts; absent or null: nothing. */
+  /** Output of a start-up file there before our scripts; omitted or null if there is none. */
   readonly noise?: string | null;
   /**
-   * Runs a POSIX sh script with arguments (`$1`, …), which are quoted here. A code other than 0 is a result, not an error.
-   * Throws a typed error when the connection is lost, the time is over or the signal fires.
+   * Runs a POSIX sh script with arguments (`$1`, …), which are quoted here. A nonzero exit code is a result, not an error.
+   * Throws a typed error when the connection is lost, the time limit expires or the signal fires.
    */
   run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult>;
-  /** Copies one file there, beside its place and renamed into it; resumes what a lost connection left. */
+  /** Copies one file to the host, beside its place, and renames it into place; resumes an upload that a lost connection interrupted. */
   upload(
     localPath: string,
     remotePath: string,
@@ -36,45 +36,45 @@ export interface RemoteShell {
 }
 
 export interface SetupOptions {
-  /** Name of the environment to have there: `jax`, `torch-xla`, `torch-tpu`. */
+  /** Name of the environment to install: `jax`, `torch-xla`, `torch-tpu`. */
   readonly environment: string;
-  /** What a person had added to it on the machine that was there before, as lines of a requirements file. */
+  /** Packages that a person had added to it on the previous machine, as lines of a requirements file. */
   readonly added?: readonly string[];
   /**
-   * Who sends files there, letters and digits: the same at each attempt, so that a copy that broke off goes on, and nobody else's,
-   * so that two who send the same file at once do not write into one.
+   * Identifies the sender of the files, in letters and digits. It is the same at each attempt, so that an interrupted copy resumes,
+   * and unique, so that two senders of the same file do not write into one copy.
    */
   readonly sender: string;
-  /** Of a slice: kernels there use the chips of their host alone; absent: as it was. */
+  /** On a slice: kernels use the chips of their own host alone. If omitted: unchanged. */
   readonly hostOnly?: boolean;
-  /** A person insists that a gateway of another build ends for ours. */
+  /** A person confirmed that our gateway replaces a gateway of another build. */
   readonly takeOver?: boolean;
   readonly signal: AbortSignal;
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
-  /** Free text for the remote's log. */
+  /** Receives free text for the remote's log. */
   readonly onLog: (line: string) => void;
 }
 
-/** A host with a gateway that serves on a unix socket. */
+/** A host whose gateway serves on a unix socket. */
 export interface PreparedHost {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;
-  /** Of the bridge that runs there. */
+  /** Version of the bridge that runs there. */
   readonly version: string;
-  /** Absent: nothing was put there. */
+  /** Omitted if nothing was installed there. */
   readonly equipped?: EquippedHost;
 }
 
-/** What was put on a host; both paths are absolute. */
+/** The installation on a host; both paths are absolute. */
 export interface EquippedHost {
   readonly folder: string;
-  /** Of the environment. */
+  /** Python of the environment. */
   readonly python: string;
 }
 
-/** How the gateway of a remote is reached, for as long as it is. */
+/** How to reach the gateway of a remote while it is reachable. */
 export interface ReachableRemote {
   readonly name: string;
   /** Unix socket on this machine. */
@@ -83,12 +83,12 @@ export interface ReachableRemote {
   readonly gatewayId: string;
 }
 
-/** Makes a host ready; what is there already is left as it is, so that calling it again is quick. */
+/** Makes a host ready; an existing installation stays unchanged, so that a second call is quick. */
 export interface HostSetup {
   prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost>;
-  /** The same without a gateway, for the other hosts of a slice. Absent: nothing is put on any host. */
+  /** The same without a gateway, for the other hosts of a slice. Omitted if nothing is installed on any host. */
   readonly equip?: (shell: RemoteShell, options: SetupOptions) => Promise<EquippedHost>;
-  /** Stops what runs there and removes all that `prepare` made. */
+  /** Stops the gateway and its kernels there, and removes everything that `prepare` made. */
   clean(shell: RemoteShell, options: CleanOptions): Promise<void>;
 }
 

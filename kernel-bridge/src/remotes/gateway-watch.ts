@@ -1,6 +1,6 @@
 /**
- * Asks the gateway of a remote how it is: measures the round trip, notices when it has gone although ssh stands, and learns what kind of
- * TPU is there, and what a person has added to its environments.
+ * Polls the gateway of a remote: measures the round trip, detects a gateway that ended while ssh stayed connected, and finds the kind of
+ * TPU and the packages that a person has added to the machine's environments.
  */
 import { DevicesPage, EnvironmentInfo, type Remote, RemoteNotice } from '@tpulab/protocol';
 import { Type } from '@sinclair/typebox';
@@ -10,11 +10,11 @@ import type { RemoteReport } from './remote-report.js';
 import { Value } from '@sinclair/typebox/value';
 
 const EVERY_MS = 5_000;
-/** ssh itself notices a dead connection earlier; this is for a gateway that hangs. */
+/** ssh itself notices a dead connection earlier; this limit is for a gateway that hangs. */
 const SILENCE_MS = 30_000;
-/** After a change of the network: whoever still is there answers sooner. */
+/** After a network change: a gateway that is still reachable answers sooner. */
 const PROBE_MS = 4_000;
-/** Between two checks of the packages that a person has added there. */
+/** Interval between two checks of the packages that a person has added there. */
 const PACKAGES_MS = 30_000;
 const ENVIRONMENTS = 50;
 const PACKAGES = 500;
@@ -25,9 +25,9 @@ export interface GatewayWatchOptions {
   readonly token: string;
   readonly gatewayId: string;
   readonly host: string;
-  /** Shows the round trip and what was found. */
+  /** Shows the round trip and the accelerator. */
   readonly report: Pick<RemoteReport, 'beat' | 'accelerator'>;
-  /** Is notified of what a person has added, by environment. */
+  /** Receives the packages that a person has added, by environment. */
   readonly added: (found: Record<string, string[]>) => void;
   readonly everyMs?: number;
 }
@@ -38,7 +38,7 @@ interface Failure {
 }
 
 export class GatewayWatch implements Disposable {
-  /** Resolves with the reason when the gateway does not answer as it should, or is not to be watched any more. */
+  /** Resolves with the reason when the gateway does not answer correctly, or is no longer to be watched. */
   readonly failed: Promise<Failure>;
   readonly #gateway: RemoteGateway;
   readonly #over = new AbortController();
@@ -53,12 +53,12 @@ export class GatewayWatch implements Disposable {
     void this.#beat(SILENCE_MS);
   }
 
-  /** Asks at once, and gives up soon. */
+  /** Sends a request immediately, with a short time limit. */
   probe(): void {
     if (!this.#over.signal.aborted) void this.#check(PROBE_MS);
   }
 
-  /** It is to be requested again, though it answers. */
+  /** Forces a new connection although the gateway answers. */
   end(problem: RemoteProblem): void {
     this.#fail({ problem, isSilent: false });
   }
@@ -80,7 +80,7 @@ export class GatewayWatch implements Disposable {
     const { gatewayId, host, report } = this.options;
     const { signal } = this.#over;
     const started = performance.now();
-    // A connection of its own for a probe: the one that is kept may be the one that hangs.
+    // A probe uses its own connection: the pooled one may be the one that hangs.
     using own = timeoutMs === PROBE_MS ? new RemoteGateway(this.options) : null;
     try {
       const { status, body } = await (own ?? this.#gateway).json('/bridge/v1/health', { signal, timeoutMs });
@@ -109,7 +109,7 @@ export class GatewayWatch implements Disposable {
     }
   }
 
-  /** Once; again with the next beat when it could not tell. */
+  /** Runs once; retried with the next beat if the answer was incomplete. */
   async #checkAccelerator(): Promise<void> {
     if (this.#hasAccelerator) return;
     this.#hasAccelerator = true;

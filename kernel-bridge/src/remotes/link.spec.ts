@@ -34,7 +34,7 @@ it.each([
   }
 });
 
-it('one of ours is taken', () => {
+it('accepts one of our own paths', () => {
   for (const name of [
     '/srv/ana/.tpulab/state/run/gateway.sock',
     '/tmp/tpulab-0-1a2b/gateway.sock',

@@ -14,10 +14,10 @@ import { deadline } from '../platform/waiting.js';
 import { createInterface } from 'node:readline';
 import { SshProcess, viaMaster } from './ssh/ssh-process.js';
 
-/** Of a gateway that has just been started and finds its kernels. */
+/** Time limit for a gateway that was just started and still finds its kernels. */
 const READY_MS = 60_000;
 const POLL_MS = 100;
-/** `sun_path` of Linux without its closing zero. */
+/** Length of `sun_path` on Linux without its terminating zero. */
 const SOCKET_PATH_BYTES = 107;
 
 export interface LinkOptions extends MasterOptions {
@@ -28,7 +28,7 @@ export class RemoteLink implements AsyncDisposable {
   readonly shell: RemoteShell;
   #forwarded: string | null = null;
   #relay: TcpRelay | null = null;
-  /** Those of unix sockets, before the relay. */
+  /** Refusals of unix sockets, before the relay was used. */
   #refusals = 0;
 
   private constructor(
@@ -51,13 +51,13 @@ export class RemoteLink implements AsyncDisposable {
     return this.master.isOver;
   }
 
-  /** For programs of this user that bring their own terminal or ssh. */
+  /** For programs of this user that use their own terminal or ssh. */
   get ssh(): RemoteSsh {
     const { program, controlPath, target } = this.options;
     return { program, controlPath, destination: target.destination, options: [...target.options] };
   }
 
-  /** Resolves with the reason when ssh has ended. */
+  /** Resolves with the reason after ssh has ended. */
   get lost(): Promise<RemoteProblem> {
     return this.master.lost;
   }
@@ -66,7 +66,7 @@ export class RemoteLink implements AsyncDisposable {
     return this.options.socketPath;
   }
 
-  /** Makes the host ready and its gateway reachable at `socketPath`; resolves when that gateway serves. */
+  /** Makes the host ready and its gateway reachable at `socketPath`; resolves when that gateway serves requests. */
   async prepare(setup: HostSetup, options: SetupOptions): Promise<PreparedHost> {
     const prepared = await setup.prepare(this.shell, options);
     checkSocketPath(prepared.socketPath, this.shell.host);
@@ -79,7 +79,7 @@ export class RemoteLink implements AsyncDisposable {
     return { ...prepared, gatewayId };
   }
 
-  /** @param there socket on the host, or `127.0.0.1:PORT` of it */
+  /** @param there socket on the host, or `127.0.0.1:PORT` of the host */
   async #forward(there: string, signal: AbortSignal): Promise<void> {
     const { socketPath } = this.options;
     if (this.#forwarded !== null) await this.master.cancelForward(socketPath, this.#forwarded, signal);
@@ -87,7 +87,7 @@ export class RemoteLink implements AsyncDisposable {
     this.#forwarded = there;
   }
 
-  /** As `#forward`, where sshd forwards ports only. */
+  /** Like `#forward`, if sshd forwards only ports. */
   async #relayTo(socketPath: string, signal: AbortSignal): Promise<void> {
     await this.#relay?.[Symbol.asyncDispose]();
     this.#relay = null;
@@ -111,7 +111,7 @@ export class RemoteLink implements AsyncDisposable {
     );
   }
 
-  /** A new gateway answers before it has found its kernels; it counts when it has. */
+  /** A new gateway answers before it has found its kernels; it counts as ready only afterwards. */
   async #serving({ token, socketPath: there }: PreparedHost, signal: AbortSignal): Promise<string> {
     const deadline = performance.now() + READY_MS;
     using gateway = new RemoteGateway({ socketPath: this.options.socketPath, token });
@@ -149,8 +149,8 @@ export class RemoteLink implements AsyncDisposable {
 }
 
 /**
- * The host names the path, and it becomes part of an argument of ssh, which expands `$`, `%` and `~` in it here: a path with one of these would
- * send a variable of this machine there.
+ * The host chooses the path, and ssh expands `$`, `%` and `~` in its argument on this machine: a path with one of these characters would
+ * send a variable of this machine to the host.
  */
 export function checkSocketPath(socketPath: string, host: string): void {
   if (isPlainPath(socketPath) && Buffer.byteLength(socketPath) <= SOCKET_PATH_BYTES) return;
@@ -164,8 +164,8 @@ export function checkSocketPath(socketPath: string, host: string): void {
 const START_MS = 30_000;
 
 /**
- * Where a host's sshd forwards ports but no unix sockets: a relay there from a port of its loopback interface to the socket of the
- * gateway. It ends with the connection. Others who are logged in there can reach the port; the gateway answers nobody without its token.
+ * For hosts whose sshd forwards ports but no unix sockets: a relay on the host from a port of its loopback interface to the socket of the
+ * gateway. The relay ends with the connection. Other users of the host can reach the port, but the gateway requires its token.
  */
 export interface TcpRelay extends AsyncDisposable {
   /** On the loopback interface of the host. */
@@ -175,7 +175,7 @@ export interface TcpRelay extends AsyncDisposable {
 async function startTcpRelay(options: {
   readonly program: string;
   readonly controlPath: string;
-  /** On the host. */
+  /** Path on the host. */
   readonly socketPath: string;
   readonly host: string;
   readonly signal: AbortSignal;
@@ -196,7 +196,7 @@ async function startTcpRelay(options: {
     limit.addEventListener('abort', none, { once: true });
     void ssh.ended.then(none);
     createInterface({ input: ssh.child.stdout }).on('line', line => {
-      // A start-up file may have printed before it.
+      // A start-up file may have printed text before it.
       const [, found] = /^tpulab-port (\d{1,5})$/.exec(line) ?? [];
       if (found !== undefined) resolve(Number(found));
     });

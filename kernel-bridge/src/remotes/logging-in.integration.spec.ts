@@ -43,7 +43,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
   afterEach(async () => hub[Symbol.asyncDispose]());
 
   describe('host keys', () => {
-    it('an unknown one is asked about with its fingerprint; yes is remembered by ssh', async () => {
+    it('an unknown one causes a prompt with its fingerprint; ssh remembers a yes', async () => {
       await vm.laptop.know([], '');
       await hub.add();
       const { prompt } = await hub.until('waiting');
@@ -105,7 +105,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.post('answer', { id: second.id, value: 'open sesame' });
       const { connectedAt } = await hub.until('connected');
       await vm.machine.run('pkill -f "sshd: [a]na" || true');
-      // What comes between is over after a second, and need not be seen.
+      // The states in between are over within a second, and the test may miss them.
       await vi.waitFor(async () => expect((await hub.until('connected')).connectedAt).not.toBe(connectedAt), {
         timeout: 90_000,
         interval: 50
@@ -114,7 +114,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(await hub.log()).not.toMatch(/open sesame|wrong words/);
     });
 
-    it('a password is asked for where the machine takes one', async () => {
+    it('a password is requested where the machine accepts one', async () => {
       await vm.authorize();
       await hub.add();
       const { prompt } = await hub.until('waiting');
@@ -124,7 +124,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.until('connected');
     });
 
-    it('no answer is a failure that says what to run', async () => {
+    it('no answer is a failure with the command to run', async () => {
       await vm.authorize();
       await hub.add();
       const { prompt } = await hub.until('waiting');
@@ -151,7 +151,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect((await failed()).error).toMatchObject({ code: 'remote_auth_refused', command: 'ssh vm' });
     });
 
-    it('a machine that is not there is said to be unreachable', async () => {
+    it('a machine that does not exist is reported as unreachable', async () => {
       await vm.laptop.configure(['Host vm', `  HostName ${vm.network.vmAddress}`, '  Port 9']);
       await hub.add();
       expect((await failed()).error).toMatchObject({ code: 'remote_unreachable' });
@@ -159,7 +159,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
   });
 
   describe('what can be connected to', () => {
-    it('aliases of the configuration of ssh, and a host by itself', async () => {
+    it('aliases of the configuration of ssh, and a plain host', async () => {
       await vm.laptop.configure([...HOST(), 'Host other another', 'Host *.example !not', 'Match all']);
       const { body } = await hub.rest('GET', '/bridge/v1/machines/candidates');
       expect(body).toMatchObject({ sshHosts: ['vm', 'other', 'another'] });
@@ -199,7 +199,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await writeFile(reached().knownHosts, `${known}\n`);
     }
 
-    it('a TPU VM is reached as gcloud says, by our ssh, with all its hosts', async () => {
+    it('a TPU VM is reached at the address from gcloud, by our ssh, with all its hosts', async () => {
       await knowAs('tpu.1234-0');
       await vm.laptop.answerGcloud([
         { words: ['tpu-vm', 'describe', 'my-tpu'], stdout: tpuNode() },
@@ -257,7 +257,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.post('connect', error!.action!.connect);
       const overIap = await hub.until('connected');
       expect(overIap.source).toEqual({ ...source, tunnelThroughIap: true });
-      // A connection that stands is not given up for another way to the machine; the next one takes it.
+      // An open connection is not closed for another access path; the next connection uses the new path.
       await hub.post('connect', { reach: 'internal' });
       expect(await hub.remote()).toMatchObject({
         state: 'connected',
@@ -299,7 +299,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     });
 
     it.each(Object.entries(GCLOUD_FAILURES))(
-      '%s is told in its own words, with what to do',
+      '%s is reported in its own words, with the remedy',
       async (code, stderr) => {
         await vm.laptop.answerGcloud([{ words: ['describe'], stderr, code: 1 }]);
         await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone } });
@@ -358,12 +358,12 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       const preempted = { error: { code: 'remote_preempted' } };
       const click = async () =>
         expect((await hub.post('connect')).body).toMatchObject({ state: 'connecting' });
-      // A click, between two looks or during one, is a look: it neither gives the machine up nor ends the looking.
+      // A click during a check or between two checks neither gives the machine up nor ends the polling.
       for (let clicks = 0; clicks < 5; clicks++) {
         await click();
         expect(await hub.until('preempted')).toMatchObject(preempted);
       }
-      // Only to a person who asks is it news that Google Cloud cannot be asked. Nothing answers at the last known address.
+      // Only after a person's request is a silent Google Cloud reported. Nothing answers at the last known address.
       await vm.authorize('');
       await vm.laptop.answerGcloud([{ words: ['describe'], stderr: GCLOUD_EXPIRED.expired, code: 1 }]);
       const before = (await vm.laptop.gcloudCalls()).length;
@@ -382,7 +382,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
           timeout: 60_000
         }
       );
-      // Another machine of its name that needs a person is not looked for any further.
+      // If another machine of that name needs a person, the polling ends.
       await vm.laptop.answerGcloud([
         {
           words: ['describe'],
@@ -401,7 +401,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
         { words: ['get-guest-attributes'], stdout: hostKeyAttributes(await vm.publicHostKey()) },
         { words: ['tpu-vm', 'ssh', '--dry-run'], stdout: tpuDryRun(again) }
       ]);
-      // Nobody answers a question here: where one is asked, this does not end.
+      // Nobody answers a prompt here: with a prompt, this wait would never end.
       await hub.until('connected');
       await vm.knowHostKey();
     });
@@ -463,7 +463,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.post('disconnect');
       await hub.post('connect');
       await hub.until('connected');
-      // What is there now may be another machine.
+      // The machine may now be another one.
       await vm.authorize('');
       await hub.post('disconnect');
       await hub.post('connect');

@@ -1,6 +1,6 @@
 /**
- * A remote whose gateway, and whose set-up, lie in every field that they send, as the schemas of the protocol have them. The ssh
- * between is a script that makes the sockets that ssh would make.
+ * A remote whose gateway and set-up send a false value in every field of the protocol's schemas. A script replaces ssh and
+ * creates the sockets that ssh would create.
  */
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -29,18 +29,18 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const GATEWAY_ID = 'the-gateway';
 const ROUNDS = 12;
-/** Of everything that this gateway tells of one remote, whatever that says of itself. */
+/** Size limit for everything that this gateway reports about one remote, whatever the remote reports about itself. */
 const VIEW_BYTES = 400_000;
 
 let folder: string;
 let liar: Server;
 let bridge: TemporaryGateway;
-/** Of a kernel here, under which the liar has one too. */
+/** Id of a kernel on this machine; the lying gateway has a kernel with the same id. */
 let named: string | null = null;
-/** Kernels whose journal the gateway has asked it for. */
+/** Kernels whose journal was requested from the lying gateway. */
 const requests: string[] = [];
 
-/** One of what the schema may be answered with; another one at each call. */
+/** A random value for the schema; another one at each call. */
 function lie(schema: Parameters<typeof liesOf>[0]): unknown {
   return fc.sample(liesOf(schema), 1)[0];
 }
@@ -56,7 +56,7 @@ function frame(type: number, body: string): Buffer {
   return Buffer.concat([head, Buffer.from(body)]);
 }
 
-/** What it lies about before there is a gateway. */
+/** A set-up that already lies before a gateway exists. */
 const setup: HostSetup = {
   prepare: (_shell, { onStage, onCheck, onLog }) => {
     for (let count = 0; count < 5; count++) {
@@ -182,7 +182,7 @@ it('that lists a kernel under the id of a kernel here changes, shows and ends no
   named = id;
   await bridge.rest('POST', '/bridge/v1/machines/liar/disconnect');
   await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });
-  // The mirror of the remote has a kernel of that id, beside this gateway's own.
+  // The mirror of the remote has a kernel with that id, beside this gateway's own kernel.
   const mirrored = async (): Promise<string[]> =>
     (
       (await bridge.rest('GET', '/bridge/v1/machines/liar/mirror')).body as {
@@ -193,7 +193,7 @@ it('that lists a kernel under the id of a kernel here changes, shows and ends no
   expect((await bridge.rest('GET', `/api/kernels/${id}`)).body).toMatchObject({ id, name: 'python3' });
   const outputs = await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`);
   expect(outputs).toMatchObject({ status: 200, body: { alive: true, executions: [] } });
-  // What is removed of the remote is not removed here.
+  // Removing the remote's kernel does not remove the kernel here.
   await bridge.rest('POST', '/bridge/v1/machines/liar/disconnect');
   await bridge.rest('DELETE', '/bridge/v1/machines/liar/mirror');
   expect(await mirrored()).not.toContain(id);

@@ -6,7 +6,7 @@ function watched() {
   const watch = new NetworkWatch({ now: () => world.now, addresses: () => world.addresses, pollMs: 2000 });
   const received: NetworkChange[] = [];
   const listening = watch.listen(change => received.push(change));
-  /** A look after this many milliseconds. */
+  /** A check after this many milliseconds. */
   const check = (ms = 2000): void => {
     world.now += ms;
     watch.check();
@@ -15,14 +15,14 @@ function watched() {
 }
 
 describe('the network of this computer', () => {
-  it('that stays as it is says nothing, on a busy machine neither', () => {
+  it('causes no report while unchanged, even on a busy machine', () => {
     using scene = { ...watched(), [Symbol.dispose]: () => undefined };
     for (const ms of [2000, 2000, 9000]) scene.look(ms);
     expect(scene.heard).toEqual([]);
     scene.watch[Symbol.dispose]();
   });
 
-  it('is said to have changed once for each other set of addresses', () => {
+  it('is reported as changed once for each other set of addresses', () => {
     const { world, heard: received, look: check, watch } = watched();
     world.addresses = '';
     check();
@@ -33,7 +33,7 @@ describe('the network of this computer', () => {
     watch[Symbol.dispose]();
   });
 
-  it('is not what it was when the computer has slept, whatever the addresses', () => {
+  it('counts as changed after the computer has slept, whatever the addresses', () => {
     const { heard: received, look: check, watch } = watched();
     check(3_600_000);
     check();
@@ -41,7 +41,7 @@ describe('the network of this computer', () => {
     watch[Symbol.dispose]();
   });
 
-  it('is not looked at when nobody listens any more', () => {
+  it('is not checked without listeners', () => {
     const { world, heard: received, listening, watch } = watched();
     listening[Symbol.dispose]();
     world.addresses = 'other';

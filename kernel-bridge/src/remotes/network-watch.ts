@@ -1,11 +1,11 @@
 /**
- * Tells when the network of this machine may have changed: other addresses, or a clock that has jumped because the machine
- * was asleep. Both mean that a connection may be dead without knowing it, and that a new attempt may succeed at once.
+ * Reports a possible change of this machine's network: other addresses, or a clock that has jumped because the machine
+ * was asleep. After either, a connection may be dead without notice, and a new attempt may succeed immediately.
  */
 import { networkInterfaces } from 'node:os';
 
 const POLL_MS = 2_000;
-/** More than a busy machine is late by. */
+/** A busy machine is never this late. */
 const JUMP_MS = 10_000;
 
 export type NetworkChange = 'addresses' | 'clock';
@@ -13,7 +13,7 @@ export type NetworkChange = 'addresses' | 'clock';
 export interface NetworkWatchOptions {
   readonly pollMs?: number;
   readonly now?: () => number;
-  /** The addresses of this machine as one text. */
+  /** The addresses of this machine as a single text. */
   readonly addresses?: () => string;
 }
 
@@ -31,7 +31,7 @@ export class NetworkWatch implements Disposable {
     this.#pollMs = options.pollMs ?? POLL_MS;
   }
 
-  /** Nothing is looked at while nobody listens. */
+  /** Without listeners, nothing is checked. */
   listen(listener: (change: NetworkChange) => void): Disposable {
     this.#listeners.add(listener);
     if (this.#timer === null) {

@@ -1,51 +1,51 @@
-/** What follows a failure: whether a remote is tried again, when, and what is shown until then. */
+/** The reaction to a failure: whether and when a remote is tried again, and what is shown until then. */
 import type { RemoteError } from '@tpulab/protocol';
 import { isCloudSilent, recoveryOf, RemoteProblem, RemoteQueued, remoteErrorOf } from './remote-error.js';
 import type { RemotePhase } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 
-/** Doubling from the first to the longest, for ever. */
+/** The wait doubles from the first value to the longest, without a limit on attempts. */
 const FIRST_MS = 1_000;
 const LONGEST_MS = 30_000;
 
-/** The machine is no longer there, with all that was only there. */
+/** The machine no longer exists, and all data that was only on it is lost. */
 const PREEMPTED: ReadonlySet<string> = new Set(['remote_preempted', 'colab_reclaimed']);
 
-/** How a machine looks that was preempted, between its end and the one that is created under its name. */
+/** Errors of a preempted machine, between its end and the creation of another machine under its name. */
 const NOT_BACK: ReadonlySet<string> = new Set([
   'remote_preempted',
   'remote_machine_stopped',
   'gcloud_not_found'
 ]);
 
-/** Whose connection has failed. */
+/** The remote whose connection has failed. */
 export interface FailedRemote {
   readonly name: string;
   readonly record: Pick<RemoteRecord, 'source' | 'lastConnectedAt'>;
   readonly phase: RemotePhase;
-  /** Between two checks of a machine that the cloud has not handed over yet. */
+  /** Interval between two checks of a machine that the cloud has not provisioned yet. */
   readonly queuePollMs: number;
-  /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
+  /** Whether the cloud's last notice announced that the machine is being taken back. */
   readonly isBeingPreempted: boolean;
-  /** Whether it is a Colab runtime that was connected before. */
+  /** Whether the remote is a Colab runtime that was connected before. */
   hasRuntime(): Promise<boolean>;
 }
 
 export interface NextAttempt {
-  /** What the failure means to people. */
+  /** The failure as shown to people. */
   readonly error: RemoteError | null;
-  /** What it is from now on; null: as before. */
+  /** The new phase; null: unchanged. */
   readonly phase: RemotePhase | null;
-  /** The connection that stands is given up. */
+  /** The open connection is given up. */
   readonly isLinkOver: boolean;
-  /** Until it is tried again; null: only a person can help. */
+  /** Time until the next attempt; null: only a person can help. */
   readonly waitMs: number | null;
 }
 
-/** The failures of one connection, since its last login. */
+/** The failures of one connection since its last login. */
 export class Failures {
   #queuedAt: number | null = null;
-  /** Why it was preempted, while it is looked for until another machine has its name. */
+  /** Why the machine was preempted; set until another machine has its name. */
   #preempted: RemoteError | null = null;
 
   loggedIn(): void {
@@ -53,12 +53,12 @@ export class Failures {
     this.#preempted = null;
   }
 
-  /** A machine that is waited for is looked for again without a change that anybody sees. */
+  /** Polling for an expected machine shows no change to people. */
   isAwaited({ kind }: RemotePhase): boolean {
     return kind === 'queued' || (kind === 'preempted' && this.#preempted !== null);
   }
 
-  /** @param count failures in a row, this one among them */
+  /** @param count consecutive failures, including this one */
   async next(remote: FailedRemote, reason: unknown, count: number): Promise<NextAttempt> {
     const failure = remote.isBeingPreempted ? asPreempted(remote.name, reason) : reason;
     if (failure instanceof RemoteQueued) return this.#inQueue(remote, failure);
@@ -66,7 +66,7 @@ export class Failures {
     if (this.#mayBeRecreated(remote, failure))
       return this.#untilAnother(remote, error, isCloudSilent(failure));
     this.#preempted = null;
-    // A person who connects for the first time waits for an answer and not for a better time, unless the cloud made them wait anyway.
+    // A person who connects for the first time needs an answer, not a long wait, unless the cloud required a wait anyway.
     const isFirst =
       remote.record.lastConnectedAt === null && this.#queuedAt === null && !(await remote.hasRuntime());
     const isSilence = this.#queuedAt !== null && error.code === 'gcloud_login';
@@ -79,14 +79,14 @@ export class Failures {
     return { error, phase, isLinkOver: false, waitMs };
   }
 
-  /** A machine of Google Cloud that was preempted is often created again under its name; it is connected then, unasked. */
+  /** A preempted machine of Google Cloud is often recreated under its name; it is then connected automatically. */
   #mayBeRecreated({ record }: FailedRemote, failure: unknown): boolean {
     if (record.source.kind !== 'gcloud' || !(failure instanceof RemoteProblem)) return false;
     if (failure.code === 'remote_preempted') return true;
     return this.#preempted !== null && (NOT_BACK.has(failure.code) || isCloudSilent(failure));
   }
 
-  /** @param isSilent Google Cloud could not be asked, which is news only to a person who has asked for it */
+  /** @param isSilent Google Cloud cannot be queried; only a person who requested the connection is notified */
   #untilAnother({ phase, queuePollMs }: FailedRemote, error: RemoteError, isSilent: boolean): NextAttempt {
     if (error.code === 'remote_preempted') this.#preempted = error;
     const shown = isSilent ? error : (this.#preempted ?? error);
@@ -99,7 +99,7 @@ export class Failures {
     };
   }
 
-  /** Waiting for hours is how most machines with TPUs come, also at the first connection. */
+  /** Most machines with TPUs require a wait of hours, also at the first connection. */
   #inQueue({ queuePollMs }: FailedRemote, { queue }: RemoteQueued): NextAttempt {
     this.#queuedAt ??= queue.since ?? Date.now();
     const phase: RemotePhase = {
@@ -112,15 +112,15 @@ export class Failures {
 }
 
 /**
- * @param failures attempts that have failed in a row, from 1
- * @param random 0 to 1: the wait is cut by up to a quarter, so that several remotes do not try in step
+ * @param failures consecutive failed attempts, from 1
+ * @param random 0 to 1: shortens the wait by up to a quarter, so that several remotes do not retry in step
  */
 export function waitBefore(failures: number, random = Math.random()): number {
   const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
   return Math.max(FIRST_MS, Math.round(full * (1 - random / 4)));
 }
 
-/** A machine that was to be taken back and does not answer any more has been. */
+/** If a machine was about to be taken back and no longer answers, it was preempted. */
 function asPreempted(name: string, reason: unknown): unknown {
   const isAway = reason instanceof RemoteProblem && /^remote_(unreachable|name_unknown)$/.test(reason.code);
   if (!isAway) return reason;

@@ -1,5 +1,5 @@
 /**
- * Every shipped notebook, unchanged and top to bottom, on a bare machine that was connected a moment ago: no file is copied to it by
+ * Runs every shipped notebook, unchanged and top to bottom, on a bare machine that was just connected: no file is copied to it by
  * hand. `npm run test:remote-notebooks` runs it; it downloads environments of up to 8 GB. `npm test` has 00 and a short 05
  * (ui-tests/tests/newcomer.spec.ts).
  */
@@ -38,7 +38,7 @@ interface Notebook {
 const read = async (file: string): Promise<Notebook> => JSON.parse(await readFile(file, 'utf8')) as Notebook;
 const sourceOf = ({ source }: Cell): string => [source].flat().join('');
 
-/** The wanted notebooks by the environment that their kernelspec is of. */
+/** The wanted notebooks, grouped by the environment of their kernelspec. */
 async function byEnvironment(): Promise<Map<string, string[]>> {
   const wanted = WANTED.split(/[\s,]+/);
   const found = new Map<string, string[]>();
@@ -97,7 +97,7 @@ describe.skipIf(why !== null)(
         expect(code.flatMap(({ outputs = [] }) => outputs).map(output => output.output_type)).not.toContain(
           'error'
         );
-        // As shipped: only outputs and counts have come to it.
+        // As shipped: only outputs and counts were added.
         const shipped = await read(path.join(NOTEBOOKS, name));
         expect(cells.map(sourceOf)).toEqual(shipped.cells.map(sourceOf));
       });

@@ -1,4 +1,4 @@
-/** What people name, paste and configure for ssh: what a real sshd lets in connects, and for the rest the true cause, its place and the remedy. */
+/** Unusual targets and ssh configurations: a target that a real sshd accepts connects; any other target gets the true cause and remedy. */
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -14,10 +14,10 @@ import { Hub } from './testing/hub.js';
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
-/** Names that useradd refuses, and directories of companies have. */
+/** Names that useradd refuses, but that company directories contain. */
 const ACCOUNTS = ['CORP\\jdoe', 'jdoe@corp.example.com', 'John Doe$'];
 const KEY = 'bm90IGEga2V5bm90IGEga2V5bm90IGEga2V5';
-/** The first minute is when somebody waits for the answer; none of these is tried again. */
+/** In the first minute a person waits for the answer; none of these targets is retried. */
 const FIRST_MINUTE_MS = 60_000;
 
 describe.skipIf(why !== null)(
@@ -35,7 +35,7 @@ describe.skipIf(why !== null)(
       state = await mkdtemp(path.join(tmpdir(), 'tpulab-odd-'));
       const { vmAddress, vmNamespace } = vm.network;
       address = vmAddress;
-      // In the network of the host, whose loopback interface has the addresses of IPv6.
+      // In the network namespace of the host, whose loopback interface has the IPv6 addresses.
       const real = execFileSync('sh', ['-c', 'command -v ssh'], { encoding: 'utf8' }).trim();
       await writeFile(
         path.join(vm.laptop.bin, 'ssh'),
@@ -61,7 +61,7 @@ describe.skipIf(why !== null)(
     const remotes = async (): Promise<Remote[]> =>
       ((await hub.rest('GET', '/bridge/v1/machines')).body as { remotes: Remote[] }).remotes;
 
-    /** They share home and number with the user of the stand-in, whose keys they thereby have. */
+    /** The accounts share home and uid with the user of the stand-in, and so its keys. */
     async function addAccounts(): Promise<void> {
       const add = async (file: string, line: (name: string) => string): Promise<void> =>
         writeFile(path.join(vm.folder, 'etc', file), ACCOUNTS.map(line).join(''), { flag: 'a' });
@@ -69,7 +69,7 @@ describe.skipIf(why !== null)(
       await add('shadow', name => `${name}:*:19000::::::\n`);
     }
 
-    /** As `tpulab connect TEXT` does it. */
+    /** Like `tpulab connect TEXT`. */
     async function tried(text: string, body: object = {}): Promise<Remote> {
       const name = `r${sequence++}`;
       const { target, options } = understood(text, {});
@@ -101,7 +101,7 @@ describe.skipIf(why !== null)(
       expect(reached, `${JSON.stringify(error)}\n${await hub.log(name)}`).toBe('connected');
     }
 
-    /** The server and `tpulab doctor` find the same. */
+    /** The server and `tpulab doctor` report the same. */
     async function failsWith(text: string, message: RegExp, code: string): Promise<Remote> {
       const remote = await tried(text);
       expect(remote).toMatchObject({ state: 'failed', nextAttemptAt: null, error: { code } });
@@ -175,7 +175,7 @@ describe.skipIf(why !== null)(
       await failsWith('vm', message, 'remote_ssh_failed');
     });
 
-    it('an Include of a private key is named, and its text stands nowhere', async () => {
+    it('an Include of a private key is named, and its text appears nowhere', async () => {
       const key = path.join(vm.laptop.ssh, 'id_wrong');
       const begin = ['-----BEGIN OPENSSH', 'PRIVATE', 'KEY-----'].join(' ');
       await writeFile(key, `${begin}\n${KEY}\n${KEY} x\n-----END\n`);
@@ -240,7 +240,7 @@ describe.skipIf(why !== null)(
       await connects('vm');
     });
 
-    /** Takes the only login that sshd allows at once: an earlier one may not be over yet. */
+    /** Occupies the only login that sshd allows at once: an earlier login may not be over yet. */
     async function holdLogin(): Promise<Socket> {
       return vi.waitUntil(
         async () => {

@@ -1,4 +1,4 @@
-/** Opens the connection of a remote: where its hosts are, the questions of ssh, and what to say when it fails. */
+/** Opens the connection of a remote: finds its hosts, passes on the prompts of ssh, and explains a failure. */
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -25,24 +25,24 @@ export interface OpenedLink {
   readonly targets: Targets;
 }
 
-/** What the connections of all remotes share. */
+/** Context that the connections of all remotes share. */
 export interface ConnectionContext {
   readonly sshProgram: string;
-  /** Folder for sockets, for this user alone and with a short path, and what answers the prompts of ssh. */
+  /** Folder for sockets, for this user alone and with a short path, and the program that answers the prompts of ssh. */
   readonly place: () => Promise<{ readonly runDir: string; readonly askpass: Askpass }>;
   readonly logDir: string;
   readonly gcloud: Gcloud;
-  /** Installs what is missing there. */
+  /** Installs missing parts on the host. */
   readonly setup: HostSetup;
-  /** Uses what is installed there. */
+  /** Uses the existing installation on the host. */
   readonly installed: HostSetup;
   readonly network: NetworkWatch;
-  /** Between two checks of a machine that the cloud has not provisioned yet. */
+  /** Interval between two checks of a machine that the cloud has not provisioned yet. */
   readonly queuePollMs: number;
   readonly log: Logger;
 }
 
-/** Whose connection it is: what a person wants of it, and what is notified of its progress. */
+/** The owner of a connection: its wanted state, and callbacks for progress. */
 export interface ConnectionOwner {
   readonly name: string;
   readonly record: RemoteRecord;
@@ -51,31 +51,31 @@ export interface ConnectionOwner {
   readonly report: RemoteReport;
   readonly phase: RemotePhase;
   readonly prompts: Prompts;
-  /** null: its source is not Colab. */
+  /** null: the source is not Colab. */
   readonly colab: ColabRuntime | null;
-  /** Whether a person insists that a gateway of another build ends for ours. */
+  /** Whether a person confirmed that our gateway replaces a gateway of another build. */
   readonly takesOver: boolean;
-  /** Whether gcloud is to add the key before the next login; true once for each time that a person requests it. */
+  /** Whether gcloud must add the key before the next login; true once for each request of a person. */
   takeKeyRequest(): boolean;
   beginAttempt(): void;
   move(phase: RemotePhase): void;
   change(fields: Partial<Pick<RemoteRecord, 'lastConnectedAt' | 'added'>>): void;
-  /** The addresses of its hosts were found. */
+  /** Called with the addresses of the hosts. */
   located(hosts: readonly string[]): void;
-  /** ssh has logged in to the first of them. */
+  /** Called after ssh has logged in to the first host. */
   loggedIn(targets: Targets): void;
-  /** How its gateway is reached; null: it no longer is. */
+  /** Called with the address of the gateway; null if it is no longer reachable. */
   reach(found: ReachableRemote | null): void;
 }
 
-/** What another machine at the old address of this one brings about, too. */
+/** Errors that another machine at the old address can also cause. */
 const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
   'remote_host_key_changed',
   'remote_host_key_unknown',
   'remote_auth_refused'
 ]);
 
-/** @param previous hosts of the connection that was lost a moment ago, if they are still to be used */
+/** @param previous hosts of a connection that was just lost, if they may be reused */
 export async function openLink(
   remote: ConnectionOwner,
   previous: Targets | null,
@@ -120,7 +120,7 @@ async function openHost(
     return await logIn(remote, targets, signal);
   } catch (error) {
     if (silence === null || signal.aborted || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
-    // Whatever ssh says, it may speak of another machine. Only a permission is not given back by waiting.
+    // The ssh error may concern another machine. Only a lost permission cannot return after a wait.
     throw new RemoteProblem(
       silence.code,
       `${silence.message} The last known address of ${remote.name} does not answer either.`,
@@ -150,13 +150,13 @@ async function addHostKey(remote: ConnectionOwner, signal: AbortSignal): Promise
   );
 }
 
-/** Where the hosts are now, with their keys as Google Cloud knows them now. */
+/** The current hosts, with the keys that Google Cloud currently reports. */
 export async function findAgain(remote: ConnectionOwner, signal: AbortSignal): Promise<Targets | null> {
   const { source } = remote.record;
   return source.kind === 'gcloud' ? resolveTargets(remote, source, signal, true) : null;
 }
 
-/** @param forgets a machine may have been created again with the number that it had, and has other keys then */
+/** @param forgets a machine may have been recreated under the same number, and then has other keys */
 async function resolveTargets(
   remote: ConnectionOwner,
   source: Parameters<typeof resolveSource>[0],
@@ -203,9 +203,9 @@ async function logIn(remote: ConnectionOwner, targets: Targets, signal: AbortSig
 }
 
 /**
- * Logs in to another host of the same remote, for as long as `use` takes. Nobody is asked anything.
+ * Logs in to another host of the same remote, while `use` runs. Nobody is prompted.
  *
- * @param index from 1 on
+ * @param index from 1
  */
 export async function withOtherHost<T>(
   remote: ConnectionOwner,
@@ -228,7 +228,7 @@ export async function withOtherHost<T>(
   return await use(link.shell);
 }
 
-/** Short, and the same at each attempt, so that what a killed gateway has left behind is found. */
+/** Short, and the same at each attempt, so that files of a killed gateway are found. */
 function idOf({ name }: ConnectionOwner): string {
   return createHash('sha256').update(name).digest('hex').slice(0, 10);
 }
@@ -254,7 +254,7 @@ async function openColab(
 ): Promise<OpenedLink> {
   let targets = previous;
   try {
-    // Each time: ssh would be asked for a login that has ended, and answer with its own first words.
+    // Every time: otherwise an expired login would only appear as an error of ssh, in ssh's own words.
     targets = [await reachColab(remote, signal)];
     remote.located(targets.map(({ destination }) => destination));
     return await logIn(remote, targets, signal);

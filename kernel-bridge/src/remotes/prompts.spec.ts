@@ -21,7 +21,7 @@ function scene() {
 }
 
 describe('questions of ssh', () => {
-  it('are put to a person, and the answer is kept for the next connection', async () => {
+  it('are shown to a person, and the answer is stored for the next connection', async () => {
     const { prompts, opened, hidden, ask: request, answer } = scene();
     const first = request('Passphrase:');
     answer('sesame');
@@ -31,7 +31,7 @@ describe('questions of ssh', () => {
     expect([opened, hidden]).toEqual([['Passphrase:'], ['sesame']]);
   });
 
-  it('that come twice in one attempt were answered wrongly, so the kept answer is forgotten', async () => {
+  it('that come twice in one attempt were answered wrongly, so the stored answer is forgotten', async () => {
     const { prompts, opened, ask: request, answer } = scene();
     const first = request('Passphrase:');
     answer('wrong');
@@ -58,7 +58,7 @@ describe('questions of ssh', () => {
     expect(await request('Password:')).toBe('late');
   });
 
-  it('that a person has answered are told from those that the kept answer has settled', async () => {
+  it('answered by a person are distinct from those that the stored answer has settled', async () => {
     const { prompts, ask: request, answer } = scene();
     const first = request('Password:');
     expect(prompts.wasAnswered).toBe(false);
@@ -81,7 +81,7 @@ describe('questions of ssh', () => {
     expect(await question).toBe(given);
   });
 
-  it('can be declined; an answer that is none is a refusal too', async () => {
+  it('can be declined; an invalid answer is a refusal too', async () => {
     for (const value of [false, 'two\nlines']) {
       const { prompts, ask: request, answer } = scene();
       const question = request('Password:');

@@ -1,4 +1,4 @@
-/** Questions of ssh about one remote, and the answers of a person. Answers stay in memory, while the remote is wanted. */
+/** Questions of ssh about one remote, and a person's answers. Answers stay in memory while the remote is wanted. */
 import { randomUUID } from 'node:crypto';
 import type { RemoteConsent, RemotePrompt, HostKeyQuestion } from '@tpulab/protocol';
 import { orAborted } from '../platform/waiting.js';
@@ -20,13 +20,13 @@ export interface PromptsOptions {
   readonly host: string;
   readonly onOpen: (prompt: RemotePrompt) => void;
   readonly onAnswered: () => void;
-  /** Called with each secret, so that it can be kept out of logs. */
+  /** Called with each secret, to remove it from logs. */
   readonly hide: (secret: string) => void;
 }
 
 export class Prompts {
   readonly #answers = new Map<string, string>();
-  /** Questions that this attempt has asked: one that comes twice was answered wrongly. */
+  /** Questions of this attempt: a question that comes twice was answered wrongly. */
   readonly #prompted = new Set<string>();
   #open: Open | null = null;
   #wasRefused = false;
@@ -38,12 +38,12 @@ export class Prompts {
     return this.#open?.prompt ?? null;
   }
 
-  /** Whether a person has declined to answer in this attempt. */
+  /** Whether a person declined to answer in this attempt. */
   get wasRefused(): boolean {
     return this.#wasRefused;
   }
 
-  /** Whether a person has answered something in this attempt, which the next one need not ask again. */
+  /** Whether a person answered a question in this attempt, so that the next one need not ask it again. */
   get wasAnswered(): boolean {
     return this.#wasAnswered;
   }
@@ -55,7 +55,7 @@ export class Prompts {
   }
 
   readonly ask: Answerer = async (question, signal) => {
-    // ssh asks some questions three times; declined once, they are declined.
+    // ssh repeats some questions three times; after one refusal, all repetitions are refused.
     if (this.#wasRefused) return null;
     const answer = this.#prompted.has(question.text) ? undefined : this.#answers.get(question.text);
     this.#prompted.add(question.text);
@@ -65,16 +65,16 @@ export class Prompts {
     return (await orAborted(answered, signal)) ?? null;
   };
 
-  /** For the other hosts of the same remote: what the person has answered for the first one; nobody is asked. */
+  /** For the other hosts of the same remote: repeats the person's answers for the first host; nobody is prompted. */
   readonly repeat: Answerer = question => Promise.resolve(this.#answers.get(question.text) ?? null);
 
-  /** Whether the person agrees; false also when the question is withdrawn. It is never answered from memory. */
+  /** Whether the person agrees; false also if the question is withdrawn. The answer is never taken from memory. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
     const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });
     return (await orAborted(answered, signal)) === 'yes';
   }
 
-  /** False: there is no such question, or no longer. */
+  /** False: there is no such question, or it has ended. */
   answer(id: string, value: string | boolean): boolean {
     const open = this.#open;
     if (open?.prompt.id !== id) return false;
@@ -87,12 +87,12 @@ export class Prompts {
     return true;
   }
 
-  /** Resolves when the open question has an answer, which the next attempt will give; at once when none is open. */
+  /** Resolves when the open question has an answer, which the next attempt will send; immediately if no question is open. */
   async settled(): Promise<void> {
     await this.#open?.answered;
   }
 
-  /** Withdraws what is open and forgets what was answered. */
+  /** Withdraws the open question and forgets all answers. */
   forget(): void {
     this.#answers.clear();
     this.#open?.settle(null);
@@ -126,24 +126,24 @@ export class Prompts {
   }
 }
 
-/** null: no answer. A fingerprint is an answer to a question about a host key, too. */
+/** null: no answer. A fingerprint is also a valid answer to a question about a host key. */
 function textOf(value: string | boolean, kind: Question['kind']): string | null {
   if (kind === 'consent') return value === true ? 'yes' : null;
   if (kind === 'confirm') return value === true ? 'yes' : value === false ? 'no' : value;
   return typeof value === 'string' && !/[\r\n]/.test(value) ? value : null;
 }
 
-/** OpenSSH writes a colon after "is" since 10.1. */
+/** Since 10.1, OpenSSH writes a colon after "is". */
 const FINGERPRINT = /^([A-Z0-9-]{2,20}) key fingerprint is:? (SHA256:[A-Za-z0-9+/]{43}=?)\.?$/m;
 const ADDRESS = /^The authenticity of host '.*\(([0-9a-fA-F.:]+)\)/m;
-/** Where sshd keeps the keys of a host, by what ssh calls their types. */
+/** Files in which sshd stores the keys of a host, by ssh's name of the key type. */
 const FILES: Readonly<Record<string, string>> = {
   ED25519: 'ssh_host_ed25519_key.pub',
   ECDSA: 'ssh_host_ecdsa_key.pub',
   RSA: 'ssh_host_rsa_key.pub'
 };
 
-/** Null: ssh asks about something else. The command is built from the type alone: the rest is the host's word. */
+/** null: ssh asks about something else. The command uses the type alone, because the host controls the other text. */
 export function hostKeyQuestion(text: string): HostKeyQuestion | null {
   const [, type, fingerprint] = FINGERPRINT.exec(text) ?? [];
   if (type === undefined || fingerprint === undefined) return null;

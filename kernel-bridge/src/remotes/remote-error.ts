@@ -1,4 +1,4 @@
-/** Why a remote is not reachable: one stable code for each thing that a person can do about it. */
+/** Why a remote is not reachable: one stable code for each possible reaction of a person. */
 import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
 import { CodedError } from '../platform/coded-error.js';
 import { type Cause, matchCause } from '../platform/known-causes.js';
@@ -70,9 +70,9 @@ const RECOVERIES = {
 export type RemoteErrorCode = keyof typeof RECOVERIES;
 
 export class RemoteProblem extends CodedError<RemoteErrorCode> {
-  /** What settles it when it is typed into a terminal. */
+  /** The terminal command that solves the problem. */
   readonly command: string | null;
-  /** The same remedy, when the gateway can carry it out itself. */
+  /** The same remedy, if the gateway itself can apply it. */
   readonly action: RemoteAction | null;
   readonly recovery: Recovery;
 
@@ -82,7 +82,7 @@ export class RemoteProblem extends CodedError<RemoteErrorCode> {
     options: {
       readonly command?: string | undefined;
       readonly action?: RemoteAction | undefined;
-      /** Where it is not that of the code. */
+      /** Overrides the recovery of the code. */
       readonly recovery?: Recovery | undefined;
       readonly cause?: unknown;
     } = {}
@@ -104,7 +104,7 @@ export function explained<Facts>(
   return cause && new RemoteProblem(cause.code, cause.message, cause);
 }
 
-/** The cloud has promised the machine and not handed it over yet, which may take hours. */
+/** The cloud has promised the machine but not provisioned it yet, which may take hours. */
 export class RemoteQueued extends RemoteProblem {
   constructor(
     message: string,
@@ -125,12 +125,12 @@ const CLOUD_IS_SILENT: ReadonlySet<RemoteErrorCode> = new Set([
   'gcloud_unreadable'
 ]);
 
-/** Whether Google Cloud cannot be asked now, or not by this account: the machine may well be where it was. */
+/** Whether Google Cloud cannot be queried now, or not by this account: the machine may still run at its old address. */
 export function isCloudSilent(error: unknown): error is RemoteProblem {
   return error instanceof RemoteProblem && CLOUD_IS_SILENT.has(error.code);
 }
 
-/** Of the errors of the setup, those that can pass by themselves: another laptop is at it, or a network is away. */
+/** Temporary setup errors: another laptop is setting the host up, or a network is down. */
 const PASSING = new Set([
   'setup_busy',
   'setup_download_failed',
@@ -143,7 +143,7 @@ export function recoveryOf(error: unknown): Recovery {
   return PASSING.has(String((error as { code?: unknown } | null)?.code)) ? 'again' : 'person';
 }
 
-/** As people and programs see it. */
+/** The error as people and programs see it. */
 export function remoteErrorOf(error: unknown): RemoteError {
   if (!(error instanceof Error))
     return { code: 'internal', message: plainText(String(error)), command: null };
@@ -154,7 +154,7 @@ export function remoteErrorOf(error: unknown): RemoteError {
   return {
     code: isOurs ? code : 'internal',
     message: isOurs ? message : `An unexpected error occurred (${message}); see the log.`,
-    // One with a line end would be two when it is pasted.
+    // A command with a line end would be two commands when it is pasted.
     command: typeof command === 'string' && command === plainText(command) ? command : null,
     ...(action === null ? {} : { action })
   };

@@ -25,7 +25,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
 
   async function scene(options: StandInVmOptions = {}): Promise<void> {
     vm = await StandInVm.start(options);
-    // The gateway finds the ssh of the laptop as it would find any other: by its PATH.
+    // The gateway finds the laptop's ssh as any other program: through PATH.
     process.env['PATH'] = vm.laptop.path;
     stateDir = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     bridge = await BridgeProcess.start({ program: await bridgeBuild(), stateDir });
@@ -76,7 +76,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
     return all.split('\n').filter(line => line.includes(`ControlPath=${stateDir}`)).length;
   }
 
-  it('the gateway of the laptop is killed: the next one connects by itself, and nothing is lost', async () => {
+  it('the gateway of the laptop is killed: the next one connects automatically, and nothing is lost', async () => {
     await scene();
     await add();
     await until('connected');
@@ -88,14 +88,14 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
     await until('connected');
     await client.until(() => client.isAnswered && client.greatest === COUNT - 1, 'for the last number');
     expect(marksOf(COUNT, client.shown)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
-    // The connection that the killed gateway has left behind was ended.
+    // The connection of the killed gateway was ended.
     expect(masters()).toBe(1);
     await bridge.end('SIGTERM');
     expect(masters()).toBe(0);
   });
 
   it.skipIf(whyNoSmallDisk() !== null)(
-    'the disk of the machine is full: that is said, and once there is space it goes on',
+    'the disk of the machine is full: that is reported, and the cell continues once there is space',
     async () => {
       await scene({ homeDiskMiB: 24 });
       vm.fillDisk();
@@ -107,7 +107,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
       await until('connected');
       using client = await printing(40);
       vm.fillDisk();
-      // Nobody is served what is not written down; it is held until there is space again.
+      // Only written records are sent to clients; new ones wait until there is space again.
       const witness = vm.machine.at('/tmp/witness');
       await vi.waitFor(() => expect(givenOut(witness)).toBeGreaterThan(COUNT * 0.7), { timeout: 90_000 });
       vm.freeDisk();

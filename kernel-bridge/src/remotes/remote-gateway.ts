@@ -1,7 +1,7 @@
 /**
- * The gateway of a remote, as far as this machine believes it. All that it says over HTTP and WebSockets comes in here, and leaves it
+ * The gateway of a remote, as far as this machine trusts it. All of its HTTP and WebSocket answers enter here, and leave
  * parsed, bounded and checked: a status and headers from short lists, one value each, without control characters. Anything else ends
- * that one answer. What a browser would act on (redirects, cookies, policies) is on no list, because it would act on this machine.
+ * that one answer. Headers on which a browser acts (redirects, cookies, policies) are not listed: they would act on this machine.
  */
 import { type Failed, guardEvents } from '../platform/guard.js';
 import { deadline } from '../platform/waiting.js';
@@ -12,21 +12,21 @@ import { WebSocket } from 'ws';
 import { HandshakeRefused } from '../http/upgrades.js';
 
 const ORIGIN = 'http://localhost';
-/** A connection through ssh costs a round trip to make, so they are kept for a while. */
+/** A connection through ssh costs a round trip, so connections are reused for a while. */
 const CONNECTIONS = 512;
 const KEEP_ALIVE_MS = 30_000;
 const HEAD_BYTES = 16 * 1024;
-/** Until an answer begins. A kernel may take minutes to start. */
+/** Time limit until an answer begins. A kernel may take minutes to start. */
 const ANSWER_MS = 10 * 60_000;
 const OWN_ANSWER_MS = 15_000;
-/** Of an answer to a question of our own: the other side says itself how much it sends. */
+/** Limit for an answer to our own requests: the other side chooses how much it sends. */
 const OWN_ANSWER_BYTES = 4 * 1024 * 1024;
 const HANDSHAKE_MS = 30_000;
 const MESSAGE_BYTES = 256 * 1024 * 1024;
 
-/** They change nothing at the far side (RFC 9110, section 9.2.1). */
+/** Methods without side effects at the far side (RFC 9110, section 9.2.1). */
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
-/** What passes of an answer, each with what its value may be. */
+/** Headers of an answer that are passed on, each with its valid values. */
 const PASSED_HEADERS: Readonly<Record<string, RegExp>> = {
   'accept-ranges': /^(bytes|none)$/,
   allow: /^[A-Z, ]*$/,
@@ -45,25 +45,25 @@ const PASSED_HEADERS: Readonly<Record<string, RegExp>> = {
 };
 const HEADER_CHARACTERS = 2_048;
 
-/** An answer that is refused; what it says is for people, in words of ours. */
+/** A refused answer; the message is for people, in our own words. */
 export class BadAnswer extends Error {
   override readonly name = 'BadAnswer';
 }
 
-/** The gateway there does not know its own token any more. */
+/** The gateway there no longer accepts its own token. */
 export class TokenRefused extends Error {
   override readonly name = 'TokenRefused';
 }
 
 export interface RemoteQuestion {
   readonly method: string;
-  /** From the slash on, as it was written. */
+  /** From the slash on, as written by the client. */
   readonly target: string;
-  /** Names and values alternate; those of `headersForRemote`, without the token. */
+  /** Names and values alternate; the result of `headersForRemote`, without the token. */
   readonly headers?: readonly string[];
   readonly body?: Readable | string | undefined;
   readonly signal: AbortSignal;
-  /** Between two pieces of the answer; 0: for ever. */
+  /** Limit between two chunks of the answer; 0: none. */
   readonly silenceMs?: number;
 }
 
@@ -79,7 +79,7 @@ export class RemoteGateway implements Disposable {
   readonly #pool: Pool;
   readonly #options: Client.Options;
 
-  /** @param failed hears of a listener of a socket that has failed */
+  /** @param failed is notified of a socket listener that threw */
   constructor(
     at: { readonly socketPath: string; readonly token: string },
     private readonly failed?: Failed
@@ -101,12 +101,12 @@ export class RemoteGateway implements Disposable {
     void this.#pool.destroy().catch(() => undefined);
   }
 
-  /** @throws BadAnswer, TokenRefused, or the error of a connection */
+  /** @throws BadAnswer, TokenRefused, or the connection error */
   async answer(question: RemoteQuestion): Promise<RemoteAnswer> {
     try {
       return await this.#answer(question);
     } catch (error) {
-      // The connection that was kept may have been closed just now. Whatever acts is not sent twice, and a body is not there twice.
+      // The pooled connection may just have been closed. A request with side effects is not repeated, and a body cannot be sent twice.
       const mayRepeat = SAFE_METHODS.has(question.method) && question.body === undefined;
       if (!mayRepeat || !isClosed(error)) throw malformed(error);
     }
@@ -117,7 +117,7 @@ export class RemoteGateway implements Disposable {
     }
   }
 
-  /** What an answer makes undici throw in an event (it asserts more than the other side keeps to) ends that connection. */
+  /** If an answer makes undici throw in an event (undici asserts more than the peer guarantees), that connection ends. */
   #connect(done: (...ended: [error: null, socket: Socket] | [error: Error, socket: null]) => void): void {
     const socket = connect(this.#socketPath);
     guardEvents(socket, error => {
@@ -131,7 +131,7 @@ export class RemoteGateway implements Disposable {
     });
   }
 
-  /** A question of our own: the answer is JSON, or null where it is empty. */
+  /** Sends our own request: the answer is JSON, or null if it is empty. */
   async json(
     path: string,
     options: { readonly put?: object; readonly signal: AbortSignal; readonly timeoutMs?: number }
@@ -161,7 +161,7 @@ export class RemoteGateway implements Disposable {
   }
 
   /**
-   * Opens a WebSocket there. It answers no ping by itself, so that one can be passed on to whoever is at the other end.
+   * Opens a WebSocket there. It does not answer pings automatically, so that the far end can answer them.
    *
    * @throws HandshakeRefused, and as `answer`
    */
@@ -177,7 +177,7 @@ export class RemoteGateway implements Disposable {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
       const socket = new WebSocket(new URL(target, ORIGIN.replace('http', 'ws')), [...protocols], {
-        // By a function and not by `ws+unix:`, which reads a path as a part of a URL.
+        // A function instead of `ws+unix:`, which parses a path as part of a URL.
         createConnection: () => connect(this.#socketPath),
         headers: { authorization: `token ${this.#token}` },
         handshakeTimeout: HANDSHAKE_MS,
@@ -194,7 +194,7 @@ export class RemoteGateway implements Disposable {
       signal.addEventListener('abort', leave, { once: true });
       socket.once('close', () => signal.removeEventListener('abort', leave));
       socket.once('open', () => {
-        // Nothing is read of it before somebody listens, who resumes it.
+        // Nothing is read before a listener exists, which resumes the socket.
         socket.pause();
         resolve(socket);
       });
@@ -203,7 +203,7 @@ export class RemoteGateway implements Disposable {
         socket.terminate();
         reject(refusedWith(statusCode));
       });
-      // Also after it has opened: an error that nobody hears would end the process. Its end is told by `close`.
+      // Also after it has opened: an error without a listener would end the process. `close` reports the end.
       socket.on('error', error => reject(isConnectionError(error) ? error : malformedBy(error)));
     });
   }
@@ -217,7 +217,7 @@ export class RemoteGateway implements Disposable {
     silenceMs
   }: RemoteQuestion): Promise<RemoteAnswer> {
     const isSafe = SAFE_METHODS.has(method);
-    // Sent again, a restart would happen twice: whatever acts gets a connection of its own, which cannot be stale.
+    // Repeating a restart would restart twice: a request with side effects uses a new connection, which cannot be stale.
     const client = isSafe ? this.#pool : new Client(ORIGIN, this.#options);
     const over = new AbortController();
     const end = (): void => void (isSafe || client.destroy().catch(() => undefined));
@@ -230,16 +230,16 @@ export class RemoteGateway implements Disposable {
         signal: AbortSignal.any([signal, over.signal]),
         responseHeaders: 'raw',
         ...(silenceMs === undefined ? {} : { bodyTimeout: silenceMs, headersTimeout: silenceMs }),
-        // An answer before the answer, which nobody has asked for; below 100 it is none at all.
+        // An informational answer that nobody requested; below 100 it is invalid.
         onInfo: ({ statusCode }) => over.abort(new BadAnswer(`it answers with the status ${statusCode}`))
       });
       answer.body.once('close', end);
-      // Until somebody reads it; whoever does is notified of it, too.
+      // Until a reader exists, which also receives the error.
       answer.body.on('error', () => undefined);
       try {
         return {
           status: checkedStatus(answer.statusCode),
-          // As the types of the library do not say, they are an array of names and values.
+          // Contrary to the library's types, they are an array of names and values.
           headers: checkedHeaders(answer.headers as unknown as readonly string[]),
           body: answer.body
         };
@@ -295,7 +295,7 @@ function shownName(name: string): string {
   return name.replace(/[^\w-]/g, '?').slice(0, 40);
 }
 
-/** undici and ws tell a broken connection and an answer that is none by these. */
+/** Codes with which undici and ws report a broken connection or an invalid answer. */
 const CONNECTION_CODES =
   /^(E[A-Z]+|ABORT_ERR|UND_ERR_(ABORTED|CONNECT_TIMEOUT|HEADERS_TIMEOUT|BODY_TIMEOUT|DESTROYED|CLOSED))$/;
 
@@ -331,7 +331,7 @@ export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException | null)?.code ?? '';
 }
 
-/** They speak of one connection (RFC 9110, 7.6.1), and there are two. */
+/** These headers concern one connection (RFC 9110, 7.6.1), and here there are two. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -344,12 +344,12 @@ const HOP_BY_HOP = new Set([
   'upgrade',
   'expect'
 ]);
-/** What is between the client and this gateway, and no business of the remote: our token above all. */
+/** Headers between the client and this gateway, which the remote must not see: above all our token. */
 const OURS = new Set(['host', 'authorization', 'origin', 'cookie', 'referer', 'x-xsrftoken']);
-/** They ask for a 304 in the place of an answer, which is on no list. */
+/** Conditional headers request a 304 answer, which is not listed. */
 const CONDITIONS = new Set(['if-none-match', 'if-modified-since']);
 
-/** What of a client's request goes to the remote, names and values in turn, in their order and case. */
+/** The headers of a client's request that go to the remote, names and values in turn, with their order and case. */
 export function headersForRemote(raw: readonly string[], method: string): string[] {
   const dropped = new Set([...HOP_BY_HOP, ...OURS, ...(SAFE_METHODS.has(method) ? CONDITIONS : [])]);
   eachHeader(raw, (name, value) => {
@@ -367,7 +367,7 @@ function eachHeader(raw: readonly string[], use: (name: string, value: string) =
   for (let index = 0; index < raw.length; index += 2) use(raw[index] ?? '', raw[index + 1] ?? '');
 }
 
-/** The target without our token. All else of it stays as it was written. */
+/** The target without our token. The rest stays as written. */
 export function withoutToken(target: string): string {
   const mark = target.indexOf('?');
   if (mark < 0) return target;

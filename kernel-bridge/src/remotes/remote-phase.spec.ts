@@ -25,7 +25,7 @@ describe('states of a remote', () => {
 });
 
 describe('the wait before another attempt', () => {
-  it('doubles from one second to half a minute, for ever', () => {
+  it('doubles from one second to half a minute, without end', () => {
     const waits = [1, 2, 3, 4, 5, 6, 7, 1000].map(failures => waitBefore(failures, 0));
     expect(waits).toEqual([1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
   });

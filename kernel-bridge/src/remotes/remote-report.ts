@@ -1,4 +1,4 @@
-/** What a remote tells of itself: how the attempt to connect goes, what was found there, and what its gateway says. */
+/** The report of a remote: the progress of connecting, the host's properties, and the reports of its gateway. */
 import type {
   Remote as RemoteView,
   RemoteCheck,
@@ -16,7 +16,7 @@ import type { RemoteRecord } from './remote-store.js';
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
 
-/** Progress of a download comes far more often than anybody can see. */
+/** Download progress arrives far more often than a person can see. */
 const NOTIFY_MS = 50;
 
 export class RemoteReport implements Disposable {
@@ -27,7 +27,7 @@ export class RemoteReport implements Disposable {
   #accelerator: RemoteView['accelerator'] = null;
   #notifying: NodeJS.Timeout | null = null;
 
-  /** @param changed something that people see is another than before */
+  /** @param changed called when the visible state changes */
   constructor(
     private readonly log: Pick<RemoteLog, 'add'>,
     private readonly changed: () => void
@@ -35,7 +35,7 @@ export class RemoteReport implements Disposable {
 
   view(record: RemoteRecord, phase: RemotePhase, mirror: RemoteView['mirror']): RemoteView {
     const { name, source, hosts, environment, install, hostOnly = false } = record;
-    // Much of it is what the machine says of itself.
+    // Many of these values come from the machine itself.
     const view = plainValue({
       name,
       source,
@@ -91,7 +91,7 @@ export class RemoteReport implements Disposable {
     this.notify();
   }
 
-  /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
+  /** Whether the cloud's last notice announced that the machine is being taken back. */
   get isBeingPreempted(): boolean {
     return this.#notice?.kind === 'preemption';
   }
@@ -101,7 +101,7 @@ export class RemoteReport implements Disposable {
     this.changed();
   }
 
-  /** Nothing is told later on. */
+  /** No notification is sent later. */
   [Symbol.dispose](): void {
     if (this.#notifying) clearTimeout(this.#notifying);
     this.#notifying = null;
@@ -112,7 +112,7 @@ export class RemoteReport implements Disposable {
   }
 }
 
-/** Shows a stage for as long as `work` runs, and how it ended. `detail` replaces what it shows meanwhile. */
+/** Shows a stage while `work` runs, and its result. `detail` replaces the text shown meanwhile. */
 export async function staged<T>(
   { onStage, signal }: { readonly onStage: (stage: RemoteStage) => void; readonly signal: AbortSignal },
   name: string,
@@ -133,13 +133,13 @@ export async function staged<T>(
   }
 }
 
-/** The stages of one attempt to connect, in the order in which they began, with how long each has taken. */
+/** The stages of one attempt to connect, in the order of their start, with the duration of each. */
 export class StageList {
   #all: readonly RemoteStage[] = [];
   /** By name. */
   readonly #begunAt = new Map<string, number>();
 
-  /** @param now in milliseconds, from any moment on */
+  /** @param now in milliseconds, with an arbitrary origin */
   constructor(private readonly now: () => number = () => performance.now()) {}
 
   get all(): RemoteStage[] {
@@ -151,7 +151,7 @@ export class StageList {
     this.#begunAt.clear();
   }
 
-  /** Whether the stage is in another state than before. */
+  /** Whether the state of the stage has changed. */
   put(stage: RemoteStage): boolean {
     const index = this.#all.findIndex(({ name }) => name === stage.name);
     const timed = this.#timed(stage);
@@ -173,17 +173,17 @@ export class StageList {
 export type RemotePhase =
   | { readonly kind: 'disconnected' }
   | { readonly kind: 'connecting' }
-  /** Of ssh, or, after its connection was given up, of the next attempt. */
+  /** A question of ssh, or, after its connection was given up, of the next attempt. */
   | { readonly kind: 'waiting'; readonly prompt: RemotePrompt }
   | { readonly kind: 'setting-up' }
   | { readonly kind: 'connected'; readonly since: number; readonly gatewayId: string }
   | { readonly kind: 'reconnecting'; readonly error: RemoteError; readonly nextAttemptAt: number }
-  /** Looked for again at `nextAttemptAt`; null: now. */
+  /** Polled again at `nextAttemptAt`; null: now. */
   | { readonly kind: 'queued'; readonly queue: RemoteQueue; readonly nextAttemptAt: number | null }
   | { readonly kind: 'failed'; readonly error: RemoteError }
   | { readonly kind: 'preempted'; readonly error: RemoteError };
 
-/** From each state to those that can follow. A person can end any of them, so `disconnected` always can. */
+/** The possible next states of each state. A person can end every state, so `disconnected` is always possible. */
 const NEXT: Readonly<Record<RemoteState, readonly RemoteState[]>> = {
   disconnected: ['connecting'],
   connecting: [
@@ -200,19 +200,19 @@ const NEXT: Readonly<Record<RemoteState, readonly RemoteState[]>> = {
   'setting-up': ['connected', 'connecting', 'waiting', 'reconnecting', 'failed', 'preempted', 'disconnected'],
   connected: ['reconnecting', 'connecting', 'failed', 'preempted', 'disconnected'],
   reconnecting: ['connecting', 'reconnecting', 'queued', 'failed', 'preempted', 'disconnected'],
-  // Looked for again without leaving it, so that nobody sees it flicker through a wait of hours.
+  // Polling does not leave this state, so that the display does not flicker during hours of waiting.
   queued: ['connecting', 'waiting', 'queued', 'reconnecting', 'failed', 'preempted', 'disconnected'],
   failed: ['connecting', 'disconnected'],
-  // Looked for again without leaving it, until another machine has its name.
+  // Polling does not leave this state until another machine has its name.
   preempted: ['connecting', 'waiting', 'queued', 'reconnecting', 'failed', 'preempted', 'disconnected']
 };
 
-/** Where a remote stands, and where it can go from there. */
+/** Whether a remote can change from one state to the other. */
 export function canFollow(from: RemoteState, to: RemoteState): boolean {
   return NEXT[from].includes(to);
 }
 
-/** The phase after `from`; a step that the table does not have is a mistake in the program. */
+/** The phase after `from`; a transition that the table does not have is a mistake in the program. */
 export function follow(from: RemotePhase, to: RemotePhase): RemotePhase {
   if (!canFollow(from.kind, to.kind)) {
     throw new TypeError(`a machine cannot go from ${from.kind} to ${to.kind}`);
@@ -222,10 +222,10 @@ export function follow(from: RemotePhase, to: RemotePhase): RemotePhase {
 
 const MAX_LINES = 1_000;
 const LINE_CHARACTERS = 2_000;
-/** A larger file is put aside as NAME.log.1 and replaces an older one. */
+/** A larger file is renamed to NAME.log.1 and replaces the older one. */
 const FILE_BYTES = 4 * 1024 * 1024;
 
-/** What happened to one remote, for people: the last lines in memory, and a file. Secrets do not get in. */
+/** The events of one remote, for people: the last lines in memory, and a file. Secrets are removed. */
 export class RemoteLog {
   readonly #file: string;
   readonly #lines: RemoteLogLine[] = [];
@@ -237,11 +237,11 @@ export class RemoteLog {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       this.#lines.push(...earlier(this.#file));
     } catch {
-      // A log that cannot be kept must not keep a remote from working.
+      // A failure of the log must not stop a remote.
     }
   }
 
-  /** From now on these texts are left out of every line, wherever they come from. */
+  /** From now on these texts are removed from every line, whatever its source. */
   hide(secret: string): void {
     if (secret.length >= 4) this.#secrets.add(secret);
   }
@@ -254,7 +254,7 @@ export class RemoteLog {
       appendFileSync(this.#file, `${new Date(line.at).toISOString()} ${line.text}\n`, { mode: 0o600 });
       if (statSync(this.#file).size > FILE_BYTES) renameSync(this.#file, `${this.#file}.1`);
     } catch {
-      // As above; the lines in memory are still there.
+      // As above; the lines in memory are still available.
     }
   }
 

@@ -22,7 +22,7 @@ const RECORD: RemoteRecord = {
 };
 
 describe('the file of remotes', () => {
-  it('is for this user alone, and gives back what was put in', async () => {
+  it('is for this user alone, and returns what was stored', async () => {
     const store = new RemoteStore(folder, silent());
     await Promise.all([store.save([]), store.save([RECORD])]);
     expect(await new RemoteStore(folder, silent()).load()).toEqual([RECORD]);
@@ -40,7 +40,7 @@ describe('the file of remotes', () => {
   });
 
   it.each(['{', '[]', '{"version": 1, "remotes": [{"name": "../x"}]}'])(
-    'that cannot be understood (%s) is put aside, not overwritten',
+    'that cannot be parsed (%s) is archived, not overwritten',
     async text => {
       await writeFile(path.join(folder, 'remotes.json'), text);
       expect(await new RemoteStore(folder, silent()).load()).toEqual([]);
@@ -70,7 +70,7 @@ describe('names of remotes', () => {
 });
 
 describe('the log of a remote', () => {
-  it('keeps secrets out, those that it was told of and those that look like one', async () => {
+  it('omits secrets: those that it was given, and texts that look like one', async () => {
     const log = new RemoteLog(folder, 'vm');
     log.hide('open sesame');
     log.add('the passphrase is open sesame, you know');
@@ -88,12 +88,12 @@ describe('the log of a remote', () => {
     expect(log.lines().at(-1)!.text).toBe('red over');
   });
 
-  it('is taken up again by the next gateway', () => {
+  it('is continued by the next gateway', () => {
     new RemoteLog(folder, 'vm').add('connected');
     expect(new RemoteLog(folder, 'vm').lines()).toMatchObject([{ text: 'connected' }]);
   });
 
-  it('has a bound, in memory and on disk', async () => {
+  it('has a limit, in memory and on disk', async () => {
     const log = new RemoteLog(folder, 'vm');
     for (let line = 0; line < 3000; line++) log.add('x'.repeat(1990));
     expect(log.lines().length).toBe(1000);

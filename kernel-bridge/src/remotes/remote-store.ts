@@ -1,4 +1,4 @@
-/** `<state>/remotes.json`: the remotes that a person has added. For this user alone: it names hosts, users and projects. */
+/** `<state>/remotes.json`: the remotes that a person has added. Readable for this user alone: it names hosts, users and projects. */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -11,27 +11,27 @@ const StoredRemote = Type.Object({
   name: RemoteName,
   source: RemoteSource,
   environment: Type.String(),
-  /** False: what is installed there is used, and nothing is put there. */
+  /** False: uses the existing installation there, and installs nothing. */
   install: Type.Boolean(),
-  /** Connected when the gateway starts, and again whenever the connection is lost. */
+  /** Connected when the gateway starts, and again after each loss of the connection. */
   wanted: Type.Boolean(),
-  /** Hosts as they were last known. */
+  /** Last known hosts. */
   hosts: Type.Array(Type.String()),
   lastConnectedAt: Type.Union([Type.Number(), Type.Null()]),
-  /** How ssh last got through to the hosts; of use while Google Cloud cannot be asked. */
+  /** The targets of the last successful ssh login; used while Google Cloud cannot be queried. */
   targets: Type.Optional(
     Type.Array(Type.Object({ destination: Type.String(), options: Type.Array(Type.String()) }))
   ),
-  /** What a person has added there, by environment: the machine may be created again. */
+  /** Packages that a person has added there, by environment: the machine may be recreated. */
   added: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()))),
-  /** Of a slice: kernels use the chips of their own host alone. */
+  /** On a slice: kernels use the chips of their own host alone. */
   hostOnly: Type.Optional(Type.Boolean()),
-  /** Absent in files of older versions. */
+  /** Missing in files of older versions. */
   sender: Type.Optional(Type.String({ pattern: '^[0-9a-f]{16}$' }))
 });
 
 export interface RemoteRecord extends Static<typeof StoredRemote> {
-  /** Name of this remote of this gateway on its hosts, where copies that broke off wait for it. */
+  /** This gateway's identifier of the remote on its hosts, where interrupted copies wait for it. */
   readonly sender: string;
 }
 
@@ -44,25 +44,25 @@ export class RemoteStore extends StoredList<typeof StoredRemote> {
     return (await super.load()).map(record => ({ ...record, sender: record.sender ?? newSender() }));
   }
 
-  /** Never rejects: whoever saved was told. */
+  /** Never rejects: the caller of `save` received the error. */
   override async settled(): Promise<void> {
     await super.settled().catch(() => undefined);
   }
 }
 
-/** Of chance, because two computers may have the same name, user and folders. */
+/** Random, because two computers may have the same name, user and folders. */
 export function newSender(): string {
   return randomBytes(8).toString('hex');
 }
 
-/** Paths of the API that would be taken for a remote. */
+/** API paths that would be parsed as the name of a remote. */
 const RESERVED = new Set(['candidates']);
 
 export function isRemoteName(name: string): boolean {
   return Value.Check(RemoteName, name) && !RESERVED.has(name) && !name.includes('..');
 }
 
-/** A name for a source that was given none, unlike those that are taken. */
+/** A default name for a source, different from all used names. */
 export function nameFor(source: RemoteSource, isUsed: (name: string) => boolean): string {
   const base = plain(sourceName(source));
   for (let number = 1; ; number++) {
@@ -71,7 +71,7 @@ export function nameFor(source: RemoteSource, isUsed: (name: string) => boolean)
   }
 }
 
-/** What a person calls the machine. */
+/** A person's name for the machine. */
 export function sourceName(source: RemoteSource): string {
   if (source.kind === 'colab') return `colab-${source.accelerator}`;
   return source.kind === 'gcloud' ? source.name : hostOf(source.destination);

@@ -1,4 +1,4 @@
-/** A stand-in VM with chips, a runtime that tells of them, and a metadata server. */
+/** A stand-in VM with chips, a runtime that reports their metrics, and a metadata server. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { DevicesPage } from '@tpulab/protocol';
 import { standInTpu, type StandInTpu, StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
@@ -30,7 +30,7 @@ describe.skipIf(why !== null)(`a machine with chips${why === null ? '' : ` (skip
     await tpu[Symbol.asyncDispose]();
   });
 
-  it('is said to have them, by type and number', async () => {
+  it('is reported to have them, by type and number', async () => {
     await vi.waitFor(
       async () =>
         expect((await hub.remote()).accelerator).toEqual({ type: 'v5litepod-8', chip: 'v5e', chips: 8 }),
@@ -38,7 +38,7 @@ describe.skipIf(why !== null)(`a machine with chips${why === null ? '' : ` (skip
     );
   });
 
-  it('shows through the hub what its runtime tells', async () => {
+  it('shows through the hub what its runtime reports', async () => {
     await vi.waitFor(
       async () => {
         const { body } = await hub.rest('GET', '/machines/vm/bridge/v1/devices');

@@ -1,4 +1,4 @@
-/** One remote: what is known of it, what a person can do with it, and what it tells of itself. */
+/** One remote: its record and state, the actions of a person, and its reports. */
 import path from 'node:path';
 import type { ConnectRemote, Remote as RemoteView, RemoteSsh } from '@tpulab/protocol';
 import { bridgeError } from '../platform/bridge-error.js';
@@ -14,23 +14,23 @@ import { type RemoteRecord, sourceName } from './remote-store.js';
 import { reachedBy } from './resolve-source.js';
 import type { SshTarget } from './ssh/ssh-config.js';
 
-/** What all remotes of a gateway share. */
+/** Context that all remotes of a gateway share. */
 export interface RemoteContext extends ConnectionContext {
   readonly colab: ColabAccount;
-  /** Between two checks of what is left of it. */
+  /** Interval between two checks of the remaining balance. */
   readonly colabBalanceMs?: number;
-  /** For what is kept of Colab runtimes, a folder for each remote. */
+  /** Folder for Colab session data, with one folder for each remote. */
   readonly colabDir: string;
-  /** Where the mirror of its journals stands. */
+  /** The state of the remote's journal mirror. */
   readonly mirror: (name: string) => RemoteView['mirror'];
-  /** Something that people see has changed. */
+  /** Called when the visible state has changed. */
   readonly changed: (remote: Remote) => void;
   readonly reachable: (remote: Remote, found: ReachableRemote | null) => void;
-  /** The record has changed and is to be written down. */
+  /** Called when the record has changed and must be saved. */
   readonly save: () => void;
 }
 
-/** Here an attempt has its end. */
+/** An attempt ends in one of these phases. */
 const ENDS: ReadonlySet<RemotePhase['kind']> = new Set(['connected', 'failed', 'preempted', 'disconnected']);
 
 export class Remote implements ConnectionOwner {
@@ -38,7 +38,7 @@ export class Remote implements ConnectionOwner {
   readonly report: RemoteReport;
   readonly prompts: Prompts;
   readonly context: RemoteContext;
-  /** Of a source that is created and ended through the `colab` command; null: another source. */
+  /** For a source that the `colab` command creates and ends; null: another source. */
   readonly colab: ColabRuntime | null;
   #record: RemoteRecord;
   #phase: RemotePhase = { kind: 'disconnected' };
@@ -89,7 +89,7 @@ export class Remote implements ConnectionOwner {
   }
 
   /**
-   * Begins, or tries again at once. While it is connected or on its way it goes on so, unless something else is to be there than was:
+   * Connects, or retries immediately. If the remote is connected or connecting, it continues, unless the wanted setup has changed:
    * then the host is made ready again.
    */
   connect({ environment, install, reach, hostOnly, takeOver, addKey }: ConnectRemote = {}): void {
@@ -101,13 +101,13 @@ export class Remote implements ConnectionOwner {
       ...(environment === undefined ? {} : { environment }),
       ...(install === undefined ? {} : { install })
     });
-    // The way that was last taken is another one.
+    // The last target belongs to another access path.
     if (before.source !== this.#record.source) this.change({ targets: [] });
     if (takeOver === true) this.#takesOver = true;
     if (addKey === true) this.#addsKey = true;
     if (this.#connection?.isOver !== false) this.#connection = new RemoteConnection(this);
     else {
-      // Who asks for it sees that it is looked for.
+      // The requester sees that the machine is being searched for.
       if (this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
       if (before.source !== this.#record.source) this.#connection.relocate();
       const isSame = (['environment', 'install', 'hostOnly'] as const).every(
@@ -118,30 +118,30 @@ export class Remote implements ConnectionOwner {
     }
   }
 
-  /** Without an attempt. */
+  /** Fails without an attempt. */
   fail(error: unknown): void {
     this.move({ kind: 'connecting' });
     this.move({ kind: 'failed', error: remoteErrorOf(error) });
   }
 
-  /** Whether a person insists, until the attempt has an end, that a gateway of another build ends for ours. */
+  /** Whether a person confirmed, until the attempt ends, that our gateway replaces a gateway of another build. */
   get takesOver(): boolean {
     return this.#takesOver;
   }
 
-  /** Whether a person wants gcloud to add the key before the next login; asked once. */
+  /** Whether a person wants gcloud to add the key before the next login; true once per request. */
   takeKeyRequest(): boolean {
     const isWanted = this.#addsKey;
     this.#addsKey = false;
     return isWanted;
   }
 
-  /** For what is no longer reachable as it was: the gateway there refuses our token, or is another one. */
+  /** For a remote with a changed gateway: it refuses our token, or is another gateway. */
   renew(): void {
     this.#connection?.renew();
   }
 
-  /** Resolves when ssh has ended. */
+  /** Resolves after ssh has ended. */
   async disconnect(): Promise<void> {
     this.change({ wanted: false });
     await this.close();
@@ -150,9 +150,9 @@ export class Remote implements ConnectionOwner {
   }
 
   /**
-   * Disconnects, and ends the machine with all that runs there; resolves when it is certain that it has ended.
+   * Disconnects, and ends the machine with everything on it; resolves once the machine has certainly ended.
    *
-   * @throws BridgeError `invalid_request` where it is not ours to end; RemoteProblem
+   * @throws BridgeError `invalid_request` if it is not ours to end; RemoteProblem
    */
   async stop(signal: AbortSignal): Promise<void> {
     if (!this.colab) {
@@ -166,7 +166,7 @@ export class Remote implements ConnectionOwner {
     this.log.add('the Colab runtime has ended');
   }
 
-  /** As `disconnect`, but the next gateway connects again. */
+  /** Like `disconnect`, but the next gateway connects again. */
   async close(): Promise<void> {
     const connection = this.#connection;
     this.#connection = null;
@@ -175,12 +175,12 @@ export class Remote implements ConnectionOwner {
     this.report[Symbol.dispose]();
   }
 
-  /** A connection to it, for as long as `use` takes: the one that stands, or one of its own. */
+  /** A connection to the host while `use` runs: the open one, or a separate one. */
   withShell<T>(use: (shell: RemoteShell) => Promise<T>): Promise<T> | null {
     return this.#connection?.withShell(use) ?? null;
   }
 
-  /** null while there is no connection. */
+  /** null without a connection. */
   get ssh(): RemoteSsh | null {
     return this.#connection?.ssh ?? null;
   }
@@ -223,23 +223,23 @@ export class Remote implements ConnectionOwner {
   }
 
   loggedIn(targets: readonly SshTarget[]): void {
-    // Also where Google Cloud could not be asked, and the last known address was tried.
+    // Also if Google Cloud could not be queried, and the last known address was tried.
     this.#isThere();
-    // That of a Colab runtime is asked for each time.
+    // The target of a Colab runtime is queried each time.
     if (this.#record.source.kind !== 'gcloud') return;
     this.change({
       targets: targets.map(({ destination, options }) => ({ destination, options: [...options] }))
     });
   }
 
-  /** null: not any more. */
+  /** null: no longer reachable. */
   reach(found: ReachableRemote | null): void {
     if (this.#reachable === found) return;
     this.#reachable = found;
     this.context.reachable(this, found);
   }
 
-  /** Why it is not reachable now, for whoever asked for something of it. */
+  /** Why the remote is not reachable now, for a caller that needs it. */
   whyAway(): string {
     const phase = this.#phase;
     if (phase.kind === 'queued') return `Google Cloud has not provisioned it yet (${phase.queue.state})`;
@@ -248,7 +248,7 @@ export class Remote implements ConnectionOwner {
     return `its state is ${phase.kind}`;
   }
 
-  /** A machine that is looked for is seen to be looked for until it is there. */
+  /** While it is being searched for, a machine shows that phase until it is found. */
   #isThere(): void {
     if (this.#phase.kind === 'queued' || this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
   }

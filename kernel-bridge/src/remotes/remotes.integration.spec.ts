@@ -1,4 +1,4 @@
-/** A remote through a stand-in VM: what goes through, and what is left when something in between fails. */
+/** A remote through a stand-in VM: which data passes, and which state remains after a failure in between. */
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,7 +18,7 @@ const why = whyNoStandIn();
 const COUNT = 400;
 /** Nothing lost, nothing twice, nothing out of order. */
 const WHOLE = { lost: 0, doubled: 0, reordered: 0 };
-/** Of an environment that was made there. */
+/** An environment that was made there. */
 const MADE = {
   ...{
     format: 1,
@@ -57,7 +57,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     return new NumberedClient({ kind: 'ours', kernelId, url }).connect();
   }
 
-  /** A cell that prints numbers slowly enough for a fault to fall into it. */
+  /** A cell that prints numbers slowly enough for a fault during its run. */
   async function printing(perSecond = 20): Promise<NumberedClient> {
     const client = await clientOf(await startKernel());
     client.execute(numberedCell({ count: COUNT, perSecond, witness: `/home/${USER}/witness` }));
@@ -75,7 +75,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     const health = await hub.rest('GET', '/machines/vm/bridge/v1/health');
     expect(health).toMatchObject({ status: 200, body: { gatewayId: remote.gatewayId } });
     expect(remote).toMatchObject({ hosts: ['vm'], error: null });
-    // It is asked for once the gateway there answers.
+    // The accelerator is queried once the gateway there answers.
     await vi.waitFor(async () => expect((await hub.remote()).accelerator).toMatchObject({ chips: 0 }), {
       timeout: 60_000
     });
@@ -89,7 +89,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect((await hub.rest('GET', '/machines/nobody/api/kernels')).status).toBe(404);
   });
 
-  it('tells pages of it by events', async () => {
+  it('sends its events to pages', async () => {
     const socket = new WebSocket(`${hub.bridge.url.replace('http', 'ws')}bridge/v1/events?token=${TOKEN}`);
     const seen: string[] = [];
     socket.on('open', () => socket.send('{"op":"subscribe","topics":["remotes"]}'));
@@ -107,10 +107,10 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     socket.terminate();
   });
 
-  it('a cell goes on while the network is away, and all it printed is there once and in order', async () => {
+  it('a cell continues while the network is down, and all its output is there once and in order', async () => {
     using client = await printing();
     await vm.network.cut();
-    // Nobody is told; ssh notices by itself after three questions without an answer.
+    // Nobody is notified; ssh itself notices after three unanswered keep-alive messages.
     await hub.until('reconnecting');
     const before = client.greatest;
     const answer = await hub.rest('GET', '/machines/vm/api/kernels');
@@ -132,11 +132,11 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
       interval: 100
     });
     expect(await allOf(client)).toMatchObject(WHOLE);
-    // ssh was not asked to log in again: its connection had not failed.
+    // ssh did not log in again: its connection had not failed.
     expect(await hub.log()).toMatch(/does not answer|another gateway|was restarted/i);
   });
 
-  it('addresses of this computer change: the connection is put to the test, and stays when it stands', async () => {
+  it('addresses of this computer change: the connection is probed, and stays if it is alive', async () => {
     const { connectedAt } = await hub.remote();
     await vm.network.changeAddresses();
     await vi.waitFor(async () => expect(await hub.log()).toContain('the network has changed'), {
@@ -161,7 +161,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect((mirror.body as { kernels: unknown[] }).kernels.length).toBeGreaterThan(0);
   });
 
-  it('keeps what it knows for this user alone, and no token in its log', async () => {
+  it('stores its data for this user alone, and no token in its log', async () => {
     const stateDir = hub.bridge.folder;
     const log = await readFile(path.join(stateDir, 'remotes', 'vm.log'), 'utf8');
     const token = (await vm.run('cat ~/.local/state/tpulab/token')).trim();
@@ -196,7 +196,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
         }),
       { timeout: 60_000 }
     );
-    // The environment has gone with the machine.
+    // The environment was lost with the machine.
     await vm.run('rm -r ~/no-environments');
     await other.post('disconnect');
     await other.post('connect');
@@ -204,7 +204,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(requests).toEqual([[], ['tinyadd==1.2']]);
   });
 
-  it('is forgotten when it is removed, and its gateway there goes on', async () => {
+  it('is forgotten when it is removed, and its gateway there continues', async () => {
     expect((await hub.rest('DELETE', '/bridge/v1/machines/vm')).status).toBe(204);
     expect((await hub.rest('GET', '/machines/vm/api')).status).toBe(404);
     expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
@@ -213,7 +213,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   it('an attempt in which ssh hangs is started again when a person wants it', async () => {
     const program = path.join(vm.laptop.bin, 'hanging-ssh');
     const hung = path.join(vm.laptop.folder, 'hung');
-    // The first one that is to connect comes to nothing, and says nothing; those after it are the real one.
+    // The first ssh hangs without output; the later ones are the real ssh.
     await writeFile(
       program,
       `#!/bin/sh
@@ -234,7 +234,7 @@ exec '${path.join(vm.laptop.bin, 'ssh')}' "$@"
       },
       { timeout: 60_000, interval: 500 }
     );
-    // Not asked for any more: an attempt that takes its time would be taken for one that hangs, and started again too.
+    // No further request: a slow attempt would count as hanging, and would be restarted too.
     await other.until('connected');
   });
 });

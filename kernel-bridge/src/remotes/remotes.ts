@@ -1,4 +1,4 @@
-/** All remotes of a gateway: adds and removes them, connects those that are wanted, and tells of their changes. */
+/** All remotes of a gateway: adds and removes them, connects the wanted ones, and reports their changes. */
 import { rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -33,7 +33,7 @@ import { hostStage } from './slice/slice-setup.js';
 export interface RemotesOptions {
   readonly stateDir: string;
   readonly log: Logger;
-  /** Makes a host ready; absent: the one that installs what is missing. */
+  /** Makes a host ready; if omitted, the setup that installs missing parts. */
   readonly setup?: HostSetup;
   readonly sshProgram?: string;
   readonly gcloud?: Gcloud;
@@ -45,18 +45,18 @@ export interface RemotesOptions {
   readonly mirror?: (name: string) => RemoteView['mirror'];
 }
 
-/** What is to be added, at a place that is known. */
+/** A remote to add, whose location is known. */
 export type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
 
-/** Hears when the gateway of a remote can be reached, and when it cannot any more (null). */
+/** Notified when the gateway of a remote becomes reachable, and when it becomes unreachable (null). */
 export type ReachableListener = (name: string, found: ReachableRemote | null) => void;
 
 const DEFAULT_ENVIRONMENT = 'jax';
 const NO_MIRROR = { kernels: 0, bytes: 0, behindBytes: 0 };
 const CANDIDATES_MS = 60_000;
-/** A check costs gcloud a start. */
+/** Each check starts gcloud. */
 const QUEUE_POLL_MS = 30_000;
-/** Longest path of a control socket, with what ssh adds to it, that every system takes. */
+/** Longest path of a control socket, with ssh's suffix, that every system accepts. */
 const RUN_DIR_BYTES = 60;
 
 export class Remotes implements AsyncDisposable {
@@ -93,7 +93,7 @@ export class Remotes implements AsyncDisposable {
     };
   }
 
-  /** Those that were wanted when the last gateway ended are connected by `start`. */
+  /** `start` connects the remotes that were wanted when the last gateway ended. */
   static async open(options: RemotesOptions): Promise<Remotes> {
     const store = new RemoteStore(options.stateDir, options.log);
     const records = await store.load();
@@ -102,7 +102,7 @@ export class Remotes implements AsyncDisposable {
     return remotes;
   }
 
-  /** @param pausedBecause why they are not to be connected now; a person still can */
+  /** @param pausedBecause why the remotes are not connected now; a person still can connect them */
   start(pausedBecause?: string): void {
     for (const remote of this.#remotes.values()) {
       if (!remote.record.wanted) continue;
@@ -126,7 +126,7 @@ export class Remotes implements AsyncDisposable {
     return remote;
   }
 
-  /** With the zone of a Google Cloud machine that was named without it. @throws BridgeError `invalid_request` */
+  /** Adds the zone to a Google Cloud machine that was named without one. @throws BridgeError `invalid_request` */
   async place({ source, ...body }: AddRemote, signal: AbortSignal): Promise<PlacedRemote> {
     if (source.kind !== 'gcloud' || 'zone' in source) return { ...body, source };
     return { ...body, source: await withZone(this.#context.gcloud, source, signal) };
@@ -177,7 +177,7 @@ export class Remotes implements AsyncDisposable {
     return remote;
   }
 
-  /** What was installed there stays, and so do its kernels; `clean` is for that. */
+  /** The installation there stays, and so do its kernels; `clean` removes them. */
   async remove(name: string): Promise<void> {
     const remote = this.get(name);
     if ((await remote.colab?.exists()) === true) {
@@ -192,12 +192,12 @@ export class Remotes implements AsyncDisposable {
     this.#notify(remote, true);
   }
 
-  /** Ends what runs there and removes everything that was installed. */
+  /** Ends the gateway and kernels there, and removes everything that was installed. */
   async clean(name: string, signal: AbortSignal): Promise<void> {
     await cleanRemote(this.get(name), signal);
   }
 
-  /** `project` of Google Cloud; else gcloud's own. */
+  /** Candidates in `project` of Google Cloud; if omitted, in gcloud's own project. */
   async candidates(signal: AbortSignal, project?: string): Promise<RemoteCandidates> {
     using within = deadline(CANDIDATES_MS, signal);
     const limit = within.signal;
@@ -209,7 +209,7 @@ export class Remotes implements AsyncDisposable {
     return { sshHosts: hosts, gcloud, colab };
   }
 
-  /** As if each had just changed. */
+  /** Events as if each remote had just changed. */
   events(): RemoteEvent[] {
     return this.list().map(remote => ({ topic: 'remotes', remote: remote.view(), removed: false }));
   }
@@ -219,14 +219,14 @@ export class Remotes implements AsyncDisposable {
     return { [Symbol.dispose]: () => void this.#changeListeners.delete(listener) };
   }
 
-  /** Told of those that are reachable already, too. */
+  /** The listener is also called for remotes that are already reachable. */
   onReachable(listener: ReachableListener): Disposable {
     this.#reachableListeners.add(listener);
     for (const { name, reachable } of this.#remotes.values()) if (reachable) listener(name, reachable);
     return { [Symbol.dispose]: () => void this.#reachableListeners.delete(listener) };
   }
 
-  /** Something that is shown with a remote but known elsewhere has changed. */
+  /** A value that is shown with a remote but stored elsewhere has changed. */
   refresh(name: string): void {
     this.find(name)?.report.notify();
   }
@@ -253,7 +253,7 @@ export class Remotes implements AsyncDisposable {
   }
 }
 
-/** What ssh needs on this machine, made when the first remote is connected. */
+/** Files that ssh needs on this machine, made for the first connection. */
 type RunFolder = { readonly runDir: string; readonly askpass: Askpass } & AsyncDisposable;
 
 async function makeRunFolder(stateDir: string): Promise<RunFolder> {
@@ -270,7 +270,7 @@ async function makeRunFolder(stateDir: string): Promise<RunFolder> {
   };
 }
 
-/** A host of a slice that cannot be reached keeps what it has. */
+/** An unreachable host of a slice keeps its installation. */
 async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: AbortSignal): Promise<void> {
   if (!remote.record.install) return;
   const { setup } = remote.context;
@@ -297,7 +297,7 @@ async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: Abort
   await Promise.all(work);
 }
 
-/** The remote is disconnected afterwards, whether it worked or not. */
+/** Disconnects the remote afterwards, also after a failure. */
 export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
   await remote.disconnect();
   remote.move({ kind: 'connecting' });

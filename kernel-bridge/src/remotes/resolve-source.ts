@@ -1,4 +1,4 @@
-/** The hosts of a remote, as ssh is to be told of them. The first one runs the gateway. */
+/** The hosts of a remote, as targets for ssh. The first one runs the gateway. */
 import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
 import { SLICE_ENVIRONMENTS } from '../devices/host-only.js';
 import { bridgeError } from '../platform/bridge-error.js';
@@ -36,8 +36,8 @@ export function setsUpAllHosts({
 }
 
 /**
- * What may go wrong where a remote has several hosts; null: nothing. `jax.devices()` of one host of a slice waits for all the others, which
- * nobody has started (jax-ml/jax#19971). The instances of a group are a slice or are apart: gcloud's list of them does not say.
+ * A warning for a remote with several hosts; null: none. `jax.devices()` on one host of a slice waits for all the others, which
+ * nobody has started (jax-ml/jax#19971). The instances of a group may be a slice or independent: gcloud's list does not show which.
  */
 export function sliceWarning(source: RemoteSource, name: string, hosts: number): string | null {
   if (hosts < 2) return null;
@@ -48,9 +48,9 @@ export function sliceWarning(source: RemoteSource, name: string, hosts: number):
 }
 
 /**
- * The same machine, reached in this way; the very same object where that is how it was reached.
+ * The same machine with this access path; the same object if the path is unchanged.
  *
- * @throws BridgeError `invalid_request` for a host that is no machine of Google Cloud
+ * @throws BridgeError `invalid_request` for a host that is not a machine of Google Cloud
  */
 export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource {
   if (source.kind === 'colab') {
@@ -65,12 +65,12 @@ export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource
   return reach === reachOf(source) ? source : machineReachedBy(source, reach);
 }
 
-/** What settles an error of ssh on a machine of Google Cloud, with the names that the person gave. */
+/** Adds the remedy for an ssh error on a machine of Google Cloud, with the names that the person gave. */
 export function withCloudRemedy(problem: unknown, source: RemoteSource): unknown {
   if (!(problem instanceof RemoteProblem) || source.kind !== 'gcloud') return problem;
   const { code, message } = problem;
   switch (code) {
-    // gcloud's own ssh adds the key to a machine that does not know it yet; ours cannot.
+    // gcloud's own ssh adds the key to a machine that does not know it yet; our ssh cannot.
     case 'remote_auth_refused':
       return new RemoteProblem(
         code,

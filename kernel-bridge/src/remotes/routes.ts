@@ -1,4 +1,4 @@
-/** Remotes under `/bridge/v1/machines`: which there are, connecting them, and answering what ssh asks. */
+/** Remotes under `/bridge/v1/machines`: lists them, connects them, and answers the prompts of ssh. */
 import { Type } from '@sinclair/typebox';
 import {
   AddRemote,
@@ -25,14 +25,14 @@ import type { SyncJobs } from './sync/sync-jobs.js';
 const Params = Type.Object({ name: RemoteName });
 const UNKNOWN = failure('There is no machine of this name.');
 const Nothing = Type.Null({ description: 'done' });
-/** Everything that was installed on a machine is removed: many files, perhaps on a slow disk. */
+/** Removes the whole installation of a machine: many files, perhaps on a slow disk. */
 const CLEAN_MS = 10 * 60_000;
-/** gcloud is asked twice. */
+/** gcloud is queried twice. */
 const ZONE_MS = 90_000;
-/** `colab` is asked several times, and once a day asks the package index. */
+/** `colab` queries its server several times, and once a day the package index. */
 const STOP_MS = 3 * 60_000;
 
-/** Something done at a remote: why it failed is for whoever asked. */
+/** An action on a remote; the caller receives the reason for a failure. */
 async function acting(act: () => Promise<void>): Promise<void> {
   try {
     await act();
@@ -174,7 +174,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 }
 
-/** Copying a folder here to a remote, or from it, under `/bridge/v1/machines/NAME/sync`. */
+/** Copies a local folder to a remote, or a remote folder here, under `/bridge/v1/machines/NAME/sync`. */
 export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void {
   app.post(
     '/bridge/v1/machines/:name/sync',

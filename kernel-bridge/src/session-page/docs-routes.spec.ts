@@ -70,7 +70,7 @@ it('has the address at which a proxy shows it, and no other text in its place', 
     expect(await script(prefix)).toMatch(/^const base = "\/(user\/me\/)?docs\/";$/);
 });
 
-it('sends sound as it is, so that it plays', async () => {
+it('sends sound unchanged, so that it plays', async () => {
   const sound = await get('docs/sound.wav');
   expect(sound.headers.get('content-type')).toBe('audio/wav');
   expect([...new Uint8Array(await sound.arrayBuffer())]).toEqual([0xff, 0x00, 0xfe]);
@@ -112,7 +112,7 @@ it('sends files of the site alone: nothing outside, hidden or linked, and to no 
   expect(status).toBe(403);
 });
 
-it('has a page that says how to build it, where it is not built', async () => {
+it('has a page with build instructions, where it is not built', async () => {
   const bare = fastify();
   addDocsRoutes(bare, new BaseUrl('/'), path.join(folder, 'assets'));
   const page = await bare.inject({ method: 'GET', url: '/docs/' });

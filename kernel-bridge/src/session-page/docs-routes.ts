@@ -1,4 +1,4 @@
-/** `/docs/…`: the documentation, as `npm run docs` builds it, without a token: it is the same for everyone and has nothing of a kernel. */
+/** `/docs/…`: the documentation, as `npm run docs` builds it, without a token: it is the same for all users and has no kernel data. */
 import { Type } from '@sinclair/typebox';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { BaseUrl } from '../http/base-url.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import { firstBuilt, PageFiles, safe } from './session-page-routes.js';
 
-/** The address that the site is built for. A server behind a proxy has another one, so its own is put in when a page is sent. */
+/** The address that the site is built for. A server behind a proxy has another one, so a page gets the server's own when it is sent. */
 const BUILT_FOR = '/tpulab-docs-base/';
 const HAS_ADDRESSES = /^text\/(html|javascript|css)/;
 /** The site has small scripts in its pages, all of them ours. */
@@ -34,7 +34,7 @@ const NOT_BUILT = `<!doctype html>
 </body>
 </html>`;
 
-/** `documentation/` of the package, or what a checkout has built. */
+/** `documentation/` of the package, or the build of a checkout. */
 function docsFolder(): string {
   const own = fileURLToPath(new URL('../../', import.meta.url));
   return firstBuilt(
@@ -44,7 +44,7 @@ function docsFolder(): string {
   );
 }
 
-/** @param folder absent: looked for at each start of a page, because a checkout may build it while the server runs */
+/** @param folder absent: searched at each page request, because a checkout may build it while the server runs */
 export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
   const schema = {
     summary: 'The documentation. Needs no token',
@@ -63,9 +63,9 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
       void safe(reply, POLICY).headers({ 'cache-control': 'no-cache', vary: 'Origin, X-Forwarded-Prefix' });
       const files = new PageFiles(folder ?? docsFolder());
       const found = await files.find(name.replace(/(^|\/)$/, '$1index.html'), false);
-      // The menus lead here: who has a checkout without a built site reads what to do.
+      // The menus link here: the user of a checkout without a built site gets instructions.
       if (found === null && name === '') return reply.type('text/html; charset=utf-8').send(NOT_BUILT);
-      // Who follows an old link gets the site's own page for that, with its menus.
+      // An old link shows the site's own page for that, with its menus.
       const shown =
         found ?? (headers.accept?.includes('text/html') ? await files.find('404.html', false) : null);
       if (shown === null) throw bridgeError('docs_missing');
@@ -79,7 +79,7 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
   );
 }
 
-/** Where a proxy shows this server: JupyterLab's own takes its prefix off the path. Null: there is none. */
+/** The address at which a proxy shows this server: JupyterLab's own removes its prefix from the path. Null: no proxy. */
 function seenThrough(prefix: string | string[] | undefined): BaseUrl | null {
   if (typeof prefix !== 'string') return null;
   try {

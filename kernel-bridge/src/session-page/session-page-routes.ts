@@ -1,6 +1,6 @@
 /**
- * `/session` and `/session/NOTEBOOK`: the session page, without a token. It holds no secret; the page sends the token, which it has
- * from the fragment of its address, with each request of its own.
+ * `/session` and `/session/NOTEBOOK`: the session page, without a token. It contains no secret; the page gets the token from the
+ * fragment of its address, and sends it with each of its own requests.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -16,11 +16,11 @@ import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 import { bridgeError } from '../platform/bridge-error.js';
 
-/** Below this all names are assets: their names hold a hash of their content. */
+/** Below this all names are assets: their names contain a hash of their content. */
 const ASSETS = '_page/';
 /**
- * The page's own scripts only: inline its loader alone, by its hash, none of a notebook, no form elsewhere, no frame but those of the gateway. Pictures, sound
- * and film come from any https address: such an address can carry nothing of the page, where no script of a notebook runs.
+ * Only the page's own scripts; its loader as the one inline script (by hash); no foreign form; only the gateway's frames. Pictures, sound
+ * and video load from any https address: such an address can leak nothing from the page, where no script of a notebook runs.
  */
 const policy = (scripts: readonly string[] = []): string =>
   [
@@ -86,7 +86,7 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
   );
 }
 
-/** As sources of a content security policy. */
+/** Hashes of inline scripts, as sources of a content security policy. */
 function inlineScripts(page: string): string[] {
   return [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(
     ([, script = '']) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`
@@ -102,7 +102,7 @@ export function safe(reply: FastifyReply, scriptPolicy = policy()): FastifyReply
   });
 }
 
-/** `session/` of the package; beside the bundle that a checkout runs (`.tpulab/bridge`), that of the sources. */
+/** `session/` of the package; or, beside the bundle of a checkout (`.tpulab/bridge`), the session page of the sources. */
 function pageFolder(): string {
   const own = fileURLToPath(new URL('../../', import.meta.url));
   return firstBuilt(path.join(own, 'session'), path.resolve(own, '../../kernel-bridge/session'));
@@ -116,7 +116,7 @@ export function firstBuilt(first: string, ...others: readonly string[]): string 
 const expanded = promisify(gunzip);
 
 const INDEX = 'index.html';
-/** The build compresses what can be compressed once, as well as it can, and keeps nothing else of it. */
+/** The build compresses compressible files once, at the highest level, and keeps only the compressed file. */
 const COMPRESSED = '.gz';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -152,7 +152,7 @@ export class PageFiles {
     return { type, bytes: acceptsGzip ? bytes : await expanded(bytes), isCompressed: acceptsGzip };
   }
 
-  /** The page itself; null when it was not built. Small, and asked for at each load. */
+  /** The page itself; null when it was not built. Small, and requested at each load. */
   index(): string | null {
     try {
       return readFileSync(path.join(this.folder, INDEX), 'utf8');
@@ -165,7 +165,7 @@ export class PageFiles {
     return path.join(this.folder, ...name.split('/'));
   }
 
-  /** Looked at at each request: in a checkout the page may be built while the gateway runs. Hidden files and links are no part of a page. */
+  /** Checked at each request: in a checkout the page may be built while the gateway runs. Hidden files and links are not part of a page. */
   async #has(name: string): Promise<boolean> {
     const parts = name.split('/');
     if (!parts.every(part => /^[^.\\\0][^\\\0]*$/.test(part))) return false;
@@ -178,7 +178,7 @@ export class PageFiles {
   }
 }
 
-/** From where the libraries that draw charts and maps load their scripts, styles, fonts and shapes. */
+/** Sources from which the libraries that draw charts and maps load their scripts, styles, fonts and shapes. */
 const LIBRARIES = [
   'https://cdn.plot.ly',
   'https://cdn.jsdelivr.net',
@@ -193,8 +193,8 @@ const LIBRARIES = [
 ].join(' ');
 
 /**
- * `unsafe-eval` is for chart libraries that compile their expressions. Nothing goes to the gateway: `'self'` is in no rule.
- * Pictures, sound and film come from any https address, as in the page itself: the tiles of a map do.
+ * `unsafe-eval` is for chart libraries that compile their expressions. Nothing is sent to the gateway: `'self'` is in no rule.
+ * Pictures, sound and video load from any https address, as in the page itself: the tiles of a map do.
  */
 const FRAME_POLICY = [
   'sandbox allow-scripts',
@@ -213,9 +213,9 @@ const FRAME_POLICY = [
 
 /**
  * `/session/_frame`: the empty document in which the session page shows outputs with scripts. Its frame has an opaque origin, so its
- * scripts reach neither the page nor its token, storage or cookies. The page sends it what to show, once for each load, and receives
+ * scripts reach neither the page nor its token, storage or cookies. The page sends it the output, once per load, and receives
  * its height. See docs/decisions/0015-outputs-in-frames.md.
- * It announces itself, and runs the script that the page sends, which makes a document of the output.
+ * It announces itself, and runs the script that the page sends, which turns the output into a document.
  */
 const FRAME = `<!doctype html>
 <html lang="en">

@@ -44,7 +44,7 @@ async function listed(what: 'kernels' | 'sessions'): Promise<string[]> {
 }
 
 describe('sessions', () => {
-  it('[4] a session is made with its kernel, found by its path, changed and deleted', async () => {
+  it('[4] a session is created with its kernel, found by its path, changed and deleted', async () => {
     const body = { path: 'nowhere/a.ipynb', type: 'notebook', name: 'a.ipynb', kernel: { name: 'python3' } };
     const answer = await bridge.rest('POST', '/api/sessions', { body });
     const made = answer.body as SessionBody;
@@ -81,7 +81,7 @@ describe('sessions', () => {
     await remove(one.kernel.id);
   });
 
-  it('[4] two documents that ask for a kernel under the same chosen id at the same time do not both get it: 409', async () => {
+  it('[4] two documents that request a kernel under the same chosen id at the same time do not both get it: 409', async () => {
     const id = randomUUID();
     const request = (path: string) =>
       bridge.rest('POST', '/api/sessions', {
@@ -131,7 +131,7 @@ describe('sessions', () => {
     await remove(id);
   });
 
-  it('[4] a kernel that does not run is started under the chosen id, and what cannot be an id is 404', async () => {
+  it('[4] a kernel that does not run is started under the chosen id, and an invalid id is 404', async () => {
     const id = randomUUID();
     const made = await session({ path: 'd', type: 'console', kernel: { id } });
     expect(made.kernel.id).toBe(id);
@@ -174,7 +174,7 @@ describe('sessions', () => {
     expect(await listed('kernels')).toEqual([]);
   });
 
-  it('[4] deleting a session whose kernel went first is 410', async () => {
+  it('[4] deleting a session whose kernel ended first is 410', async () => {
     const made = await session({ path: 'h.ipynb', type: 'notebook', kernel: { name: 'python3' } });
     await remove(made.kernel.id);
     expect(await listed('sessions')).toEqual([]);

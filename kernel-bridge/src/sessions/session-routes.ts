@@ -31,7 +31,7 @@ const SessionChangeBody = Type.Object(SessionFields);
 
 const SessionParams = Type.Object({ sessionId: Type.String() });
 
-/** Whose it is, its body or the session says: decided in the handler, where it has been read. */
+/** The handler checks access, because the notebook is named in the body or the session. */
 const LATER: RouteAccess = ['run', () => ({ kind: 'deferred' })];
 
 const NO_SESSION = failure('No session has this id.');
@@ -129,7 +129,7 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
   );
 }
 
-/** The notebook, and the kernel that it has or is to have: a session with the kernel of others would open that. */
+/** The notebook, and its current or future kernel: a session with another notebook's kernel would give access to that. */
 function requireSession(
   request: IncomingMessage,
   action: Action,

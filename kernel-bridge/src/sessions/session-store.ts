@@ -1,4 +1,4 @@
-/** All sessions, and Jupyter's rules for them. They are kept in sessions.json, so that a new gateway knows them too. */
+/** All sessions, and Jupyter's rules for them. They are stored in sessions.json, so that a new gateway has them too. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -31,7 +31,7 @@ export interface SessionChange {
   readonly kernel?: KernelChoice | null | undefined;
 }
 
-/** Sessions whose kernel went first, remembered to answer 410 to the client that deletes them next. */
+/** Limit of sessions whose kernel ended first, stored to answer 410 to the client that deletes them next. */
 const MAX_ENDED = 1000;
 
 const AT_RISK = 'Sessions cannot be saved: after a server restart, notebooks may not find their kernel.';
@@ -42,7 +42,7 @@ export class SessionStore implements AsyncDisposable {
   readonly #file: StoredList<typeof SessionRecord>;
   readonly #sessions = new Map<string, SessionRecord>();
   readonly #ended = new Set<string>();
-  /** Of kernels of other machines that share the state folder: not for clients here, and not to be lost. */
+  /** Sessions with kernels of other machines that share the state folder: hidden from clients here, but not deleted. */
   readonly #elsewhere: SessionRecord[] = [];
   readonly #documents = new Map<Kernel, KernelDocuments>();
   /** Paths for which a session is being created; a second request waits for the first. */
@@ -64,7 +64,7 @@ export class SessionStore implements AsyncDisposable {
     this.#listening = registry.listen({ removed: kernel => this.#kernelRemoved(kernel) });
   }
 
-  /** Takes up the sessions of an earlier gateway whose kernels were found again. */
+  /** Restores the sessions of an earlier gateway whose kernels were found again. */
   async restore(): Promise<void> {
     for (const record of await this.#file.load()) {
       if (this.registry.find(record.kernelId)) this.#sessions.set(record.id, record);
@@ -81,7 +81,7 @@ export class SessionStore implements AsyncDisposable {
     return this.#model(this.#find(id));
   }
 
-  /** The session of this path, made if there is none. */
+  /** The session of this path, created if there is none. */
   async create(request: NewSession): Promise<SessionModel> {
     const existing = this.#byPath(request.path);
     if (existing) return this.#model(existing);
@@ -117,7 +117,7 @@ export class SessionStore implements AsyncDisposable {
     // Starting a kernel takes a while, in which the session may have been changed or deleted.
     const current = this.#sessions.get(id);
     if (!current) {
-      // Started for nobody, it would run on.
+      // Without a session it would keep running.
       if (kernel && (choice.id ?? null) === null) await this.#release(kernel.id);
       throw bridgeError('session_not_found', id);
     }
@@ -152,15 +152,15 @@ export class SessionStore implements AsyncDisposable {
   }
 
   /**
-   * A kernel that does not exist (any more) is started; under the id that the client has chosen when that can be one. A
-   * notebook may name a kernel that has gone since: then the name of its kernelspec counts.
+   * A kernel that does not exist (any more) is started, under the client's chosen id if that is valid. A
+   * notebook may name a kernel that has ended since: then the name of its kernelspec counts.
    */
   async #chooseKernel({ kernel, path: documentPath, env }: NewSession): Promise<Kernel> {
     const { id = null, name = null } = kernel ?? {};
     const existing = id === null ? undefined : this.registry.find(id);
     if (existing) return existing;
     const requested = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
-    // The kernel of another machine stays there; the notebook gets one of its own here.
+    // The kernel of another machine stays there; the notebook gets its own kernel here.
     const isForeign = requested !== undefined && (await this.registry.isElsewhere(requested));
     const kernelId = isForeign ? undefined : requested;
     if (id !== null && requested === undefined && name === null) throw bridgeError('kernel_not_found', id);
@@ -213,7 +213,7 @@ export class SessionStore implements AsyncDisposable {
     return sessionModel(record, this.registry.get(record.kernelId));
   }
 
-  /** Only helps to find the kernel's outputs later, so a full disk must not keep anybody from working. */
+  /** Only helps to find the kernel's outputs later, so a full disk must not block users. */
   async #note(kernel: Kernel, documentPath: string): Promise<void> {
     const onFault = (error: Error | null): void => kernel.unsaved(DOCUMENT_AT_RISK, error);
     const documents = this.#documents.get(kernel) ?? new KernelDocuments(kernel.directory, this.log, onFault);
@@ -223,7 +223,7 @@ export class SessionStore implements AsyncDisposable {
     });
   }
 
-  /** On a disk that refuses, people go on working; the kernels say what is at risk until it has been saved after all. */
+  /** On a disk that refuses, users continue to work; the kernels report what is at risk until it has been saved after all. */
   async #save(): Promise<void> {
     await this.#file
       .save([...this.#elsewhere, ...this.#sessions.values()])
@@ -235,7 +235,7 @@ export class SessionStore implements AsyncDisposable {
   }
 }
 
-/** Old clients wrap the path: `{notebook: {path}}`. Everything else is as it is named. */
+/** Old clients wrap the path: `{notebook: {path}}`. All other fields stay unchanged. */
 export function unwrapNotebook<T extends { path?: string; type?: string }>(
   body: T & { notebook?: { path?: string; name?: string } | undefined }
 ): T {
@@ -249,7 +249,7 @@ export function requireField(value: string | undefined, field: string): string {
   return value;
 }
 
-/** A session: a document's tie to a kernel. */
+/** A session: a document's link to a kernel. */
 const SessionRecord = Type.Object({
   id: Type.String(),
   path: Type.String(),
@@ -257,7 +257,7 @@ const SessionRecord = Type.Object({
   type: Type.String(),
   kernelId: Type.String()
 });
-/** A session as it is kept in sessions.json. */
+/** A session as it is stored in sessions.json. */
 export type SessionRecord = Static<typeof SessionRecord>;
 
 export const SessionModel = Type.Object({

@@ -1,4 +1,4 @@
-/** What a link shows of a kernel that other notebooks use (case H7), what it may take up, and what levels of rights open. */
+/** What a link shows of a kernel that other notebooks use (case H7), what it may use, and what levels of rights permit. */
 import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { NewShare } from '@tpulab/protocol';
@@ -58,7 +58,7 @@ describe('the view of a kernel that two notebooks use', () => {
     using ofB = await bridge.connect(kernelId, { sessionId: 'session-of-b' });
     await ofA.done(ofA.execute("print('CLEARED' + '-OF-A')", {}, inCell('a2')));
     await ofA.done(ofA.execute("print('SAVED-OF-A')", {}, inCell('a1')));
-    // What the cell of a2 showed was cleared, and so it was saved.
+    // The output of the cell of a2 was cleared, and the notebook was saved without it.
     await save('a.ipynb', 'a1', 'a2', 'both');
     const token = await share('a.ipynb');
 
@@ -152,11 +152,11 @@ describe('a link', () => {
     const read = async (): Promise<number> =>
       (await bridge.rest('GET', '/bridge/v1/files/moved.ipynb', { token })).status;
     expect(await read()).toBe(200);
-    // As editors save: another file takes the name.
+    // As editors save: another file replaces the name.
     await save('draft', 'm2', 'm3');
     await rename(path.join(bridge.folder, 'draft'), file);
     expect(await read()).toBe(200);
-    // As the session page saves, with no cell of before.
+    // As the session page saves, without any earlier cell.
     const saved = await bridge.rest('PUT', '/bridge/v1/files/moved.ipynb', {
       body: JSON.parse(notebook('m9')) as object,
       headers: {
@@ -251,11 +251,11 @@ describe('a token with rights', () => {
     expect(running.printed(id)).toBe('ran\n');
     const refused = await running.request('control', 'shutdown_request', { restart: false });
     expect(refused.content).toMatchObject({ ename: 'not_permitted' });
-    // Only a token that is for all notebooks may use remotes: there is none of this name.
+    // Only a token for all notebooks may use remotes; no remote of this name exists.
     const spends = await made('spends-anywhere', { level: 'spend' });
     const remote = await bridge.rest('GET', '/machines/x/api/kernels', { token: spends });
     expect(remote.body).toMatchObject({ code: 'remote_not_found' });
-    // A notebook of somebody else joins the kernel: whoever runs code there would reach it.
+    // Another person's notebook joins the kernel: code that runs there would reach it.
     await sessionOf('yours-too.ipynb', mine);
     expect(await allowed('POST', `/api/kernels/${mine}/interrupt`)).toEqual([]);
   });

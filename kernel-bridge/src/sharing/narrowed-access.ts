@@ -1,6 +1,6 @@
 /**
- * Answers the one question about narrowed tokens, `MayDo`, for the notebooks and kernels of this gateway, and makes the view that a
- * holder gets who may only read.
+ * Answers the access question for narrowed tokens, `MayDo`, for the notebooks and kernels of this gateway, and makes the view of a
+ * read-only holder.
  */
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -38,7 +38,7 @@ export interface NarrowedAccessOptions {
   readonly log: Logger;
 }
 
-/** How long documents of a kernel count as read for events. */
+/** How long the list of a kernel's earlier documents is cached for events. */
 const PAST_MS = 2_000;
 
 export class NarrowedAccess {
@@ -76,7 +76,7 @@ export class NarrowedAccess {
   };
 
   #mayUse({ rights, share }: Pick<ClientToken, 'rights' | 'share'>, requested: string): boolean {
-    // A path that leads elsewhere is not what it looks like.
+    // A path through a link is not what it appears to be.
     if (
       requested === '' ||
       requested.startsWith('/') ||
@@ -91,7 +91,7 @@ export class NarrowedAccess {
     return saved !== null && isSameNotebook(share.stamp, saved.stamp);
   }
 
-  /** To look on, one of its notebooks is enough, because the view shows no other. Who runs code reaches all that the kernel has. */
+  /** For reading, one of its notebooks is enough, because the view shows no other. Running code gives access to the whole kernel. */
   #mayUseKernel(actor: Pick<ClientToken, 'rights' | 'share'>, action: Action, id: string): boolean {
     const { rights, share } = actor;
     if (share === undefined && rights?.kernels !== undefined && isNamed(rights.kernels, id)) return true;
@@ -111,7 +111,7 @@ export class NarrowedAccess {
     return this.#notebooks.read(path.join(this.options.rootDir, notebook));
   }
 
-  /** What the holder of a token for reading sees of a kernel, for one client. @throws BridgeError `read_only` */
+  /** The view of a kernel for a read-only token, for one client. @throws BridgeError `read_only` */
   async view(actor: ClientToken, kernelId: string): Promise<NotebookView> {
     const { outputs } = this.options;
     const scope = await this.#scopeOf(actor, kernelId);
@@ -119,7 +119,7 @@ export class NarrowedAccess {
     return new NotebookView({ ...executions, scope });
   }
 
-  /** Which executions of a kernel an answer to the holder may have. @throws BridgeError `read_only` */
+  /** Filters the executions of a kernel for an answer to the holder. @throws BridgeError `read_only` */
   async visible(actor: ClientToken, kernelId: string): Promise<(execution: Execution) => boolean> {
     const scope = await this.#scopeOf(actor, kernelId);
     const { executions } = await this.options.outputs.executions(kernelId);
@@ -153,7 +153,7 @@ export class NarrowedAccess {
     };
   }
 
-  /** Documents that ran on a kernel; null until they have been read, and then as of a moment ago. */
+  /** Documents that ran on a kernel; null until they have been read, then possibly a moment old. */
   #pastOf(kernelId: string): readonly string[] | null {
     const kernel = this.options.registry.find(kernelId);
     if (kernel === undefined) return null;
@@ -169,7 +169,7 @@ export class NarrowedAccess {
     return this.#past.get(kernel)?.paths ?? null;
   }
 
-  /** What the holder of a narrowed token hears of all events. */
+  /** The events that the holder of a narrowed token receives. */
   readonly events = (actor: ClientToken): EventFilter => ({
     kernel: id => this.mayDo(actor, 'read', { kind: 'kernel', id }),
     cells:
@@ -185,14 +185,14 @@ export class NarrowedAccess {
         : null
   });
 
-  /** What a page of a holder asks besides, and follows shared notebooks that are saved over. */
+  /** Adds the checks for a holder's page, and follows shared notebooks when they are replaced. */
   addTo(app: App): void {
     const { specs, tokens, log } = this.options;
     app.addHook('preHandler', async (request, reply) => {
       const actor = actorOf(request.raw);
       if (actor === null) return undefined;
       const { url } = request.routeOptions;
-      // How a kernel is started is no business of somebody who may start nothing.
+      // A holder who may not start kernels does not see how they are started.
       if (url === '/api/kernelspecs' && actor.rights?.level === 'read')
         return reply.send(namesOnly([...(await specs.list()).values()]));
       return url === '/bridge/v1/machines' ? reply.send({ remotes: [] }) : undefined;
@@ -216,7 +216,7 @@ export class NarrowedAccess {
     });
   }
 
-  /** What tells a notebook that is shared now from another one at its path. */
+  /** The stamp that distinguishes the notebook that is shared now from another one at its path. */
   stampOf(notebook: string): SavedNotebook['stamp'] | undefined {
     return this.#saved(notebook)?.stamp;
   }

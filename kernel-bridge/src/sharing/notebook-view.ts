@@ -1,7 +1,7 @@
 /**
- * What the holder of a link sees of a kernel: executions of cells of that notebook, as far as its file does not show them. That is what
- * runs, and what ended after the file was last saved and after the link was made: before that the file is the truth, and what was
- * cleared in it stays cleared. Nothing else of the kernel: not what other documents run on it, no questions and no answers.
+ * The part of a kernel that the holder of a link sees: executions of cells of that notebook that its file does not show yet. These are
+ * running executions, and those that ended after the last save and after the link was made: for earlier ones the file is authoritative, and
+ * cleared outputs stay cleared. Nothing else of the kernel: no code of other documents, no prompts and no answers.
  */
 import type { JournalRecord } from '../journal/index.js';
 import { type Execution, isOpen } from '../outputs/execution.js';
@@ -10,21 +10,21 @@ import { readFileSync, type Stats, statSync } from 'node:fs';
 import type { NotebookStamp } from '../http/rights.js';
 import { setNewest } from '../platform/bounded.js';
 
-/** Which cells are those of the notebook, as of now. */
+/** The current cells of the notebook. */
 export interface Scope {
-  /** The notebooks that may be seen. */
+  /** The visible notebooks. */
   readonly own: readonly SavedNotebook[];
-  /** Cells of the other documents of the kernel; null: there are no other documents, so everything is of the notebook. */
+  /** Cells of the other documents of the kernel; null: there are no other documents, so everything belongs to the notebook. */
   readonly others: ReadonlySet<string> | null;
   readonly sinceMs: number;
 }
 
-/** How long a look at the files is good for while outputs pass; each request has a look of its own. */
+/** How long a file check stays valid while outputs pass; each request has its own check. */
 const SCOPE_MS = 1_000;
-/** Requests that are remembered until their outputs have come. */
+/** Limit for requests that are stored until their outputs have arrived. */
 const MAX_REQUESTS = 10_000;
 
-/** A copy of a notebook has the same cells: whose such an execution is, nobody can tell, so it is not shown. */
+/** A copy of a notebook has the same cells: the owner of such an execution is unknown, so it is not shown. */
 export function hasCell({ own, others }: Scope, cellId: string | null): boolean {
   if (others === null) return true;
   return cellId !== null && !others.has(cellId) && own.some(({ cellIds }) => cellIds.has(cellId));
@@ -39,21 +39,21 @@ export function isVisible(scope: Scope, execution: Execution): boolean {
 }
 
 export interface NotebookViewOptions {
-  /** Null: nothing may be seen any more. */
+  /** null: nothing is visible any more. */
   scope(): Scope | null;
   /** Executions of the kernel's present process. */
   readonly executions: readonly Execution[];
-  /** The journal as far as the executions are known. */
+  /** The end of the journal part whose executions are known. */
   readonly until: number;
 }
 
-/** For one client on the channels of a kernel. */
+/** The view of one client on the channels of a kernel. */
 export class NotebookView {
-  /** Nothing before this record can be for the client. */
+  /** No earlier record can be visible to the client. */
   readonly from: number;
   readonly #messages = new MessageReader();
   readonly #requests = new Map<string, boolean>();
-  /** Whether everything that a client's session has executed is of the notebook; then so are its widgets. */
+  /** Whether all executions of a client's session belong to the notebook; then its widgets do, too. */
   readonly #sessions = new Map<string, boolean>();
   #scope: Scope | null;
   #refreshedAt = performance.now();
@@ -69,7 +69,7 @@ export class NotebookView {
     this.from = from;
   }
 
-  /** Whether the client gets this record; every record has to pass, in order. */
+  /** Whether the client gets this record; every record must be passed here, in order. */
   shows(record: JournalRecord): boolean {
     const message = this.#messages.read(record);
     if (message === null) return false;
@@ -79,13 +79,13 @@ export class NotebookView {
     return this.showsRequest(message.parentId, sessionOf(message));
   }
 
-  /** Whether the client may see what belongs to the request with this id. */
+  /** Whether the client may see messages of the request with this id. */
   showsRequest(msgId: string, session: string | null = null): boolean {
     const scope = this.#current();
     if (scope === null) return false;
     const cached = this.#requests.get(msgId);
     if (cached !== undefined) return cached;
-    // No execution: a request of a page, such as what a widget says. Another document may have come this very moment.
+    // Not an execution: a request of a page, such as a widget message. Another document may have joined at this moment.
     return (
       (scope.others === null && this.#refresh()?.others === null) ||
       (session !== null && this.#sessions.get(session) === true)
@@ -112,9 +112,9 @@ export class NotebookView {
   }
 }
 
-/* Notebooks as they were saved last: which cells they have, and whether a file is still the one that was shared. */
+/* Notebooks as last saved: their cells, and whether a file is still the shared notebook. */
 
-/** A notebook as it was saved last. */
+/** A notebook as last saved. */
 export interface SavedNotebook {
   readonly stamp: NotebookStamp;
   readonly cellIds: ReadonlySet<string>;
@@ -124,11 +124,11 @@ export interface SavedNotebook {
 const MAX_NOTEBOOK_BYTES = 64 * 1024 * 1024;
 const MAX_CACHED = 200;
 
-/** Notebooks as they were saved last, read again when their files change. In one go, because the question is asked in between. */
+/** Notebooks as last saved, read again when their files change. Synchronous, because access checks are synchronous. */
 export class SavedNotebooks {
   readonly #cache = new Map<string, { readonly version: string; readonly saved: SavedNotebook }>();
 
-  /** Null where there is no such file, or one that is no notebook. */
+  /** null if the file is missing or is not a notebook. */
   read(file: string): SavedNotebook | null {
     try {
       const found = statSync(file);
@@ -167,7 +167,7 @@ function cellIdsIn(text: string): string[] {
   }
 }
 
-/** Whether a file is still the notebook of a stamp: the same file, or one that was saved over it and has some of its cells. */
+/** Whether a file is still the stamped notebook: the same file, or a file that replaced it and contains some of its cells. */
 export function isSameNotebook(stamp: NotebookStamp, now: NotebookStamp): boolean {
   if (stamp.inode === now.inode && stamp.bornMs === now.bornMs) return true;
   return now.cells.some(id => stamp.cells.includes(id));

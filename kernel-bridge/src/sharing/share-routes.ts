@@ -1,4 +1,4 @@
-/** `/bridge/v1/links`: links that let others read one notebook and see its kernel work, and do nothing else. */
+/** `/bridge/v1/links`: links that let other people read one notebook and watch its kernel, and nothing else. */
 import { randomBytes } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
@@ -11,8 +11,8 @@ import type { NotebookStamp } from '../http/rights.js';
 const MAX_HOURS = 24 * 365;
 
 /**
- * @param exists whether there is such a file: a link to a notebook that somebody creates later would be a surprise
- * @param stampOf what tells the notebook from another one that is later made at its path
+ * @param exists whether the file exists: a link must not apply to a notebook that is created later
+ * @param stampOf the stamp that distinguishes the notebook from another one that is later created at its path
  */
 export function addShareRoutes(
   app: App,
@@ -64,7 +64,7 @@ export function addShareRoutes(
       { params: Type.Object({ name: Type.String() }) }
     ),
     async ({ params: { name } }, reply) => {
-      // A client's token is not a link: it is revoked where it was made.
+      // A client's token is not a link: it is revoked through the API that created it.
       if (!store.list().some(record => record.name === name && record.reads !== undefined))
         throw bridgeError('share_not_found', name);
       try {
@@ -79,7 +79,7 @@ export function addShareRoutes(
   );
 }
 
-/** Nothing for a token that is no link. */
+/** Empty for a token that is not a link. */
 function shareOf(record: TokenRecord): Share[] {
   const { name, createdAt, expiresAt, reads } = record;
   return reads === undefined

@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const NOTEBOOK = 'shown.ipynb';
 const bridge = gatewayForAll();
-/** Of the notebook that is shared, and of another. */
+/** Kernels of the shared notebook and of another one. */
 let kernelId: string;
 let otherId: string;
 let share: NewShare;
@@ -85,7 +85,7 @@ describe('the link to a notebook', () => {
     async name => expect((await read(`/bridge/v1/files/${name}`)).status).toBe(403)
   );
 
-  it('lists what is of the notebook only, and says that it may read', async () => {
+  it('lists only data of the notebook, and reports that it may read', async () => {
     expect((await read('/api/sessions')).body).toMatchObject([{ path: NOTEBOOK, kernel: { id: kernelId } }]);
     expect((await read('/api/kernels')).body).toMatchObject([{ id: kernelId }]);
     const specs = JSON.stringify((await read('/api/kernelspecs')).body);
@@ -101,10 +101,10 @@ describe('the link to a notebook', () => {
     using owner = await bridge.connect(otherId);
     using watched = await bridge.connect(kernelId);
     await owner.run('1');
-    // A cell that ends at once may be over before its state is told; this one waits.
+    // A very short cell may end before its state is sent; this one waits.
     const request = watched.execute('input()', { allow_stdin: true });
     await vi.waitFor(() => expect(JSON.stringify(page.frames)).toContain('"busy"'), 60_000);
-    // The kernel throws away what came before it asked, and it is busy a little earlier.
+    // The kernel discards input that arrived before its prompt, and it is busy slightly earlier.
     await watched.first(({ header }) => header.msg_type === 'input_request');
     watched.send('stdin', 'input_reply', { value: '', status: 'ok' });
     await watched.done(request);
@@ -167,7 +167,7 @@ describe('a reader on the channels', () => {
     }
   );
 
-  it('takes neither the place nor the answers of somebody whose session it names', async () => {
+  it('takes neither the place nor the answers of a client whose session it names', async () => {
     using owner = await bridge.connect(kernelId);
     await owner.run('1');
     using looking = await reader({ sessionId: owner.sessionId, query: `?predecessor=${owner.sessionId}` });
@@ -180,7 +180,7 @@ describe('a reader on the channels', () => {
     expect(looking.messages.filter(({ channel }) => channel === 'stdin' || channel === 'shell')).toEqual([]);
   });
 
-  it('may ask the kernel once what it is, and is nobody who uses it', async () => {
+  it('may request the kernel info once, and does not count as a user of the kernel', async () => {
     using looking = await reader();
     const info = await looking.request('shell', 'kernel_info_request');
     expect(info.content).toMatchObject({ status: 'ok' });
@@ -212,7 +212,7 @@ describe('links', () => {
     });
   });
 
-  it('expire, and one to a file that is not there is not made; tokens of clients are no links', async () => {
+  it('expire, and one to a missing file is not made; tokens of clients are no links', async () => {
     const store = new TokenStore(bridge.folder);
     const { token } = await store.create('brief', new Date(Date.now() + 3_600_000), { reads: NOTEBOOK });
     using looking = await bridge.connect(kernelId, { token });

@@ -1,4 +1,4 @@
-/** Everything that pages can hear about: telemetry of the kernels, their states, and their clients. */
+/** All events for pages: telemetry of the kernels, their states, and their clients. */
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import {
   type ClientEvent,
@@ -17,32 +17,32 @@ import { type HistoryLimits, TelemetryHistory } from '../keeper-protocol/telemet
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { Kernel } from '../kernels/kernel.js';
 
-/** Where things stand and the newest few thousand steps. What was before has the archive of runs, which a page asks for once. */
+/** The current state and the newest few thousand steps. Earlier data is in the archive of runs, which a page requests once. */
 const HISTORY: HistoryLimits = { messages: 4_000, bytes: 2 * 1024 * 1024 };
 
 type ClientChange = Omit<ClientEvent, 'topic'>;
 
-/** Who knows the clients of the kernels; the channels do. */
+/** Source of the clients of the kernels; the channels implement it. */
 export interface ClientSource {
   clients(): ClientChange[];
   listen(listener: (change: ClientChange) => void): Disposable;
 }
 
-/** Who takes samples of the machine; more often while somebody looks. */
+/** Source of the machine's samples; more frequent while a page is visible. */
 export interface MachineSource {
   readonly newest: MachineEvent | null;
   listen(listener: (event: MachineEvent) => void): Disposable;
   watch(): Disposable;
 }
 
-/** Who knows the remotes. */
+/** Source of the remotes. */
 export interface RemoteEventSource {
-  /** One for each remote, as it is now. */
+  /** One for each remote, with its current state. */
   events(): RemoteEvent[];
   listen(listener: (event: RemoteEvent) => void): Disposable;
 }
 
-/** Who knows what the cloud has announced for this machine. */
+/** Source of the cloud's announcements for this machine. */
 export interface NoticeSource {
   readonly notice: RemoteNotice | null;
   listen(listener: (notice: RemoteNotice | null) => void): Disposable;
@@ -58,7 +58,7 @@ export interface SourcedEvent {
   readonly json: string;
 }
 
-/** Telemetry as pages get it, as JSON text: it is sent many times and never looked at again. */
+/** Telemetry as pages get it, as JSON text: it is sent many times and never parsed again. */
 interface StoredEvent extends TelemetryRecord {
   readonly topic: EventTopic;
 }
@@ -66,7 +66,7 @@ interface StoredEvent extends TelemetryRecord {
 export class EventSource implements Disposable {
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
   readonly #histories = new Map<string, TelemetryHistory<StoredEvent>>();
-  /** Last state told of each kernel, to leave out what changes nothing for pages. */
+  /** Last state sent for each kernel, to leave out updates that change nothing for pages. */
   readonly #sentStates = new Map<string, string>();
   readonly #listening: Disposable[];
 
@@ -98,19 +98,19 @@ export class EventSource implements Disposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** For as long as a page is subscribed to these topics: what costs something is only done for pages that look. */
+  /** Enables expensive work for as long as a page is subscribed to these topics. */
   watch(topics: ReadonlySet<EventTopic>): Disposable | null {
     return topics.has('devices') ? (this.machine?.watch() ?? null) : null;
   }
 
-  /** Kernel id to the oldest telemetry seq still held. */
+  /** Kernel id to the oldest telemetry seq still stored. */
   historyFrom(): Record<string, number> {
     return Object.fromEntries(
       [...this.#histories].map(([kernelId, history]) => [kernelId, history.firstSeq])
     );
   }
 
-  /** What a page that has seen telemetry up to `since` gets first: history, then the present state. */
+  /** The first events for a page that has seen telemetry up to `since`: history, then the present state. */
   *past(topics: ReadonlySet<EventTopic>, since: Readonly<Record<string, number>>): Generator<SourcedEvent> {
     for (const [kernelId, history] of this.#histories) {
       for (const event of history.after(since[kernelId] ?? 0)) {
@@ -197,7 +197,7 @@ function clientEvent(change: ClientChange): SourcedEvent {
   return untracked({ topic: 'clients', ...change });
 }
 
-/** Of the machine and of remotes: no kernel has said them. */
+/** Events of the machine and of remotes: no kernel has sent them. */
 function unnumbered(event: MachineEvent | NoticeEvent | RemoteEvent): SourcedEvent {
   return { topic: event.topic, kernelId: null, seq: null, json: JSON.stringify(event) };
 }
@@ -206,9 +206,9 @@ function untracked(event: KernelEvent | ClientEvent): SourcedEvent {
   return { topic: event.topic, kernelId: event.kernelId, seq: null, json: JSON.stringify(event) };
 }
 
-/** Under which topic pages get a message of an agent. */
+/** The topic under which pages get a message of an agent. */
 const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>> = {
-  // A hello says that a new process of the kernel reports, which matters first to who shows its devices.
+  // A hello means that a new process of the kernel reports, which matters first to a page that shows its devices.
   hello: 'devices',
   devices: 'devices',
   run: 'runs',
@@ -231,7 +231,7 @@ type Checked =
   | { readonly topic: TelemetryEvent['topic']; readonly message: TelemetryMessage }
   | { readonly fault: string };
 
-/** The topic of a message, or in a few words what is wrong with it. */
+/** The topic of a message, or briefly what is wrong with it. */
 function topicOf(json: string): Checked {
   const message: unknown = JSON.parse(json);
   if (checker.Check(message)) return { topic: TOPICS[message.type], message };

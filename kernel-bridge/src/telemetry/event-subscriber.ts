@@ -1,4 +1,4 @@
-/** One page on `/bridge/v1/events`: its subscription, and sending it what it asked for. */
+/** One page on `/bridge/v1/events`: its subscription, and the sending of events. */
 import { guarded } from '../platform/guard.js';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { type EventsFrame, type EventTopic, SubscribeRequest } from '@tpulab/protocol';
@@ -6,11 +6,11 @@ import type { RawData, WebSocket } from 'ws';
 import type { SourcedEvent } from './event-source.js';
 import type { ReadableEvents } from './readable-events.js';
 
-/** Unsent bytes up to which a page is given more. */
+/** Unsent bytes up to which a page is sent more. */
 const FILL_BYTES = 1024 * 1024;
-/** A page that leaves this much of live events unread is sent away (1013); it comes back with `since`. */
+/** A page that leaves this much of live events unread is disconnected (1013); it reconnects with `since`. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
-/** Events of a history are sent some at a time, so that no frame is enormous. */
+/** Events of a history are sent some at a time, so that no frame is very large. */
 const EVENTS_PER_FRAME = 200;
 
 const requests = TypeCompiler.Compile(SubscribeRequest);
@@ -61,7 +61,7 @@ export class EventSubscriber {
     this.#subscribe(request);
   }
 
-  /** In one turn of the event loop, so that no event falls between history and what follows live. */
+  /** In one turn of the event loop, so that no event is lost between history and live events. */
   #subscribe({ topics, since = {}, background = false }: SubscribeRequest): void {
     this.#waiting = [];
     this.#topics = new Set(topics);
@@ -75,7 +75,7 @@ export class EventSubscriber {
       historyFrom: this.source.historyFrom()
     };
     this.socket.send(JSON.stringify(answer));
-    // Not spread into `push`: a long training has more events than a call takes arguments.
+    // Not spread into `push`: a long training has more events than a call accepts arguments.
     for (const event of this.source.past(this.#topics, since)) this.#waiting.push(event);
     this.#flush();
   }
@@ -99,7 +99,7 @@ export class EventSubscriber {
       this.socket.close(1013, 'reading too slowly');
       return;
     }
-    // Events of one turn of the event loop travel in one frame.
+    // Events of one turn of the event loop are sent in one frame.
     this.#schedule();
   }
 
@@ -112,7 +112,7 @@ export class EventSubscriber {
     );
   }
 
-  /** Gives the socket as much as it takes well, and goes on when it has taken that. */
+  /** Writes as much as the socket's buffer should have, and continues when that is sent. */
   #flush(): void {
     if (this.#scheduled) clearImmediate(this.#scheduled);
     this.#scheduled = null;

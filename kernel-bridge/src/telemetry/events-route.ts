@@ -14,9 +14,9 @@ import { type EventFilter, eventsOf } from './readable-events.js';
 export const EVENTS_PATH = '/bridge/v1/events';
 
 /**
- * An upgrade route, in the shape that the server takes.
+ * An upgrade route, in the shape that the server accepts.
  *
- * @param visible what the holder of a narrowed token may hear of
+ * @param visible the events that the holder of a narrowed token may receive
  */
 export function eventsRoute(
   source: EventSource,
@@ -31,13 +31,13 @@ export function eventsRoute(
       ({ actor }: { readonly actor: ClientToken | null }) =>
       (socket: WebSocket) => {
         const readable = actor === null ? source : eventsOf(source, visible(actor));
-        // It lives as long as the socket, by the listeners that it adds there.
+        // It lives as long as the socket, through its listeners on the socket.
         new EventSubscriber(socket, readable, gatewayId);
       }
   };
 }
 
-/** What the routes need of the archive. */
+/** The routes' part of the archive. */
 interface StoredRunSource {
   list(): Promise<StoredRunSummary[]>;
   read(key: string): Promise<StoredRun | null>;

@@ -18,7 +18,7 @@ with socket.socket(socket.AF_UNIX) as s:
 `;
 
 describe('/bridge/v1/events', () => {
-  it('tells of every kernel at subscription, and of each change until it is removed', async () => {
+  it('reports every kernel at subscription, and each change until it is removed', async () => {
     const id = await bridge.startKernel();
     using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['kernels'] });
@@ -31,10 +31,10 @@ describe('/bridge/v1/events', () => {
       gatewayId: bridge.gateway.gatewayId
     });
     using client = await bridge.connect(id);
-    // A cell that ends at once may be over before its state is told; this one waits.
+    // A cell that ends immediately may be over before its state is reported; this one waits.
     const request = client.execute('input()', { allow_stdin: true });
     await page.until(() => states().at(-1)?.executionState === 'busy' && states().at(-1)?.connections === 1);
-    // The kernel throws away what came before it asked, and it is busy a little earlier.
+    // The kernel discards earlier input when it asks, and it is busy a little earlier.
     await client.first(({ header }) => header.msg_type === 'input_request');
     client.send('stdin', 'input_reply', { value: '', status: 'ok' });
     await client.done(request);
@@ -44,7 +44,7 @@ describe('/bridge/v1/events', () => {
     expect(states().at(-1)).toMatchObject({ name: 'python3', removed: true });
   });
 
-  it('tells which clients are attached, and when they go', async () => {
+  it('reports which clients are attached, and when they leave', async () => {
     const id = await bridge.startKernel();
     using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['clients'] });
@@ -82,7 +82,7 @@ describe('/bridge/v1/events', () => {
     await bridge.rest('DELETE', `/api/kernels/${id}`);
   });
 
-  it('gives the history again after the gateway was replaced, with the same numbers', async () => {
+  it('sends the history again after the gateway was replaced, with the same numbers', async () => {
     const first = await TemporaryGateway.start();
     await first.gateway.ready;
     const id = await first.startKernel();

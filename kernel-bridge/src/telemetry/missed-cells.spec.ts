@@ -91,12 +91,12 @@ it('knows how long a cell has run that began before this server', async () => {
   await bridge.gateway[Symbol.asyncDispose]();
   await start(60_000);
   await writeFile(file('gate'), '');
-  // It took no minute, so it is no news.
+  // It ran for less than a minute, so it is not reported.
   await vi.waitFor(async () => expect((await watched()).map(({ cell }) => cell)).toEqual([null]), WAIT);
   expect(read('notices')).toBe('');
 });
 
-it('takes a torn file for none', async () => {
+it('treats a torn file as absent', async () => {
   await writeFile(file('torn'), '[{"kernelId": "a"');
   await writeFile(file('odd'), '[{"kernelId": 1}, null]');
   expect([

@@ -1,4 +1,4 @@
-/** Cells and kernels that ended while no server ran: which ones did is in a file, how a cell ended in its kernel's journal. */
+/** Cells and kernels that ended while no server ran: a file lists the candidates, and a kernel's journal contains the end of its cell. */
 import { readFile } from 'node:fs/promises';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -19,16 +19,16 @@ const Watched = Type.Object({
 });
 export type Watched = Static<typeof Watched>;
 
-/** Records that are read for one cell; a flood that is longer hides its end. */
+/** Limit of records that are read for one cell; a longer flood hides its end. */
 const RECORDS_READ = 200_000;
 
-/** Empty where there is no such file, or it was torn. */
+/** Empty if there is no such file, or it was torn. */
 export async function readWatched(file: string): Promise<Watched[]> {
   const value = jsonIn(await readFile(file).catch(() => null));
   return Array.isArray(value) ? value.filter(each => Value.Check(Watched, each)) : [];
 }
 
-/** A full disk costs notices of the next start, and nothing else. */
+/** A full disk costs the notices at the next start, and nothing else. */
 export function writeWatched(file: string, watched: readonly Watched[]): void {
   try {
     writeForThisBootSync(file, watched);
@@ -48,7 +48,7 @@ export function replyTo(msgId: string, channel: number, payload: Uint8Array): Re
   });
 }
 
-/** How a cell ended, and when, in Unix milliseconds; null while its journal does not have it. */
+/** How a cell ended, and when, in Unix milliseconds; null while its journal does not contain it. */
 export async function endOf({
   journalDir,
   cell
@@ -62,7 +62,7 @@ export async function endOf({
         if (content) return { content, at: Number(timeNs / 1_000_000n) };
       }
   } catch {
-    // The journal went with its kernel, or is damaged there.
+    // The journal was removed with its kernel, or is damaged there.
   }
   return null;
 }

@@ -109,7 +109,7 @@ it('reports a cell that ran before this server did', () => {
   expect(texts()).toEqual(['Cell [9] finished.']);
 });
 
-it('says of a run that ended before the server began that it was down', () => {
+it('reports for a run that ended before the server began that it was down', () => {
   notices.runEnded(runOf({ state: 'failed', lastAt: MIN - 1 }), null);
   expect(texts()).toEqual(['Run lm failed after 230 steps (while the server was down).']);
 });
@@ -133,7 +133,7 @@ it('reports a run, and not its cell as well', () => {
   expect(sent).toHaveLength(3);
 });
 
-it('reports a kernel that was killed, with its run if it had one, and none that people end', () => {
+it('reports a kernel that was killed, with its run if it had one, and none that users end', () => {
   become('restarting', 'killed by SIGKILL');
   vi.advanceTimersByTime(5_000);
   become('idle');

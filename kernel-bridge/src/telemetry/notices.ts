@@ -1,4 +1,4 @@
-/** What a user who has no page open is notified of: runs and long cells that end, alerts of runs, kernels that end by themselves. */
+/** Notices for a user who has no page open: ended runs and long cells, alerts of runs, kernels that end on their own. */
 import { type AdviceMessage, type StoredRunSummary, secondsText } from '@tpulab/protocol';
 import { ifMessage, parseHeader } from '../jupyter/index.js';
 import type { JournalRecord } from '../journal/index.js';
@@ -21,7 +21,7 @@ export interface Notice {
   readonly kernelId: string;
   readonly document: string | null;
   readonly run: string | null;
-  /** Its first word is ours, whatever a program has named. */
+  /** It begins with our own words, whatever names a program uses. */
   readonly text: string;
 }
 
@@ -29,18 +29,18 @@ export interface NoticesOptions {
   readonly registry: Pick<KernelRegistry, 'list' | 'listen'>;
   /** The notebook of a kernel; null where it has none. */
   readonly documentOf: (kernelId: string) => string | null;
-  /** What finishes sooner was watched. */
+  /** Cells and runs that end sooner get no notice: their user was watching. */
   readonly longMs: number;
   readonly send: (notice: Notice) => void;
-  /** Where the next server finds what ran; absent: nothing of it is reported. */
+  /** The file from which the next server learns what ran; absent: nothing is reported. */
   readonly file?: string;
 }
 
-/** The run of a cell says so a little after the cell: then nobody needs to hear of both. */
+/** The run of a cell reports its end a little after the cell: then one notice is enough. */
 const RUN_WAIT_MS = 3_000;
-/** Of the kernels that had a run of late; they may be gone. */
+/** Limit of kernels that had a run recently; they may have ended. */
 const MAX_KERNELS = 256;
-/** What people do by hand is no news to them. */
+/** Manual actions need no notice. */
 const BY_A_PERSON = /^(restart requested|shut down)$|by a client$/;
 
 const MISSED = ' (while the server was down)';
@@ -58,7 +58,7 @@ export class Notices implements Disposable {
   readonly #listening: Disposable;
   readonly #kernels = new Map<string, Disposable>();
   readonly #cells = new Map<string, Cell>();
-  /** When a run of each kernel was last told about. */
+  /** When a run of each kernel was last reported. */
   readonly #runs = new Map<string, { readonly at: number; readonly kind: NoticeKind }>();
   readonly #waiting = new Set<NodeJS.Timeout>();
   readonly #startedAt = Date.now();
@@ -73,7 +73,7 @@ export class Notices implements Disposable {
     for (const kernel of options.registry.list()) this.#follow(kernel);
   }
 
-  /** Once, when the kernels that still run are known: reports what ended since the server before was there. */
+  /** Called once, when the kernels that still run are known: reports what ended while no server ran. */
   async catchUp(): Promise<void> {
     const { file, registry, longMs } = this.options;
     if (file === undefined) return;
@@ -99,7 +99,7 @@ export class Notices implements Disposable {
     this.#write();
   }
 
-  /** A run has come to its end, or its kernel has. */
+  /** A run or its kernel has ended. */
   runEnded(run: StoredRunSummary, reason: string | null): void {
     const isMissed = run.state !== 'interrupted' && run.lastAt < this.#startedAt;
     const steps = `${run.steps} step${run.steps === 1 ? '' : 's'}`;
@@ -143,7 +143,7 @@ export class Notices implements Disposable {
 
   #follow(kernel: Kernel): void {
     let ended = isOver(kernel);
-    // A cell that ran before this server did: nobody knows for how long.
+    // A cell that ran before this server did: its duration is unknown.
     this.#began(kernel, Number.NEGATIVE_INFINITY);
     const listening = kernel.listen({
       changed: () => {
@@ -200,7 +200,7 @@ export class Notices implements Disposable {
     this.#later(since, this.#notice(isOk ? 'cell_finished' : 'cell_failed', kernelId, text));
   }
 
-  /** What runs now, for the server after this one. */
+  /** The running cells and kernels, for the next server. */
   #write(): void {
     const { file, registry } = this.options;
     if (file === undefined || !this.#isOpen || this.#writing) return;
@@ -222,7 +222,7 @@ export class Notices implements Disposable {
     }, WRITE_MS);
   }
 
-  /** Unless a run of the kernel has told the same since then. */
+  /** Sends the notice later, unless a run of the kernel has reported the same since then. */
   #later(since: number, notice: Notice): void {
     const timer = setTimeout(() => {
       this.#waiting.delete(timer);
@@ -242,7 +242,7 @@ function isOver(kernel: Kernel): boolean {
   return executionState === 'dead' || executionState === 'restarting';
 }
 
-/** The keeper's own reply to a request whose kernel ended: the kernel's end has a notice of its own. */
+/** The keeper's own reply to a request whose kernel ended: the kernel's end has its own notice. */
 function isCutOff({ ename }: Record<string, unknown>): boolean {
   return ename === 'DeadKernelError';
 }

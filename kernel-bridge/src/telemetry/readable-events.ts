@@ -1,4 +1,4 @@
-/** What a client may hear of all events: everything, or what its token is for. */
+/** The events that a client may receive: all, or those that its token allows. */
 import type { EventTopic } from '@tpulab/protocol';
 import type { EventSource, SourcedEvent } from './event-source.js';
 import { dropOldest } from '../platform/bounded.js';
@@ -6,21 +6,21 @@ import { dropOldest } from '../platform/bounded.js';
 export type ReadableEvents = Pick<EventSource, 'listen' | 'watch' | 'historyFrom' | 'past'>;
 
 export interface EventFilter {
-  /** Asked again for each event: the kernel of a notebook changes. */
+  /** Checked for each event: the kernel of a notebook changes. */
   kernel(kernelId: string): boolean;
-  /** Of one notebook's view: whether a run, or what was compiled, came from its cells. Null: all of the kernel. */
+  /** For one notebook's view: whether a run, or a compilation, came from its cells. Null: everything of the kernel. */
   readonly cells: {
     shows(kernelId: string, cellId: string | null): boolean;
     readonly sinceMs: number;
   } | null;
 }
 
-/** Who else looks on, and which machines there are, is not part of a notebook. */
+/** Other readers and the list of machines do not belong to a notebook. */
 const CLOSED: ReadonlySet<EventTopic> = new Set(['clients', 'remotes']);
-/** Runs of which a listener remembers whether they may be seen. */
+/** Limit of runs for which a listener stores whether they may be seen. */
 const MAX_RUNS = 1_000;
 
-/** The fields of a telemetry message that tell whose it is. */
+/** The fields of a telemetry message that identify its run or cell. */
 interface TelemetryFields {
   readonly type: string;
   readonly time?: number;
@@ -60,7 +60,7 @@ class Runs {
     this.#cells = cells;
   }
 
-  /** A run that ended before is past, as everything else of that time. */
+  /** A run that ended earlier belongs to the past, like all other events of that time. */
   note(event: SourcedEvent): void {
     const { run, time = 0 } = event.seq === null ? { run: null } : fieldsOf(event);
     if (run) this.#newestMs.set(`${event.kernelId} ${run}`, time);
@@ -81,7 +81,7 @@ class Runs {
       this.#isShown.set(key, cells.shows(kernelId, location?.cellId ?? null));
       dropOldest(this.#isShown, MAX_RUNS);
     }
-    // A run that began before the client listened: its cell is not known, so it counts as one without.
+    // A run that began before the client connected: its cell is not known, so it counts as one without.
     return this.#isShown.get(key) ?? cells.shows(kernelId, null);
   }
 }

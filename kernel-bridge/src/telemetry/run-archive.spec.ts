@@ -11,7 +11,7 @@ import { RunArchive } from './run-archive.js';
 const log = pino({ level: 'silent' });
 const T0 = 1_790_000_000_000;
 
-/** Events as the gateway's own source tells them. */
+/** Events as the gateway's own source sends them. */
 class Telemetry {
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
 
@@ -99,7 +99,7 @@ describe('the archive of runs', () => {
     expect((await archive.read('k.r1'))?.alerts?.map(({ id }) => id)).toEqual(['a NaN', 'a late one']);
   });
 
-  it('ends the runs of kernels that went while no server ran, and leaves those of the others', async () => {
+  it('ends the runs of kernels that ended while no server ran, and leaves the runs of others', async () => {
     const output: string[] = [];
     const notices = {
       runEnded: (one: { name: string; state: string }, reason: string | null) =>
@@ -198,7 +198,7 @@ describe('the archive of runs', () => {
     ]);
   });
 
-  it('has a finished run after its gateway has gone, with metrics, totals and what was asked of it', async () => {
+  it('has a finished run after its gateway has ended, with metrics, totals and its commands', async () => {
     {
       await using first = archiveOf();
       await first.list();
@@ -238,7 +238,7 @@ describe('the archive of runs', () => {
       reported.report('steps', 'k', steps(0, 30));
     }
     await using second = archiveOf();
-    // Before its files have been read, as a gateway that starts is reported.
+    // Before its files have been read, as during a gateway's start.
     reported.report('runs', 'k', run('running'));
     reported.report('steps', 'k', steps(0, 30));
     reported.report('steps', 'k', steps(30, 10));
@@ -306,7 +306,7 @@ describe('the archive of runs', () => {
     expect(remaining.some(({ run: id }) => id === 'trial-199')).toBe(true);
   });
 
-  it('keeps figures that came after the end, and the curve of a run that goes on in another cell', async () => {
+  it('keeps values that came after the end, and the curve of a run that continues in another cell', async () => {
     await using archive = archiveOf();
     await archive.list();
     reported.report('runs', 'k', run('running'));
@@ -324,7 +324,7 @@ describe('the archive of runs', () => {
     expect(series?.['accuracy']).toMatchObject({ steps: [19], values: [0.9] });
   });
 
-  it('lets the oldest runs go, and never one that goes on', async () => {
+  it('removes the oldest runs, and never one that continues', async () => {
     await using archive = archiveOf({ maxRuns: 3 });
     await archive.list();
     reported.report('runs', 'k', run('running', 'long', T0 - 1_000));
@@ -337,7 +337,7 @@ describe('the archive of runs', () => {
     expect(await readdir(path.join(folder, 'runs'))).toHaveLength(3);
   });
 
-  it('goes on without a file that is damaged', async () => {
+  it('continues without a file that is damaged', async () => {
     {
       await using first = archiveOf();
       await first.list();

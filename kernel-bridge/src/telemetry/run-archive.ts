@@ -1,6 +1,6 @@
 /**
- * Keeps the runs of all kernels in files, so that a finished run can be opened again when its kernel is long gone. A file for each
- * run, written when it ends and every half minute while it goes on; the oldest give way.
+ * Stores the runs of all kernels in files, so that a finished run can be opened long after its kernel has ended. One file per
+ * run, written when it ends and every half minute while it runs; the oldest are removed.
  */
 import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { jsonIn } from '../platform/json-text.js';
 
 export const MAX_RUNS = 200;
 const WRITE_MS = 30_000;
-/** Events that may come before the files have been read; there are more only in a flood, which the steps' own numbers survive. */
+/** Limit of events before the files have been read; only a flood exceeds it, and the steps' own numbers make up for that. */
 const EARLY_EVENTS = 20_000;
 
 const TOPICS: ReadonlySet<string> = new Set(['runs', 'steps', 'kernels', 'compile', 'devices']);
@@ -43,7 +43,7 @@ export interface RunArchiveOptions {
   readonly log: Logger;
   /** The notebook of a kernel; null where it has none. */
   readonly documentOf?: (kernelId: string) => string | null;
-  /** Hears of each end and each alert once, also when a replay says them again. */
+  /** Is notified of each end and each alert once, even when a replay repeats them. */
   readonly notices?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
   readonly maxRuns?: number;
   readonly writeMs?: number;
@@ -51,10 +51,10 @@ export interface RunArchiveOptions {
 
 export class RunArchive implements AsyncDisposable {
   readonly #summaries = new Map<string, StoredRunSummary>();
-  /** Runs that go on, and those that ended and are not written yet. */
+  /** Running runs, and ended ones that are not written yet. */
   readonly #open = new Map<string, StoredRun>();
   readonly #dirty = new Set<string>();
-  /** What each kernel computes on. */
+  /** The hardware of each kernel. */
   readonly #machines = new Map<string, string>();
   readonly #listening: Disposable;
   readonly #ready: Promise<void>;
@@ -77,18 +77,18 @@ export class RunArchive implements AsyncDisposable {
     return [...this.#summaries.values()].sort((a, b) => b.startedAt - a.startedAt);
   }
 
-  /** Null for a run that is not kept, or whose file cannot be read. */
+  /** Null for a run that is not stored, or whose file cannot be read. */
   async read(key: string): Promise<StoredRun | null> {
     await this.#ready;
     return this.#open.get(key) ?? (this.#summaries.has(key) ? await this.#readFile(key) : null);
   }
 
-  /** What people write at a run. Null for a run that is not kept, or whose file cannot be read. */
+  /** Sets a user's labels for a run. Null for a run that is not stored, or whose file cannot be read. */
   async label(key: string, labels: RunLabels): Promise<StoredRunSummary | null> {
     const stored = await this.read(key);
     if (!stored) return null;
     stored.labels = { ...stored.labels, ...labels };
-    // It may have been opened by an event while its file was read.
+    // An event may have opened it while its file was read.
     const open = this.#open.get(key);
     if (open) open.labels = stored.labels;
     else this.#open.set(key, stored);
@@ -97,7 +97,7 @@ export class RunArchive implements AsyncDisposable {
     return summaryOf(stored);
   }
 
-  /** Runs of kernels that are no longer known, as after a reboot, do not go on. */
+  /** Runs of kernels that are no longer known, as after a reboot, are ended. */
   async endMissing(isKnown: (kernelId: string) => Promise<boolean>): Promise<void> {
     await this.#ready;
     const kernels = new Set([...this.#open.values()].map(({ kernelId }) => kernelId));
@@ -105,7 +105,7 @@ export class RunArchive implements AsyncDisposable {
       if (!(await isKnown(kernelId))) this.#interrupt(kernelId, 'while the server was down');
   }
 
-  /** Resolves when what has changed is on the disk, or could not be written. */
+  /** Resolves when all changes are on the disk, or could not be written. */
   write(): Promise<void> {
     return (this.#writing = this.#writing.then(() => this.#write()));
   }
@@ -127,7 +127,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   #apply(event: SourcedEvent): void {
-    // It has been checked against the protocol before it was told.
+    // It was checked against the protocol before it was sent.
     const parsed = JSON.parse(event.json) as {
       data?: { type: string; run?: string | null };
       removed?: boolean;
@@ -160,7 +160,7 @@ export class RunArchive implements AsyncDisposable {
     void this.write();
   }
 
-  /** Null for what a replay says again of a run that ended and was written. A run that goes on after its end is opened again. */
+  /** Null for a replayed message of a run that ended and was written. A run that continues after its end is opened again. */
   #openRun(kernelId: string, run: string, time: number): StoredRun | null {
     const key = storedRunKey(kernelId, run);
     let stored = this.#open.get(key);
@@ -205,7 +205,7 @@ export class RunArchive implements AsyncDisposable {
         continue;
       }
       this.#summaries.set(stored.key, summaryOf(stored));
-      // Its kernel may go on, and with it the run.
+      // Its kernel may continue, and with it the run.
       if (stored.state === 'running') this.#open.set(stored.key, stored);
     }
     const early = this.#early ?? [];
@@ -218,7 +218,7 @@ export class RunArchive implements AsyncDisposable {
     return text === null ? null : parseStored(text);
   }
 
-  /** At once, as the next message of the run follows on the heels of this one. */
+  /** Synchronously, because the next message of the run follows immediately. */
   #readAgain(key: string): StoredRun | null {
     try {
       return parseStored(readFileSync(this.#fileOf(key), 'utf8'));
@@ -277,8 +277,8 @@ function machineText({ platform, devices }: DevicesMessage): string {
 }
 
 /**
- * In the order in which they give way: first of the kernel that has most, so that a sweep, or the loops of one notebook, push out
- * none of another's; of one kernel, plain loops before runs with a configuration, and the oldest first.
+ * In the order of removal: first from the kernel that has most, so that a sweep, or the loops of one notebook, remove
+ * no runs of another; within one kernel, plain loops before runs with a configuration, and the oldest first.
  */
 function leastMissed(runs: readonly StoredRunSummary[]): StoredRunSummary[] {
   const byKernel = new Map<string, StoredRunSummary[]>();
@@ -291,7 +291,7 @@ function leastMissed(runs: readonly StoredRunSummary[]): StoredRunSummary[] {
   return places.sort((a, b) => b.left - a.left || a.run.lastAt - b.run.lastAt).map(({ run }) => run);
 }
 
-/** A loop that was only measured, such as an evaluation, and at which nobody has written anything. */
+/** A loop that was only measured, such as an evaluation, and has no labels. */
 function isPlain({ config, labels }: StoredRunSummary): boolean {
   return Object.keys(config).length === 0 && labels === undefined;
 }

@@ -1,4 +1,4 @@
-/** One run as it is kept: what its telemetry says, summed up and thinned so that it stays small however long the run is. */
+/** One run as it is stored: its telemetry, summed up and thinned so that it stays small however long the run is. */
 import {
   extremes,
   meansOf,
@@ -18,13 +18,13 @@ import {
   type StepsMessage
 } from '@tpulab/protocol';
 
-/** Points of a metric; beyond twice as many, the lowest and the highest of each few stay. */
+/** Points of a metric; at twice as many, only the lowest and the highest of each small group stay. */
 export const MAX_POINTS = 1_000;
 const MAX_METRICS = 32;
 const MAX_NOTES = 256;
 const MAX_ALERTS = 64;
 const MAX_PROGRAMS = 128;
-/** Parts of a run with sums of their own; beyond twice as many, two become one. */
+/** Parts of a run with separate sums; at twice as many, two become one. */
 export const MAX_PARTS = 128;
 
 export function storedRunKey(kernelId: string, run: string): string {
@@ -54,7 +54,7 @@ export function newStoredRun(kernelId: string, run: string, time: number): Store
   };
 }
 
-/** @returns whether it has come to its end by this, or has an alert that is new */
+/** @returns whether this message ends the run, or adds a new alert */
 export function addToRun(
   stored: StoredRun,
   message:
@@ -111,7 +111,7 @@ export function addToRun(
   }
 }
 
-/** The first ones stay, and of the others the newest. A replay says some of them again. */
+/** The first ones stay, and of the others the newest. A replay repeats some of them. */
 function addProgram(stored: StoredRun, message: CompileMessage): void {
   const { phase, eager, location, reason, cacheHit, fingerprint = null } = message;
   if (phase !== 'finished' || eager) return;
@@ -132,7 +132,7 @@ function addProgram(stored: StoredRun, message: CompileMessage): void {
   });
 }
 
-/** A history that is replayed after a restart of the gateway says again what is known already: that is left out by its number. */
+/** A history that is replayed after a restart of the gateway repeats known steps: these are skipped by their number. */
 function addSteps(stored: StoredRun, { steps }: StepsMessage): void {
   for (const step of steps) {
     if (step.index < stored.steps) continue;

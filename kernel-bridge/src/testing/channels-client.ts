@@ -1,4 +1,4 @@
-/** For specs: a client of a kernel's channels, as a Jupyter front end is one. */
+/** For specs: a client of a kernel's channels, like a Jupyter front end. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type GatewayNote, NUMBERED_HEADER_BYTES, NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
@@ -72,7 +72,7 @@ export class ChannelsClient implements Disposable {
     if (sessionId !== null) target.searchParams.set('session_id', sessionId);
     if (resume !== undefined) target.searchParams.set('resume', String(resume));
     const socket = new WebSocket(target, [...protocols]);
-    // Before `open`, so that nothing sent in the first moment is missed.
+    // Before `open`, so that no early message is missed.
     const client = new ChannelsClient(socket, sessionId ?? randomUUID());
     await once(socket, 'open', { signal: AbortSignal.timeout(DEADLINE_MS) });
     return client;
@@ -103,7 +103,7 @@ export class ChannelsClient implements Disposable {
     return id;
   }
 
-  /** On numbered channels: has taken everything up to this number. */
+  /** On numbered channels: confirms everything up to this number. */
   acknowledge(seq: number): void {
     this.sendRaw(JSON.stringify({ op: 'ack', seq }));
   }
@@ -125,7 +125,7 @@ export class ChannelsClient implements Disposable {
     return this.send('shell', 'execute_request', content, [], metadata);
   }
 
-  /** Sends a request and gives its reply, from the channel on which it was asked. */
+  /** Sends a request and returns its reply, from the channel of the request. */
   async request(
     channel: 'shell' | 'control',
     msgType: string,
@@ -136,14 +136,14 @@ export class ChannelsClient implements Disposable {
     return this.first(({ parent, channel: from }) => from === channel && parent.msg_id === id);
   }
 
-  /** Runs code; its messages, after its reply and its idle have come. */
+  /** Runs code; returns its messages, after its reply and its idle have come. */
   async run(code: string): Promise<Message[]> {
     const id = this.execute(code);
     await this.done(id);
     return this.answers(id);
   }
 
-  /** When the reply and the idle of a request have come, in whichever order. */
+  /** Resolves when the reply and the idle of a request have come, in any order. */
   async done(id: string): Promise<void> {
     await this.until(() => this.answers(id).some(({ channel }) => channel === 'shell'));
     await this.until(() => this.answers(id).some(message => isStatus(message, 'idle')));
@@ -165,7 +165,7 @@ export class ChannelsClient implements Disposable {
     return this.until(() => this.messages.find(test));
   }
 
-  /** The first true value of `look`, which is asked again whenever something has come. */
+  /** The first true value of `check`, which runs again after each message. */
   async until<T>(check: () => T | undefined | false | null): Promise<T> {
     const deadline = performance.now() + DEADLINE_MS;
     for (;;) {
@@ -197,7 +197,7 @@ export class ChannelsClient implements Disposable {
     this.#socket.resume();
   }
 
-  /** Cuts the connection as a lost network would: nothing is said. */
+  /** Cuts the connection as a lost network would: without a close. */
   async abort(): Promise<void> {
     this.#socket.terminate();
     await this.untilClosed();

@@ -1,4 +1,4 @@
-/** For specs: `tpulab serve` as a process of its own, to be killed. */
+/** For specs: `tpulab serve` as a separate process, to be killed. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -18,7 +18,7 @@ export class GatewayProcess {
     readonly ready: ServeReady
   ) {}
 
-  /** On a port that it can have again when it is started once more. */
+  /** On a port that it can reuse when it is restarted. */
   static async start(stateDir: string, port?: number): Promise<GatewayProcess> {
     const child = spawn(
       process.execPath,

@@ -1,4 +1,4 @@
-/** For specs: a stock jupyter_server, to see what the routes that we share with it answer there. */
+/** For specs: a stock jupyter_server, to compare its answers on the routes that we share with it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -25,7 +25,7 @@ export class JupyterServer implements AsyncDisposable {
     const runtime = path.join(folder, 'runtime');
     const settings = {
       'ServerApp.ip': '127.0.0.1',
-      // A free one, which it chooses itself: one that was free a moment ago may be another's now.
+      // A free one, which it chooses itself: a port that was free a moment ago may be in use now.
       'ServerApp.port': '0',
       'ServerApp.root_dir': folder,
       'ServerApp.open_browser': 'False',
@@ -63,7 +63,7 @@ export class JupyterServer implements AsyncDisposable {
     if (this.child.exitCode === null && this.child.signalCode === null) {
       const ended = once(this.child, 'exit');
       this.child.kill('SIGTERM');
-      // It does not always end by itself when it was busy with kernels.
+      // It does not always end on its own when it was busy with kernels.
       const timer = setTimeout(() => this.child.kill('SIGKILL'), END_MS);
       await ended;
       clearTimeout(timer);
@@ -73,12 +73,12 @@ export class JupyterServer implements AsyncDisposable {
   }
 }
 
-/** What a server says of itself once it listens; null before. */
+/** A server's URL once it listens; null before. */
 async function urlIn(infoFile: string): Promise<string | null> {
   try {
     return (JSON.parse(await readFile(infoFile, 'utf8')) as { url: string }).url;
   } catch {
-    // Not there yet, or not whole.
+    // It does not exist yet, or is incomplete.
     return null;
   }
 }

@@ -7,7 +7,7 @@ const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
 const PYTHON = path.join(CHECKOUT, '.tpulab', 'envs', 'jax', 'bin', 'python');
 
 /**
- * Writes `python3`, a stock ipykernel, and `lossless`, one started by our launcher: only that one keeps everything when
+ * Writes `python3`, a stock ipykernel, and `lossless`, one started by our launcher: only the latter loses nothing when
  * it prints faster than it is read. The result is for JUPYTER_PATH.
  */
 export function writeKernelSpecs(folder: string): string {

@@ -1,4 +1,4 @@
-/** A control group with little memory: Linux kills what needs more, as it does where a machine is full. */
+/** A control group with little memory: Linux kills processes that need more, as on a machine whose memory is full. */
 import { readFileSync } from 'node:fs';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export class MemoryLimit implements AsyncDisposable {
   private constructor(private readonly folder: string) {}
 
-  /** @returns why this machine allows none, where it does not */
+  /** @returns the reason as a text if this machine allows none */
   static async make(bytes: number): Promise<MemoryLimit | string> {
     if (process.platform !== 'linux') return 'needs the control groups of Linux';
     const name = `tpulab-memory-${process.pid}`;
@@ -31,19 +31,19 @@ export class MemoryLimit implements AsyncDisposable {
     }
   }
 
-  /** A process that writes its id into this file is bound from then on. */
+  /** A process that writes its id into this file is limited from then on. */
   get members(): string {
     return path.join(this.folder, 'cgroup.procs');
   }
 
-  /** Waits for the members, which have to end by themselves. */
+  /** Waits for the members, which have to end on their own. */
   async [Symbol.asyncDispose](): Promise<void> {
     while (readFileSync(this.members, 'utf8') !== '') await delay(50);
     await rmdir(this.folder);
   }
 }
 
-/** Python that takes memory until Linux ends it. */
+/** Python that allocates memory until Linux ends it. */
 export const overfill = ({ members }: MemoryLimit): string =>
   [
     'import os',

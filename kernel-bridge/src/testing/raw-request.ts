@@ -9,7 +9,7 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** The connection must end by the gateway's doing, or this fails: what is malformed must not keep one. */
+/** The gateway must end the connection, or this fails: a malformed request must not keep one open. */
 export function rawRequest(
   url: string,
   bytes: string | Buffer,
@@ -25,7 +25,7 @@ export function rawRequest(
     let text = '';
     socket.setEncoding('latin1');
     socket.on('data', (chunk: string) => (text += chunk));
-    // A reset is an end too: the peer has closed while bytes were on their way.
+    // A reset is an end too: the peer has closed while bytes were in flight.
     socket.on('error', () => socket.destroy());
     socket.on('end', () => socket.destroy());
     socket.on('close', () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from 'vitest';
 import type { GatewayOptions } from '../gateway/gateway.js';
 import { TemporaryGateway } from './temporary-gateway.js';
 
-/** Serves before the first test, and before what the caller prepares in a `beforeAll` of its own; ends after the last. */
+/** Starts before the first test, and before the caller's own `beforeAll`; ends after the last. */
 export function gatewayForAll(options: Partial<GatewayOptions> = {}): TemporaryGateway {
   const bridge = new TemporaryGateway();
   beforeAll(async () => {

@@ -1,4 +1,4 @@
-/** For specs: a gateway in this process, with real keepers, in folders of its own. */
+/** For specs: a gateway in this process, with real keepers, in its own folders. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -17,7 +17,7 @@ export interface Answer {
 
 export interface RestOptions {
   readonly body?: unknown;
-  /** Instead of JSON. */
+  /** A text body instead of JSON. */
   readonly text?: string;
   readonly token?: string | null;
   readonly headers?: Record<string, string>;

@@ -1,4 +1,4 @@
-/** New values in a JSON text, in the text's own indentation. Every other byte stays as it was. */
+/** New values in a JSON text, in the text's own indentation. Every other byte is unchanged. */
 import { edited, type JsonNode, member, parseJson } from './json-tree.js';
 import { sorted } from './nbformat-values.js';
 
@@ -10,7 +10,7 @@ export function valueAt(text: string, path: readonly string[]): unknown {
   return node === undefined ? undefined : JSON.parse(json.text.slice(node.start, node.end));
 }
 
-/** Replaces the value at `path`, or adds it, with the objects that it needs around it, where its key stands in the order of names. */
+/** Replaces the value at `path`, or adds it, with the required objects around it, at the sorted place of its key. */
 export function withValue(original: string, path: readonly string[], value: unknown): string {
   const { text, root } = parseJson(original);
   const writer = new JsonWriter(text, root);
@@ -22,13 +22,13 @@ export function withValue(original: string, path: readonly string[], value: unkn
   return edited(text, [{ start: root.start, end: root.end, text: put(root, 0) }]);
 }
 
-/** Writes parts of a text anew, and takes all others from it as they are. */
+/** Rewrites parts of a text, and copies all others unchanged. */
 export class JsonWriter {
-  /** Of one level; null where all is on one line. */
+  /** Indentation of one level; null if everything is on one line. */
   readonly #unit: string | null;
   readonly #newline: string;
 
-  /** As the first key of the root shows it. */
+  /** Derives the indentation from the first key of the root. */
   constructor(
     private readonly text: string,
     root: JsonNode
@@ -44,14 +44,14 @@ export class JsonWriter {
     return this.text.slice(node.start, node.end);
   }
 
-  /** @param depth of the value: of those of the root's keys it is 1 */
+  /** @param depth of the value: 1 for the values of the root's keys */
   written(value: unknown, depth: number): string {
     const plain = sorted(value);
     if (this.#unit === null) return JSON.stringify(plain);
     return JSON.stringify(plain, null, this.#unit).split('\n').join(this.#gap(depth));
   }
 
-  /** The object with these values as texts; null removes one. What is no object is replaced by one. */
+  /** The object with these values as texts; null removes one. A value of another type is replaced by an object. */
   object(node: JsonNode | undefined, values: ReadonlyMap<string, string | null>, depth: number): string {
     const members = node?.kind === 'object' ? node.members : [];
     const edits = [...values].flatMap(([key, text]) => {

@@ -1,6 +1,6 @@
 /**
- * Where the values of a JSON text stand in it, so that a few can be replaced and every other byte stays as it was: the order
- * of keys, the way numbers and letters are written, the line ends. Python's `NaN`, `Infinity` and `-Infinity` are read as null.
+ * Positions of the values in a JSON text, so that a few can be replaced and every other byte is unchanged: the order
+ * of keys, the notation of numbers and letters, the line ends. Python's `NaN`, `Infinity` and `-Infinity` are read as null.
  */
 
 export type JsonNode =
@@ -25,19 +25,19 @@ export interface Member {
 }
 
 export interface JsonText {
-  /** Without a byte order mark, without halves of characters, and with null for what is no number in JSON. */
+  /** Without a byte order mark, without lone surrogates, and with null for numbers that JSON does not have. */
   readonly text: string;
   readonly root: JsonNode;
 }
 
-/** Escapes: a whole character outside the basic plane, half of one, any other. */
+/** Escapes: a surrogate pair, a lone surrogate, any other. */
 const ESCAPE =
   /\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)/gs;
 
-/** Throws a SyntaxError with line and column for what is not JSON. Deep nesting is refused rather than followed. */
+/** Throws a SyntaxError with line and column for invalid JSON. Deep nesting is refused. */
 export function parseJson(original: string): JsonText {
   const plain = original.startsWith('\ufeff') ? original.slice(1) : original;
-  // Neither nbformat nor a server can write such a half again.
+  // Neither nbformat nor a server can write such a lone surrogate again.
   const text = /\\ud/i.test(plain)
     ? plain.replace(ESCAPE, (all, half?: string) => (half === undefined ? all : '\ufffd'))
     : plain;
@@ -49,7 +49,7 @@ export function parseJson(original: string): JsonText {
 }
 
 export function member(node: JsonNode | undefined, key: string): Member | undefined {
-  // The last one of the same name counts, as for JSON.parse.
+  // The last member of the same name counts, as for JSON.parse.
   return node?.kind === 'object' ? node.members.findLast(each => each.key === key) : undefined;
 }
 
@@ -133,7 +133,7 @@ class Scanner {
     return found;
   }
 
-  /** Also takes the comma before the next one. */
+  /** Also consumes the comma before the next one. */
   #closes(bracket: string, before: number): boolean {
     this.#match(SPACE);
     if (this.text[this.#at] === bracket) {
@@ -148,7 +148,7 @@ class Scanner {
   }
 
   #string(): void {
-    // A text of megabytes is too long for the regular expression of a whole string.
+    // A text of megabytes is too long for a regular expression that matches the whole string.
     const start = this.#at;
     let end = start;
     do end = this.text.indexOf('"', end + 1);

@@ -1,22 +1,22 @@
-/** Which kernel a notebook runs on, the same for session page and `tpulab execute`: the one that it names, or one of its language. */
+/** The kernel for a notebook, the same for session page and `tpulab execute`: the one it names, or one of its language. */
 import { objectOf } from './nbformat-values.js';
 
 export interface NotebookKernel {
   readonly name: string;
   readonly displayName: string;
-  /** In lower case; empty: the notebook does not say. */
+  /** In lower case; empty: the notebook does not state it. */
   readonly language: string;
 }
 
-/** `missing`: what it names is not there, and no other kernel may take its place. */
+/** `missing`: the named kernel does not exist, and no other kernel may replace it. */
 export type KernelChoice =
   | { readonly kind: 'found'; readonly name: string }
   | { readonly kind: 'missing'; readonly wanted: NotebookKernel };
 
-/** Kernelspecs of our environments: a notebook that names one needs what is in it. */
+/** Kernelspecs of our environments: a notebook that names one needs its packages. */
 const OURS = /^tpulab-/;
 const PYTHON = 'python';
-/** Names that people give to kernels of Python. */
+/** Common names of Python kernels. */
 const PYTHON_NAME = /py|conda|venv/i;
 
 export function kernelOf(metadata: Readonly<Record<string, unknown>>): NotebookKernel {
@@ -29,7 +29,7 @@ export function kernelOf(metadata: Readonly<Record<string, unknown>>): NotebookK
   };
 }
 
-/** @param languages of the kernelspecs that are there, by their names */
+/** @param languages of the existing kernelspecs, by their names */
 export function chooseKernel(
   wanted: NotebookKernel,
   languages: ReadonlyMap<string, string>,
@@ -47,7 +47,7 @@ export function chooseKernel(
       : /^i?python\d?$/.test(language);
   if (OURS.test(name) || languages.size === 0) return { kind: 'missing', wanted };
   const same = ofLanguage(isPython ? PYTHON : language);
-  // A notebook that says nothing takes the default, whatever its language is.
+  // A notebook that states neither gets the default, whatever its language.
   const isFree = name === '' && language === '';
   const [first = preferred] = isFree || same.includes(preferred) ? [preferred] : same;
   return isFree || same.length > 0 ? found(first) : { kind: 'missing', wanted };

@@ -1,7 +1,7 @@
-/** Values as nbformat writes them into a file: texts as lists of lines, keys in the order of their names, characters whole. */
+/** Values as nbformat writes them to a file: texts as lists of lines, sorted keys, whole characters. */
 import type { NotebookOutput } from '../outputs.js';
 
-/** What Python's `str.splitlines` takes for the end of a line; nbformat writes with it. */
+/** Line ends of Python's `str.splitlines`, which nbformat uses for writing. */
 const LINE =
   /[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+$/g;
 
@@ -25,8 +25,8 @@ const EMPTY_OUTPUTS: Readonly<Record<string, object>> = {
 };
 
 /**
- * The outputs of a file that can be shown, with the fields that every reader expects, and with lists of lines as texts, as nbformat reads
- * them: JupyterLab's model would put commas between the lines.
+ * The outputs of a file that can be shown, with the fields that every reader expects, and with lists of lines joined to texts, as nbformat
+ * reads them: JupyterLab's model would put commas between the lines.
  */
 export function shownOutputs(outputs: unknown): object[] {
   return (Array.isArray(outputs) ? outputs : []).flatMap((output: unknown) => {
@@ -46,7 +46,7 @@ export function shownOutputs(outputs: unknown): object[] {
   });
 }
 
-/** What nbformat splits; base64 and JSON stay whole. */
+/** The types that nbformat splits; base64 and JSON stay whole. */
 const SPLIT = /^(text\/.*|application\/javascript|image\/svg\+xml)$/;
 
 function dataLines([type, value]: [string, unknown]): [string, unknown] {
@@ -76,12 +76,12 @@ export function lines(text: string): string[] {
   return text.match(LINE) ?? [];
 }
 
-/** With the keys of all objects in the order of their names, and without halves of characters, which no UTF-8 can hold. */
+/** With the keys of all objects sorted, and without lone surrogates, which UTF-8 cannot represent. */
 export function sorted(value: unknown): unknown {
   return wellFormedIn(value, (a, b) => (a < b ? -1 : 1));
 }
 
-/** Without halves of characters, with the keys of objects in their order or in this one. */
+/** Without lone surrogates, with the keys of objects in their order or in this one. */
 export function wellFormedIn(value: unknown, order?: (a: string, b: string) => number): unknown {
   if (typeof value === 'string') return wellFormed(value);
   if (Array.isArray(value)) return value.map(each => wellFormedIn(each, order));
@@ -91,8 +91,8 @@ export function wellFormedIn(value: unknown, order?: (a: string, b: string) => n
   return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), wellFormedIn(each, order)]));
 }
 
-/** With U+FFFD for each half of a character. */
+/** With U+FFFD for each lone surrogate. */
 export function wellFormed(text: string): string {
-  // Most texts have no such characters at all, which is seen much sooner.
+  // Most texts have no surrogates at all, and this check is much faster.
   return /[\ud800-\udfff]/.test(text) ? text.replace(/\p{Surrogate}/gu, '\ufffd') : text;
 }

@@ -68,7 +68,7 @@ describe('a file that other programs read', () => {
     expect(read.metadata()).toEqual({ score: [null, null, null, 'NaN'] });
     const after = read.withOutputs([{ index: 0, executionCount: 1, outputs: [stream('a')] }]);
     expect(JSON.parse(after)).toMatchObject({ metadata: { score: [null, null, null, 'NaN'] } });
-    // What is only looked at is not repaired.
+    // A text that is only read is not repaired.
     expect(read.withOutputs([])).toBe(text);
   });
 
@@ -96,7 +96,7 @@ describe('a file that other programs read', () => {
     }
   });
 
-  it('holds no half of a character, whether it was printed or stood there before', () => {
+  it('contains no lone surrogate, whether it was printed or was in the file before', () => {
     const text = notebook([
       code('x', { id: 'a' }),
       code('y', { id: 'b', outputs: [stream('\ud83d end 😀')] })
@@ -120,7 +120,7 @@ describe('what the page saves', () => {
   it('is the file, byte for byte, where nothing has changed', () => {
     const read = new NotebookText(odd);
     const content = read.content();
-    // What JupyterLab's model adds by itself.
+    // A field that JupyterLab's model adds.
     content.metadata['language_info'] = { name: '' };
     expect(read.withContent(content)).toBe(odd);
   });

@@ -1,6 +1,6 @@
 /**
- * The text of a notebook file, for all who read or write one: session page, `tpulab execute`, `tpulab outputs`. What a change does not
- * concern stays byte for byte as it was; cells are placed by their position, whatever their ids are.
+ * The text of a notebook file, for all readers and writers: session page, `tpulab execute`, `tpulab outputs`. Parts that a change does not
+ * affect are unchanged byte for byte; cells are identified by their position, whatever their ids are.
  */
 import type { NotebookOutput } from '../outputs.js';
 import { JsonWriter, withValue } from './json-edit.js';
@@ -11,7 +11,7 @@ import { upgraded } from './upgrade.js';
 export interface CodeCell {
   /** Position among all cells, from 0. */
   readonly index: number;
-  /** Of its own in the notebook, also where the file gives none, or one twice. */
+  /** Unique in the notebook, even if the file gives none, or one twice. */
   readonly id: string;
   readonly source: string;
   readonly tags: readonly string[];
@@ -23,7 +23,7 @@ export interface CellOutputs {
   readonly executionCount: number | null;
 }
 
-/** A notebook as JupyterLab's model has it. */
+/** A notebook in JupyterLab's model. */
 export interface NotebookContent {
   cells: (Record<string, unknown> & { id: string })[];
   metadata: Record<string, unknown>;
@@ -31,7 +31,7 @@ export interface NotebookContent {
   nbformat_minor: number;
 }
 
-/** A file that is no notebook, or one of a format that is not read. */
+/** A file that is not a notebook, or has an unsupported format. */
 export class NotebookFormatError extends Error {}
 
 const NBFORMAT = 4;
@@ -48,10 +48,10 @@ export class NotebookText {
   readonly #minor: number | undefined;
   readonly #writer: JsonWriter;
   readonly codeCells: readonly CodeCell[];
-  /** The format of the file, where it is an old one, which is read as if it were converted; else null. */
+  /** The format of the file if it is an old one, which is read as if it were converted; else null. */
   readonly oldFormat: number | null;
 
-  /** @param upgrades whether a notebook of nbformat 3 is read; else it is refused */
+  /** @param upgrades whether a notebook of nbformat 3 is accepted; else it is refused */
   constructor(
     readonly original: string,
     { upgrades = false } = {}
@@ -80,7 +80,7 @@ export class NotebookText {
     );
   }
 
-  /** All of it, as nbformat 4.5, with an id for each cell. The file stays as it is. */
+  /** All of it, as nbformat 4.5, with an id for each cell. The file does not change. */
   content(): NotebookContent {
     const notebook = objectOf(JSON.parse(this.#text));
     const { orig_nbformat: _, ...metadata } = objectOf(notebook['metadata']);
@@ -101,7 +101,7 @@ export class NotebookText {
     return { cells, metadata, nbformat: NBFORMAT, nbformat_minor: WITH_IDS };
   }
 
-  /** Also where the file does not say its minor version: the one with ids is written then. */
+  /** Also if the file states no minor version: then the first one with ids is written. */
   get #hasIds(): boolean {
     return (this.#minor ?? WITH_IDS) >= WITH_IDS;
   }
@@ -110,7 +110,7 @@ export class NotebookText {
     return objectOf(this.#value(member(this.#root, 'metadata')?.value));
   }
 
-  /** The text with these outputs in place of the old ones. Cells are given what every reader needs, and all with an id one of their own. */
+  /** The text with these outputs in place of the old ones. Cells get the fields that every reader needs, and a unique id each. */
   withOutputs(placed: readonly CellOutputs[]): string {
     const given = new Map(placed.map(each => [each.index, each]));
     const code = new Set(this.codeCells.map(({ index }) => index));
@@ -138,7 +138,7 @@ export class NotebookText {
     return this.#result(text);
   }
 
-  /** The text of the file with this content, which was made from its own. */
+  /** The text of the file with this content, which was derived from its own. */
   withContent(content: NotebookContent): string {
     const old = new Map(this.#ids.map((id, index) => [id, index]));
     const indices = content.cells.map(({ id }) => old.get(id));
@@ -165,7 +165,7 @@ export class NotebookText {
     return this.#result(edited(this.#text, [{ start: this.#root.start, end: this.#root.end, text }]));
   }
 
-  /** Where nothing has changed, what was repaired for reading is no reason to write either. */
+  /** If nothing has changed, repairs for reading are not a reason to write either. */
   #result(text: string): string {
     return text === this.#text && this.oldFormat === null ? this.original : text;
   }
@@ -175,7 +175,7 @@ export class NotebookText {
     const before = this.metadata();
     const values = new Map<string, string | null>();
     for (const key of new Set([...Object.keys(before), ...Object.keys(metadata)])) {
-      // The model does not hold the one, and says that the others are there without a name where the file has none.
+      // The model lacks the first field, and adds the others without a name when the file has none.
       const value = key === 'orig_nbformat' ? before[key] : metadata[key];
       const isNothing = value === undefined || (before[key] === undefined && objectOf(value)['name'] === '');
       if (isNothing ? before[key] === undefined : isSame(before[key], value)) continue;
@@ -260,7 +260,7 @@ function readVersion(text: string, root: JsonNode): number {
   );
 }
 
-/** An id that is missing, or is another cell's already, is made from the code, so that it is the same at each reading. */
+/** An id that is missing, or already belongs to another cell, is derived from the code, so that it is the same at each reading. */
 function uniqueIds(cells: readonly ShownCell[]): string[] {
   const taken = new Set(cells.map(({ id }) => id));
   const seen = new Set<string>();
@@ -291,7 +291,7 @@ function fileValue(key: string, value: unknown): unknown {
 
 function isSameOf(key: string, old: unknown, value: unknown): boolean {
   if (key === 'source') return old !== undefined && textOf(old) === value;
-  // What cannot be shown stays in a cell that is not run again.
+  // Outputs that cannot be shown stay in a cell that is not run again.
   if (key === 'outputs' && old !== undefined) return isSame(shownOutputs(old), value);
   // A type that JupyterLab does not know is shown as raw text.
   if (key === 'cell_type' && value === 'raw')
@@ -299,7 +299,7 @@ function isSameOf(key: string, old: unknown, value: unknown): boolean {
   return isSame(old, value);
 }
 
-/** Texts may be lists of lines in one of them. */
+/** Either of them may have lists of lines as texts. */
 function isSame(one: unknown, other: unknown): boolean {
   if (one === other) return true;
   if (typeof one === 'string' || typeof other === 'string')

@@ -1,10 +1,10 @@
 /**
- * The text of one stream output: a carriage return goes back to the start of the line and what follows overwrites, a backspace takes
- * a character away, a line feed ends the line for good. As JupyterLab has it, but by characters instead of halves of them, because
- * half a character can be saved by nobody.
+ * The text of one stream output: a carriage return moves to the start of the line and the following text overwrites, a backspace removes
+ * a character, a line feed ends the line for good. As in JupyterLab, but by characters instead of surrogates, because
+ * a lone surrogate cannot be saved.
  *
  * Only the last line can still change, so that the lines before it can be bounded: the first and the last of them stay, and
- * what is left out between them is counted.
+ * the omitted part between them is counted.
  */
 
 const CONTROL = /[\n\b\r]/g;
@@ -12,17 +12,17 @@ const CONTROL = /[\n\b\r]/g;
 export class StreamText {
   readonly #half: number;
   #head = '';
-  /** Ended lines after the head, newest last; more than one line may be in a piece. */
+  /** Ended lines after the head, newest last; a piece may contain more than one line. */
   #tail: string[] = [];
   #tailChars = 0;
-  /** The last line, before and behind the place where the next character goes. */
+  /** The last line, before and after the place of the next character. */
   readonly #before = new Pieces();
   readonly #behind = new Pieces();
   #cutBytes = 0;
 
   /**
-   * @param limit how many characters of it are kept, about
-   * @param bytesOf for the count of what is left out
+   * @param limit approximately how many characters of it are kept
+   * @param bytesOf for the count of the omitted text
    */
   constructor(
     limit: number,
@@ -47,17 +47,17 @@ export class StreamText {
     return this.#cutBytes;
   }
 
-  /** Characters that are held. */
+  /** Number of stored characters. */
   get size(): number {
     return this.#head.length + this.#tailChars + this.#before.length + this.#behind.length;
   }
 
-  /** `notice` stands where something was left out. */
+  /** `notice` replaces the omitted part. */
   toString(notice: (cutBytes: number) => string): string {
     return this.#ended(notice) + this.#before.text() + this.#behind.text();
   }
 
-  /** Where in the text the next character goes. */
+  /** Position of the next character in the text. */
   cursor(notice: (cutBytes: number) => string): number {
     return this.#ended(notice).length + this.#before.length;
   }
@@ -70,7 +70,7 @@ export class StreamText {
     if (text === '') return;
     this.#before.push(text);
     if (this.#behind.length > 0) this.#behind.drop(characters(text));
-    // A line without an end: its beginning can no longer be reached by a carriage return.
+    // A line without an end: a carriage return can no longer reach its beginning.
     if (this.#before.length > 2 * this.#half) {
       const line = this.#before.take();
       const cut = boundary(line, line.length - this.#half);
@@ -79,7 +79,7 @@ export class StreamText {
     }
   }
 
-  /** As JupyterLab has it: within a line, the character under the cursor goes too. */
+  /** As in JupyterLab: within a line, the character under the cursor is removed too. */
   #backspace(): void {
     if (this.#before.length === 0) return;
     this.#before.drop(1);
@@ -102,7 +102,7 @@ export class StreamText {
       this.#head += rest.slice(0, cut);
       rest = rest.slice(cut);
     }
-    // Few large pieces rather than a string for each line.
+    // A few large pieces rather than one string per line.
     const last = this.#tail.pop() ?? '';
     if (last.length + rest.length <= this.#half / 8) this.#tail.push(last + rest);
     else this.#tail.push(...(last === '' ? [rest] : [last, rest]));
@@ -120,12 +120,12 @@ export class StreamText {
   }
 }
 
-/** Joined before they become so many that they cost more than their text. */
+/** Joined before there are so many that they cost more than their text. */
 const MAX_PIECES = 4_096;
 
 /**
- * A part of a line, as pieces with the end at the cursor last: `#before` in the order of the text, `#behind` in the reverse order. What a
- * character costs does not depend on the length of the line, which a kernel may rub out character by character.
+ * A part of a line, as pieces with the end at the cursor last: `#before` in the order of the text, `#behind` reversed. The cost per
+ * character does not depend on the length of the line, which a kernel may erase character by character.
  */
 class Pieces {
   #pieces: string[] = [];
@@ -144,7 +144,7 @@ class Pieces {
     if (this.#pieces.length > MAX_PIECES) this.#pieces = [this.text()];
   }
 
-  /** Takes characters away at the cursor. */
+  /** Removes characters at the cursor. */
   drop(count: number): void {
     let left = count;
     for (
@@ -166,7 +166,7 @@ class Pieces {
     }
   }
 
-  /** The cursor goes to the other end: all of it lies behind then. */
+  /** Moves the cursor to the other end: all of the text is then behind it. */
   moveTo(behind: Pieces): void {
     behind.#isReversed = true;
     for (let piece = this.#pieces.pop(); piece !== undefined; piece = this.#pieces.pop()) behind.push(piece);
@@ -177,7 +177,7 @@ class Pieces {
     return this.#isReversed ? this.#pieces.toReversed().join('') : this.#pieces.join('');
   }
 
-  /** The text, which is no longer here then. */
+  /** Removes the text and returns it. */
   take(): string {
     const text = this.text();
     this.#pieces = [];
@@ -197,7 +197,7 @@ function codePointBefore(text: string, at: number): number | undefined {
   return code !== undefined && code > 0xffff ? code : text.codePointAt(at - 1);
 }
 
-/** Not between the halves of a character outside the basic plane; then after it. */
+/** Not between the surrogates of a pair; then after it. */
 function boundary(text: string, at: number): number {
   const code = at > 0 && at < text.length ? text.charCodeAt(at) : 0;
   return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;

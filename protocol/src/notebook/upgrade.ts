@@ -1,9 +1,9 @@
-/** Notebooks of nbformat 3, which IPython 1 to 2 wrote, as nbformat 4: what Jupyter's `nbformat` makes of them. */
+/** Notebooks of nbformat 3, which IPython 1 to 2 wrote, converted to nbformat 4 as Jupyter's `nbformat` does. */
 import { listOf, objectOf, textOf } from './nbformat-values.js';
 
 type Json = Record<string, unknown>;
 
-/** Names of formats that nbformat 3 knows, and what they are called today. */
+/** Format names of nbformat 3, and their current names. */
 const MIME_TYPES: Readonly<Record<string, string>> = {
   text: 'text/plain',
   html: 'text/html',
@@ -82,7 +82,7 @@ function upgradedData(data: Json): Json {
   try {
     return { ...types, 'application/json': JSON.parse(textOf(json)) };
   } catch {
-    // Then it is the text that it is.
+    // Then it stays a text.
     return types;
   }
 }

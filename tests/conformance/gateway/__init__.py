@@ -1,1 +1,1 @@
-"""jupyter_server's gateway client, and what is built on it, with the bridge as the gateway."""
+"""jupyter_server's gateway client, and its subclasses, with the bridge as the gateway."""

@@ -1,4 +1,4 @@
-"""A stock jupyter_server that has its kernels from a bridge (`--gateway-url`), and a plain client of it."""
+"""A stock jupyter_server that gets its kernels from a bridge (`--gateway-url`), and a plain client of it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Front:
 
 
 class FrontKernel:
-    """One channels socket of the front, which speaks the legacy format alone."""
+    """One channels socket of the front, which speaks only the legacy format."""
 
     def __init__(self, front: Front, kernel_id: str) -> None:
         self.session = uuid.uuid4().hex
@@ -126,7 +126,7 @@ class FrontKernel:
         return dict(json.loads(self._socket.recv()))
 
     def until(self, kind: str, parent: str | None = None) -> tuple[Message, list[Message]]:
-        """The next message of this kind (about this request), and what came before it."""
+        """The next message of this kind (about this request), and the messages before it."""
         before: list[Message] = []
         while True:
             message = self.receive()
@@ -136,7 +136,7 @@ class FrontKernel:
             before.append(message)
 
     def result(self, request: str) -> tuple[Message, list[Message]]:
-        """The reply to an execution and all that it printed, when both are complete."""
+        """The reply to an execution and all its output, when both are complete."""
         reply: Message | None = None
         outputs: list[Message] = []
         idle = False

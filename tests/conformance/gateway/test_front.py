@@ -1,4 +1,4 @@
-"""A stock jupyter_server whose kernels run at the bridge does what people do with one."""
+"""The usual operations on a stock jupyter_server whose kernels run at the bridge."""
 
 from __future__ import annotations
 

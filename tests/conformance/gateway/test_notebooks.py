@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from ..bridge import CHECKOUT
 from ..gateway_client import BridgeKernelManager
 
-# A cell compiles with XLA on a machine that does other things, too. nbclient's own deadlines are a minute for
+# A cell compiles with XLA on a machine with other work, too. nbclient's own deadlines are a minute for
 # the start, and four seconds for outputs that come after the reply: later ones are left out.
 CELL_DEADLINE_S = 600
 
@@ -52,7 +52,7 @@ def outputs(executed: NotebookNode) -> list[tuple[Any, list[Any]]]:
 
 
 def joined(given: list[Any]) -> list[Any]:
-    """With pieces of one stream put together: a kernel flushes by the clock too."""
+    """With joined pieces of one stream: a kernel flushes by the clock too."""
     whole: list[Any] = []
     for output in given:
         last = whole[-1] if whole else None

@@ -26,7 +26,7 @@ class PatientQueue(ChannelQueue):
 
 
 class BlockingClient(AuthorizedKernelClient):
-    """What the suite calls on its client, as calls that wait."""
+    """The suite's calls on its client, as calls that wait."""
 
     get_shell_msg = run_sync(KernelClient._async_get_shell_msg)
     get_iopub_msg = run_sync(KernelClient._async_get_iopub_msg)
@@ -46,7 +46,7 @@ class BlockingManager(BridgeKernelManager):
 
 
 class AtBridge(jupyter_kernel_test.KernelTests):
-    """Starts the bridge and the kernel; samples that all Python kernels of ours share."""
+    """Starts the bridge and the kernel; samples that all our Python kernels share."""
 
     __test__ = False
     _owned: ClassVar[ExitStack]
@@ -76,7 +76,7 @@ class AtBridge(jupyter_kernel_test.KernelTests):
     code_history_pattern = "1?2*"
 
     def flush_channels(self) -> None:
-        """Up to the end of a request of its own; the suite's waits until nothing has come for a while."""
+        """Up to the end of a separate request; the suite waits until no message has come for a while."""
         asked = self.kc.kernel_info()
         for channel, last in ((self.kc.shell_channel, "kernel_info_reply"), (self.kc.iopub_channel, "idle")):
             kind = state = parent = None

@@ -1,1 +1,1 @@
-"""API descriptions and the bridge: schemathesis makes requests from one and looks at the answers."""
+"""API descriptions and the bridge: schemathesis makes requests from one and checks the responses."""

@@ -1,4 +1,4 @@
-"""Ends what the operations started."""
+"""Ends the processes that the operations started."""
 
 from __future__ import annotations
 

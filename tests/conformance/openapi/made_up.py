@@ -1,4 +1,4 @@
-"""How requests are made up: always the same ones, and not too many."""
+"""How requests are generated: always the same ones, and not too many."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUNDED = settings(
 
 
 def no_server_error(ctx: CheckContext, response: Response, case: Case) -> None:  # noqa: ARG001
-    """Jupyter answers 501 when there is no kernelspec of that name, and its clients show the two messages."""
+    """Jupyter answers 501 for an unknown kernelspec, and its clients show the two messages."""
     if response.status_code == 501:
         assert {"message", "short_message"} <= set(response.json()), response.text
         return

@@ -1,6 +1,6 @@
 """One bridge for all operations; it runs before tests are collected, because its description names them.
 
-Its default kernel starts quickly, for requests that are made up start many.
+Its default kernel starts quickly, for generated requests start many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests from the bridge's own description: no server error, and no answer that it does not describe."""
+"""Requests from the bridge's own description: no server error, and no undocumented response."""
 
 from __future__ import annotations
 

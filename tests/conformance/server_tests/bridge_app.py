@@ -1,4 +1,4 @@
-"""What tests see of a server: its token, and the default kernel, which some choose before they ask."""
+"""A server as the tests see it: its token, and the default kernel, which some tests choose first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from ..bridge import Bridge, slow_kernels, stock_kernels
 
-# jupyter_server's tests set these; everything else that they configure chooses classes inside of it.
+# jupyter_server's tests set these; all their other settings choose classes inside it.
 PASSED_ON = ("cull_idle_timeout", "cull_interval", "cull_connected")
 
 
@@ -18,7 +18,7 @@ class KernelManagerView:
     default_kernel_name: str = "python3"
 
     def get_kernel(self, kernel_id: str) -> object:  # noqa: ARG002
-        """There is nothing inside that a test could look at; those that must have it are excluded."""
+        """There is no inner object for a test to inspect; tests that require one are excluded."""
         return object()
 
 
@@ -28,7 +28,7 @@ class IdentityProviderView:
 
 
 class BridgeApp:
-    """Started at the first request, so that what a test sets before (HOME, the default kernel) counts."""
+    """Started at the first request, so that earlier settings of a test (HOME, the default kernel) count."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BridgeApp:
         self._bridge: Bridge | None = None
         self.port = port
         self.kernel_manager = KernelManagerView()
-        # Tests send the header that they were given before the bridge runs, so the token is chosen here.
+        # Tests send the header that they got before the bridge runs, so the token is chosen here.
         self.identity_provider = IdentityProviderView("a-token-of-the-test")
 
     def start(self) -> None:

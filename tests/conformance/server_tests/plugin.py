@@ -1,7 +1,7 @@
 """Pytest plugin: jupyter_server's own tests talk to a bridge instead of the server that their fixtures start.
 
-Given with `-p`. The fixtures are those of pytest_jupyter with their names and meanings. What a test does to
-the inside of jupyter_server it does to nothing here: such tests are in `excluded.toml`, each with its reason.
+Given with `-p`. The fixtures have the names and meanings of pytest_jupyter's. A test's changes to
+the inside of jupyter_server have no effect here: such tests are in `excluded.toml`, each with its reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .selection import Selection
 
 # Ten seconds for a test are meant for a machine that does nothing else.
 TIMEOUT_FACTOR = 12
-# Seconds for which the tests of culling look whether a kernel is gone; as configured it is culled after 5,
+# Seconds for which the tests of culling check whether a kernel has ended; as configured it is culled after 5,
 # and its end takes its time on a slow machine.
 CULL_WINDOW_S = 30
 
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(redirected_fixtures, "redirected_fixtures")
 
 
-# First, so that `-k` chooses among what is left and takes nothing for gone.
+# First, so that `-k` chooses among the remaining tests and reports none as removed.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     chosen, left_out = selection.divide(items)

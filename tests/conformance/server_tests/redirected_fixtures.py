@@ -14,7 +14,7 @@ from tornado.simple_httpclient import SimpleAsyncHTTPClient
 from ..reserved_port import reserved_port
 from .bridge_app import BridgeApp
 
-# jp_fetch asks with 20 s, for a machine that does nothing else.
+# jp_fetch has a timeout of 20 s, for a machine that does nothing else.
 REQUEST_TIMEOUT_FACTOR = 6
 # These compare a kernel's model before and after a request: it must still be starting then, a matter of luck
 # unless starting takes longer than the request.
@@ -24,7 +24,7 @@ START_AFTER_S = 30
 
 @pytest.fixture
 def jp_base_url() -> str:
-    """Below a prefix, as the original is (that one has an escaped character, which a bridge refuses)."""
+    """Below a prefix, like the original (that one has an escaped character, which a bridge refuses)."""
     return "/a@b/"
 
 

@@ -1,4 +1,4 @@
-"""Which of the collected tests run, and which are excluded for a reason that is written down."""
+"""Which of the collected tests run, and which are excluded for a recorded reason."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_name(nodeid: str) -> str:
     return nodeid.split("[", 1)[0].removeprefix("tests/services/")
 
 
-# Pytest takes it for a test by its name.
+# Pytest would collect it as a test because of its name.
 test_name.__test__ = False  # type: ignore[attr-defined]
 
 

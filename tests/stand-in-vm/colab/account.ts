@@ -1,4 +1,4 @@
-/** What the stand-in for Google's server knows of one person, and the `colab` of that person's computer. */
+/** The data of one person in the stand-in for Google's server, and the `colab` program of that person's computer. */
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,12 +26,12 @@ export interface ColabAnswers {
   /** `new` waits until this file exists. */
   readonly newWaitsFor: string | null;
   readonly sshFails: SshFailure | null;
-  /** `stop` says that it has ended a runtime which goes on. */
+  /** `stop` reports that it has ended a runtime which continues. */
   readonly stopIsIgnored: boolean;
   readonly vm: {
     readonly host: string;
     readonly port: number;
-    /** Where the keys go that a connection brings with it. */
+    /** File of the keys that a connection adds. */
     readonly authorizedKeys: string;
   } | null;
 }
@@ -67,7 +67,7 @@ export class ColabAccount {
     this.program = path.join(folder, 'bin', 'colab');
   }
 
-  /** In a folder of its own. */
+  /** In a separate folder. */
   static async make(folder: string): Promise<ColabAccount> {
     const account = new ColabAccount(folder);
     await mkdir(path.join(folder, 'bin'), { recursive: true });
@@ -78,7 +78,7 @@ export class ColabAccount {
     return account;
   }
 
-  /** From now on, beside what it said before. */
+  /** From now on, in addition to its earlier answers. */
   async answer(answers: Partial<ColabAnswers>): Promise<void> {
     this.#answers = { ...this.#answers, ...answers };
     const file = path.join(this.#folder, 'account.json');
@@ -95,17 +95,17 @@ export class ColabAccount {
       .filter(({ args }) => command === undefined || args.includes(command));
   }
 
-  /** Endpoints of what runs. */
+  /** Endpoints of running runtimes. */
   async running(): Promise<string[]> {
     return (await readdir(this.#runtimes)).filter(name => !name.includes('.'));
   }
 
-  /** Google ends all that runs, and tells nobody. */
+  /** Google ends all runtimes, without a notification. */
   async reclaim(): Promise<void> {
     for (const endpoint of await this.running()) await rm(path.join(this.#runtimes, endpoint));
   }
 
-  /** What was posted as an authorization code. */
+  /** The posted authorization code. */
   postedCodes(): Promise<string> {
     return readFile(path.join(this.#folder, 'posted-codes'), 'utf8').catch(() => '');
   }

@@ -1,9 +1,9 @@
 /**
- * In the place of Google's `colab`. Source of every text: google-colab-cli 0.7.5 (Apache-2.0; commands/{session,ssh,usage,utility}.py,
+ * Replaces Google's `colab`. Source of every text: google-colab-cli 0.7.5 (Apache-2.0; commands/{session,ssh,usage,utility}.py,
  * auth.py, auto_update.py, client.py, common.py), recorded from that version with its server on loopback. `outputs.mjs` has the texts.
  *
- * `node program.mjs FOLDER ARGUMENT…`. FOLDER holds what Google's server would know: `account.json` (what it says), `runtimes/ENDPOINT`
- * (which run), and `calls.jsonl` (how it was called). `ssh --proxy-mode` goes to the sshd of a stand-in VM over TCP, where the real
+ * `node program.mjs FOLDER ARGUMENT…`. FOLDER has the data of Google's server: `account.json` (its answers), `runtimes/ENDPOINT`
+ * (running ones), and `calls.jsonl` (its calls). `ssh --proxy-mode` goes to the sshd of a stand-in VM over TCP, where the real
  * one goes through a WebSocket.
  */
 import { spawnSync } from 'node:child_process';
@@ -47,7 +47,7 @@ function fail(text, code = 1) {
   throw new Exit(code);
 }
 
-/** What follows an option, and whether it is there. @param {readonly string[]} names */
+/** The value after an option, and whether the option exists. @param {readonly string[]} names */
 function option(...names) {
   const at = given.findIndex(word => names.includes(word));
   return at < 0 ? undefined : given[at + 1];
@@ -88,7 +88,7 @@ function requestServer() {
   out(texts.LOGIN_PROMPT);
   process.stderr.write(texts.LOGIN_URL);
   const line = readLine();
-  // The real one posts whatever it reads as the authorization code.
+  // The real one posts any input as the authorization code.
   if (line !== '') appendFileSync(path.join(folder, 'posted-codes'), `${line}\n`);
   if (command === 'usage') fail(texts.usageFailed('EOF when reading a line'));
   fail(texts.traceback('EOFError: EOF when reading a line'));
@@ -102,7 +102,7 @@ function readLine() {
   return line;
 }
 
-/** Endpoint to hardware of what runs, of the whole account. @returns {Record<string, string>} */
+/** Endpoint to hardware of running runtimes, of the whole account. @returns {Record<string, string>} */
 function running() {
   return Object.fromEntries(
     readdirSync(runtimes)
@@ -111,7 +111,7 @@ function running() {
   );
 }
 
-/** Drops records whose runtime has gone, and says so. */
+/** Drops records whose runtime has ended, and reports it. */
 function synced() {
   const all = records();
   if (Object.keys(all).length === 0) return all;
@@ -143,10 +143,10 @@ async function create() {
   out(texts.creating(name));
   requestServer();
   const failure = account.newFails === null ? null : texts.newFailure(account.newFails, hardware);
-  // A server that answers too late has created the runtime all the same.
+  // A server that answers too late has still created the runtime.
   if (account.newFails === null || account.createsAnyway) {
     const endpoint = `tpu-${hardware.toLowerCase()}-s-${process.pid.toString(36)}`;
-    // As a whole: whoever sees it may end this program.
+    // As a whole: a process that sees it may end this program.
     writeFileSync(path.join(runtimes, `${endpoint}.new`), hardware);
     renameSync(path.join(runtimes, `${endpoint}.new`), path.join(runtimes, endpoint));
     while (account.newWaitsFor !== null && !existsSync(account.newWaitsFor)) await wait(20);
@@ -171,7 +171,7 @@ function status() {
 
 function sessions() {
   const all = synced();
-  // With no record of its own it takes a refused login for an empty account.
+  // With no record of its own it treats a refused login as an empty account.
   if (account.login === 'adc') {
     process.stderr.write(texts.NO_DEFAULT_CREDENTIALS);
     out(texts.NOTHING_ON_SERVER);

@@ -1,4 +1,4 @@
-/** What a remote has once it is connected: chips, memory, and who holds the chips. Asked for once. No DOM. */
+/** The equipment of a connected remote: chips, memory, and the holders of the chips. Requested once. No DOM. */
 import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Holder, HoldersPage } from '@tpulab/protocol';
@@ -6,13 +6,13 @@ import type { RemotesApi } from '../../backends/remotes-api.js';
 
 export interface IMachineFacts {
   readonly chips: number;
-  /** `4 × 31.25 GiB`; null where the chip is not known. */
+  /** `4 × 31.25 GiB`; null where the chip is unknown. */
   readonly hbm: string | null;
-  /** Processes that have the chips; JAX does not start beside them. */
+  /** Processes that hold the chips; JAX does not start beside them. */
   readonly holders: readonly Holder[];
 }
 
-/** Null where the remote's gateway does not tell. */
+/** Null where the remote's gateway does not report it. */
 export async function machineFacts(api: RemotesApi, name: string): Promise<IMachineFacts | null> {
   const at = `machines/${encodeURIComponent(name)}/bridge/v1/devices`;
   const page = as(DevicesPage, await api.request<unknown>('GET', at));
@@ -36,8 +36,8 @@ export async function machineFacts(api: RemotesApi, name: string): Promise<IMach
   };
 }
 
-/** What another machine says is looked at before it is drawn. */
+/** Data of another machine is validated before it is drawn. */
 function as<T>(schema: { readonly static: T }, value: unknown): T | null {
-  // TypeBox's types are seen twice, as in `events/parse-frame.ts`.
+  // The compiler sees TypeBox's types twice, as in `events/parse-frame.ts`.
   return Value.Check(schema as unknown as TSchema, value) ? (value as T) : null;
 }

@@ -47,7 +47,7 @@ const rows = (groups: IChoiceGroup[]): unknown =>
     ...choices.map(({ name, about, tone, state, figure }) => [name, about, tone, state, figure].join('|'))
   ]);
 
-describe('what one may connect to', () => {
+describe('the possible targets', () => {
   it('is listed with its state: remotes, machines of the project, hosts that are no remote yet', () => {
     expect(rows(shown())).toEqual([
       [
@@ -65,7 +65,7 @@ describe('what one may connect to', () => {
     ]);
   });
 
-  it('is searched by every word that is shown, and a plain word may be a host as well', () => {
+  it('is searched by every displayed word, and a plain word may be a host as well', () => {
     const names = (text: string): unknown =>
       shown(text).map(({ id, choices }) => [id, ...choices.map(c => c.name)]);
     expect(names('v6e')).toEqual([
@@ -80,7 +80,7 @@ describe('what one may connect to', () => {
     expect(names('LAB-tpu')).toEqual([['hosts', 'lab-tpu']]);
   });
 
-  it('is first of all what was typed when that can only be an address', () => {
+  it('starts with the typed text when that can only be an address', () => {
     expect(rows(shown('me@192.0.2.7'))).toEqual([['typed', 'me@192.0.2.7|Over ssh|||']]);
     expect(rows(shown('gcloud:queued-resource/us-east5-b/queue-7'))).toEqual([
       ['typed', 'queue-7|Queued resource in us-east5-b, project p|||']
@@ -98,7 +98,7 @@ describe('what one may connect to', () => {
     });
   });
 
-  it('is gone through with arrows, over the ends of the lists and round', () => {
+  it('is navigated with arrows, across the ends of the lists and round', () => {
     const groups = shown();
     const keys = groups.flatMap(({ choices }) => choices.map(({ key }) => key));
     expect(new Set(keys).size).toBe(6);

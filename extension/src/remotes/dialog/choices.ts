@@ -1,4 +1,4 @@
-/** What one may connect to, in groups: remotes that are known, a project's TPU VMs, hosts of ssh, and what somebody has typed. No DOM. */
+/** The possible targets of a connection, in groups: known remotes, a project's TPU VMs, ssh hosts, and a typed address. No DOM. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type AddRemote,
@@ -24,7 +24,7 @@ export interface IChoice {
   readonly about: string;
   readonly tone: Tone | null;
   readonly state: string;
-  /** Beside the state: a round trip, or how long ago. */
+  /** Beside the state: a round trip, or the time since the last use. */
   readonly figure: string;
   readonly target: Target;
 }
@@ -38,7 +38,7 @@ export interface IAvailable {
   readonly remotes: readonly Remote[];
   /** Null while ssh and gcloud have not answered. */
   readonly candidates: RemoteCandidates | null;
-  /** Of Google Cloud, to which typed machines belong; null for gcloud's own. */
+  /** Google Cloud project of typed machines; null for gcloud's own. */
   readonly project: string | null;
 }
 
@@ -74,17 +74,17 @@ export function choicesFor(
     return fitting;
   }
   const typed: IChoiceGroup = { id: 'typed', choices: [typedChoice(source, candidates, trans)] };
-  // A plain word is first of all looked for; what can only be an address is what somebody wants.
+  // A plain word is primarily a search; an address can only be a target.
   return /[@:.]/.test(words) ? [typed, ...fitting] : [...fitting, typed];
 }
 
-/** What was typed, as a machine of the project that is listed; null while it is nothing that can be reached. */
+/** The typed text as a machine of the listed project; null while it is no valid target. */
 export function typedSource(text: string, project: string | null): AddRemote['source'] | null {
   const source = sourceOf(text);
   return source?.kind === 'gcloud' && project !== null ? { project, ...source } : source;
 }
 
-/** The key of the choice that is `step` further, over the ends of the groups; null when there is none. */
+/** The key of the choice `step` positions further, across groups; null when there is none. */
 export function movedBy(groups: readonly IChoiceGroup[], key: string | null, step: 1 | -1): string | null {
   const keys = groups.flatMap(({ choices }) => choices.map(choice => choice.key));
   const at = key === null ? -1 : keys.indexOf(key);
@@ -215,12 +215,12 @@ function cloudText(
   return where === null ? what : trans.__('%1, project %2', what, where);
 }
 
-/** What stands for a whole machine that is typed in part. */
+/** Whether the text is an incomplete Google Cloud machine. */
 export function isHalfTyped(text: string): boolean {
   return isCloud(text) && sourceOf(text) === null;
 }
 
-/** The cloud's own word in ours; a word that we do not know stays. */
+/** The cloud's state in our words; an unknown state stays unchanged. */
 function cloudState(state: string, trans: TranslationBundle): { tone: Tone; label: string } {
   switch (state) {
     case 'READY':

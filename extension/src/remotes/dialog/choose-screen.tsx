@@ -1,4 +1,4 @@
-/** The first screen: something is chosen or typed, and connected to. */
+/** The first screen: the user chooses or types a target, and connects to it. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useChanges } from '../../ui/use-changes.js';
@@ -15,7 +15,7 @@ import { useAnswer } from './use-answer.js';
 export interface IChooseProps {
   readonly actions: RemoteActions;
   readonly trans: TranslationBundle;
-  /** Somebody has chosen; the name of the remote that is being connected. */
+  /** The user has chosen; receives the name of the remote that is being connected. */
   readonly onChosen: (name: string) => void;
   readonly onClose: () => void;
 }
@@ -142,7 +142,7 @@ interface IPrimaryProps {
   readonly trans: TranslationBundle;
 }
 
-/** It names what it connects to, where there is room for that. */
+/** It names its target, where there is room for that. */
 function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProps): JSX.Element {
   const isThere =
     active?.target.kind === 'remote' && actions.remotes.get(active.target.name)?.state === 'connected';
@@ -166,7 +166,7 @@ function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProp
   );
 }
 
-/** The name of the remote that is being connected; null when that was refused. */
+/** The name of the remote that is being connected; null after a refusal. */
 async function begin(
   actions: RemoteActions,
   target: IChoice['target'],

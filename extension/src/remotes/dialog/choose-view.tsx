@@ -1,4 +1,4 @@
-/** Lists of what one may connect to, under one field that searches them and takes any other host. */
+/** Lists of possible targets, below one field that searches them and accepts any other host. */
 import { type JSX, type ReactNode, useEffect, useRef } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RemoteCandidates } from '@tpulab/protocol';
@@ -45,7 +45,7 @@ export function SearchField(props: IFieldProps): JSX.Element {
         aria-autocomplete="list"
         aria-label={trans.__('Search, or type a host')}
         placeholder={trans.__('Search, or type a host')}
-        // The dialog leaves Escape to a field with something in it.
+        // The dialog leaves Escape to a field with text in it.
         data-tpulab-escape={text === '' ? undefined : ''}
         spellCheck={false}
         autoComplete="off"
@@ -69,7 +69,7 @@ export interface IListsProps {
   readonly groups: readonly IChoiceGroup[];
   readonly active: IChoice | null;
   readonly candidates: RemoteCandidates | null;
-  /** Why ssh and gcloud could not be asked. */
+  /** Why ssh and gcloud gave no answer. */
   readonly problem: string | null;
   readonly isAsking: boolean;
   readonly onActive: (choice: IChoice) => void;
@@ -155,7 +155,7 @@ export function Lists(props: IListsProps): JSX.Element {
   );
 }
 
-/** Why there are no machines, or what is not listed. */
+/** Why there are no machines, or which ones are not listed. */
 function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): JSX.Element | null {
   const { text, candidates, problem, isAsking, hasMachines, onRefresh, trans } = props;
   const gcloud = candidates?.gcloud ?? null;
@@ -276,7 +276,7 @@ function ChoiceRow({ choice, isActive, onActive, onChoose, trans }: IRowProps): 
       className="jp-TPULabChoice"
       role="option"
       aria-selected={isActive}
-      // The field keeps the focus, so that typing and arrows go on.
+      // The field keeps the focus, so that typing and arrow keys still work.
       onMouseDown={event => event.preventDefault()}
       onClick={onActive}
       onDoubleClick={onChoose}

@@ -1,4 +1,4 @@
-/** Something to copy: a command, which breaks between its words, or a fingerprint. */
+/** A text to copy: a command, which breaks between its words, or a fingerprint. */
 import { type JSX, type ReactNode, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { FIRST } from './frame.js';

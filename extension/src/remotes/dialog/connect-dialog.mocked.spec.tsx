@@ -11,7 +11,7 @@ import type { IMachineFacts } from './after-connecting.js';
 import { ConnectBody } from './connect-dialog.js';
 import type { IConnectPage } from './remote-props.js';
 
-// What jsdom lacks and Lab's parts ask for when they are loaded.
+// jsdom lacks these, and Lab's parts need them at load.
 vi.hoisted(() =>
   Object.assign(globalThis, {
     DragEvent: class extends MouseEvent {},
@@ -37,7 +37,7 @@ const found = (fields: Partial<RemoteCandidates['gcloud']> = {}): RemoteCandidat
   }
 });
 
-/** What the gateway was asked for. */
+/** The requests to the gateway. */
 type Requested =
   | readonly ['add', RemoteSource, IConnectChoice]
   | readonly ['connect' | 'disconnect' | 'answer' | 'project' | 'end', string, unknown?];
@@ -130,7 +130,7 @@ describe('the dialog', () => {
   const type = (text: string, label?: string): void =>
     act(() => {
       const input = field(label);
-      // React hears of a value only by the setter of the element itself.
+      // React is notified of a value only by the setter of the element itself.
       Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')!.set!.call(input, text);
       input.dispatchEvent(new Event('input', { bubbles: true }));
     });
@@ -165,7 +165,7 @@ describe('the dialog', () => {
 
   beforeEach(() => {
     vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
-    // jsdom lays nothing out, and so scrolls nothing.
+    // jsdom has no layout, so it has no scrolling.
     Element.prototype.scrollIntoView = () => undefined;
     host = document.body.appendChild(document.createElement('div'));
     root = createRoot(host);
@@ -200,7 +200,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['add', { kind: 'ssh', destination: 'vm' }, choice]]);
   });
 
-  it('gives what is typed the options that are chosen, and Escape empties the field first', async () => {
+  it('applies the chosen options to a typed target, and Escape clears the field first', async () => {
     await show();
     type('gcloud:queued-resource/us-east5-b/queue-7');
     expect(active()).toContain('Connect to queue-7');
@@ -243,7 +243,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['connect', 'cloudy', { reach: 'iap' }]]);
   });
 
-  it('says without gcloud what signs in, and connects to hosts all the same', async () => {
+  it('shows without gcloud how to sign in, and still connects to hosts', async () => {
     const failed = {
       state: 'failed',
       message: 'gcloud is not signed in',
@@ -278,7 +278,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['disconnect', 'my-tpu']]);
   });
 
-  it('asks about a host key from Copy on: Enter trusts nothing, and another key cannot be trusted', async () => {
+  it('asks about a host key with the focus on Copy: Enter trusts nothing, and another key cannot be trusted', async () => {
     const hostKey = {
       type: 'ED25519',
       fingerprint: PRINT,
@@ -300,7 +300,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['answer', 'my-tpu', true]]);
   });
 
-  it('shows the terms and figures of what costs something, and Enter alone agrees to nothing', async () => {
+  it('shows the terms and figures of a paid step, and Enter alone agrees to nothing', async () => {
     const consent = {
       title: trans.__('Create a Colab runtime?'),
       terms: ['Your balance is 0.'],
@@ -322,7 +322,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['answer', 'my-tpu', true]]);
   });
 
-  it('has the TPUs of Colab, or the one line that says how to get them', async () => {
+  it('has the TPUs of Colab, or one line on how to get them', async () => {
     const colab = { state: 'ok', message: null, remedy: null, accelerators: ['v5e1' as const] } as const;
     await show([], null, { ...found(), colab: { ...colab, accelerators: [...colab.accelerators] } });
     expect(host.textContent).toContain('Colab runtime, TPU v5e1');
@@ -335,7 +335,7 @@ describe('the dialog', () => {
     expect(host.textContent).not.toContain('Colab runtime, TPU');
   });
 
-  it('says that a runtime is being ended, and connects to it only when it is gone', async () => {
+  it('reports that a runtime is being ended, and connects to it only after its end', async () => {
     ending = 'my-tpu';
     await show([remote({ state: 'disconnected' })], 'my-tpu');
     expect(host.querySelector('h2')!.textContent).toBe('Ending the runtime of my-tpu');
@@ -347,7 +347,7 @@ describe('the dialog', () => {
     expect(button('Connect').disabled).toBe(false);
   });
 
-  it('takes a passphrase with Enter, from its field', async () => {
+  it('accepts a passphrase with Enter, from its field', async () => {
     const prompt = { id: '1', kind: 'secret', text: "Enter passphrase for key 'k': ", host: 'vm' } as const;
     await show([remote({ state: 'waiting', prompt })], 'my-tpu');
     expect(document.activeElement).toBe(field('Enter passphrase'));
@@ -374,7 +374,7 @@ describe('the dialog', () => {
     expect(field()).toBeDefined();
   });
 
-  it('opens the notebook on the remote, and says how many files of its folder are not there', async () => {
+  it('opens the notebook on the remote, and shows how many files of its folder are missing there', async () => {
     facts.value = { chips: 4, hbm: '4 × 31.25 GiB', holders: [] };
     const accelerator = { type: 'v6e-4', chip: 'v6e', chips: 4 };
     await show(
@@ -398,7 +398,7 @@ describe('the dialog', () => {
     expect(synced).toEqual(['my-tpu lessons']);
   });
 
-  it('names who has the TPU, and shuts down a kernel only when asked twice', async () => {
+  it('names the holder of the TPU, and shuts down a kernel only after a confirmation', async () => {
     const kernel = { id: 'k', name: 'jax', executionState: 'idle', idleS: 2_520, connections: 0 };
     const holder: Holder = {
       pid: 7,

@@ -1,4 +1,4 @@
-/** The dialog "Connect to a TPU…": first what to connect to, then how it goes. Closing it stops nothing. */
+/** The dialog "Connect to a TPU…": first the choice of a target, then the progress. Closing it stops nothing. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -14,7 +14,7 @@ export interface IConnectOptions {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
   readonly trans: TranslationBundle;
-  /** The remote that is shown; null to choose one. */
+  /** The shown remote; null to choose one. */
   readonly name: string | null;
 }
 

@@ -1,4 +1,4 @@
-/** A remote that is connected: a notebook is opened on it, unless somebody else has its TPU. */
+/** A connected remote: a notebook is opened on it, unless another user has its TPU. */
 import { type JSX, useEffect, useState } from 'react';
 import { LogView } from '../log-view.js';
 import { folderUnder } from '../../backends/sync-folders.js';
@@ -145,7 +145,7 @@ export function ConnectedScreen({
   );
 }
 
-/** What a sync of the folder would copy, without copying it; null: it is not known yet which folder that is. */
+/** The preview of a folder sync, without copying; null: the folder is not known yet. */
 function useFolder(
   api: IRemoteProps['actions']['remotes']['api'],
   name: string,

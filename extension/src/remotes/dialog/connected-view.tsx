@@ -1,4 +1,4 @@
-/** The end of connecting: what the machine has, the notebook on it, and the files that it needs. */
+/** The last screen of connecting: the machine's equipment, the notebook on it, and the files that it needs. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type Holder, type Remote, secondsText, sizeText } from '@tpulab/protocol';
@@ -9,7 +9,7 @@ import { DeleteHint } from './guide.js';
 import { Icon } from './icons.js';
 import { environmentName } from './stage-rows.js';
 
-/** How much of a folder is not on the remote yet. */
+/** The part of a folder that is not on the remote yet. */
 export type FolderState =
   | { readonly kind: 'counting' }
   | { readonly kind: 'counted'; readonly files: number; readonly bytes: number }
@@ -20,7 +20,7 @@ export interface IDoneProps {
   readonly facts: IMachineFacts | null;
   /** The notebook that would be opened; null: a new one. */
   readonly notebook: string | null;
-  /** Of that notebook, as people know it. */
+  /** Folder of that notebook, as displayed. */
   readonly folder: string;
   readonly folderState: FolderState;
   readonly isOpening: boolean;
@@ -156,7 +156,7 @@ export interface IHeldProps {
   readonly holders: readonly Holder[];
   readonly problem: string | null;
   readonly onShutDown: (pid: number) => void;
-  /** The process that somebody is asked about, if any. */
+  /** The process in the confirmation, if any. */
   readonly requested: number | null;
   readonly onRequest: (pid: number) => void;
   readonly trans: TranslationBundle;

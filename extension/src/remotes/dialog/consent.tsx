@@ -1,4 +1,4 @@
-/** Something that costs or binds the person: its terms, its figures, and where to read more. */
+/** A step that costs money or binds the user: its terms, its figures, and a link to details. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ConsentFigure, RemoteConsent } from '@tpulab/protocol';
@@ -33,7 +33,7 @@ export function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
   );
 }
 
-/** An unknown figure is said to be unknown. */
+/** An unknown figure is labelled as unknown. */
 export function figureText({ value, unit }: ConsentFigure, trans: TranslationBundle): string {
   if (value === null) {
     return trans.__('unknown');

@@ -1,4 +1,4 @@
-/** What failed, in one sentence, and the one command that settles it. */
+/** The failure, in one sentence, and the one command that fixes it. */
 import type { JSX, ReactNode } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandLine } from './command-line.js';
@@ -22,7 +22,7 @@ export function ErrorCard({ message, command = null, children, trans }: IErrorPr
   );
 }
 
-/** What failed stands above what that means. A dot inside a name or an address ends no sentence. */
+/** The failure stands above its explanation. A dot inside a name or an address ends no sentence. */
 export function firstSentence(message: string): readonly [string, string] {
   const end = /[.!?](?=\s+[A-Z])/.exec(message);
   return end === null

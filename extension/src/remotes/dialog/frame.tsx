@@ -4,11 +4,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { Icon } from './icons.js';
 
 export const TITLE_ID = 'jp-TPULabDialog-title';
-/** What has this attribute gets the focus when its screen is shown; else the part that scrolls. */
+/** An element with this attribute gets the focus when its screen is shown; otherwise the scrolling part. */
 export const FIRST = { 'data-tpulab-first': '' } as const;
 
 export interface IFrameProps {
-  /** Another one is another screen, which takes the focus. */
+  /** A different value means another screen, which takes the focus. */
   readonly screen: string;
   readonly title: string;
   /** Below the title; it does not scroll. */
@@ -18,7 +18,7 @@ export interface IFrameProps {
   /** At the left of the footer. */
   readonly aside?: ReactNode;
   readonly buttons: ReactNode;
-  /** The lists reach to the edges. */
+  /** The lists extend to the edges. */
   readonly isFlush?: boolean;
   readonly children: ReactNode;
   readonly onClose: () => void;

@@ -16,7 +16,7 @@ function drawn(element: JSX.Element): HTMLElement {
 }
 
 describe('the guide to a TPU', () => {
-  it('is open for a person who has nothing to choose from, and has the command, the quota and the prices', () => {
+  it('is open if there is nothing to choose from, and has the command, the quota and the prices', () => {
     const host = drawn(<Guide isOpen hasColab={false} trans={trans} />);
     expect(host.querySelector('details')!.open).toBe(true);
     expect(host.querySelector('code')!.textContent).toMatch(/^gcloud compute tpus tpu-vm create my-tpu /);

@@ -1,10 +1,10 @@
-/** "No TPU yet?": the ways to one, for a person who has none, and the end of what costs money. */
+/** "No TPU yet?": ways to get a TPU, and how to stop its costs. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RemoteSource } from '@tpulab/protocol';
 import { CommandLine } from './command-line.js';
 
-/** One chip of the smallest kind, which the cloud may end at any time: the cheapest there is to learn with. */
+/** One chip of the smallest kind, which the cloud may preempt at any time: the cheapest machine for learning. */
 const CREATE =
   'gcloud compute tpus tpu-vm create my-tpu --zone=us-east5-b --accelerator-type=v6e-1 --version=v2-alpha-tpuv6e --spot';
 const RESEARCH_CLOUD = 'https://sites.research.google/trc/about/';
@@ -14,7 +14,7 @@ const PRICES = 'https://cloud.google.com/tpu/pricing';
 type CloudSource = Extract<RemoteSource, { kind: 'gcloud' }>;
 
 export interface IGuideProps {
-  /** Open for a person who has nothing to choose from. */
+  /** Open if there is nothing to choose from. */
   readonly isOpen: boolean;
   readonly hasColab: boolean;
   readonly trans: TranslationBundle;
@@ -62,7 +62,7 @@ export function Guide({ isOpen, hasColab, trans }: IGuideProps): JSX.Element {
   );
 }
 
-/** For a machine that is billed until it is gone. */
+/** For a machine that is billed until it is deleted. */
 export function DeleteHint({
   source,
   trans
@@ -82,7 +82,7 @@ export function DeleteHint({
   );
 }
 
-/** Null for a name that a shell would take for more than a name. */
+/** Null for a name that a shell would not treat as a plain name. */
 export function deleteCommand({ product, name, zone, project }: CloudSource): string | null {
   if (![name, zone, project ?? zone].every(word => /^\w[\w.:-]*$/.test(word))) {
     return null;

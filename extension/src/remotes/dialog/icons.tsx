@@ -1,4 +1,4 @@
-/** Line icons of the dialog, in the colour of the text around them. */
+/** Line icons of the dialog, in the colour of the surrounding text. */
 import type { JSX } from 'react';
 
 const PATHS = {

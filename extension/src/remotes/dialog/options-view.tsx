@@ -1,4 +1,4 @@
-/** How a machine is connected to: environment, way, project, and whether anything is installed there. */
+/** The connection options of a machine: environment, route, project, and whether anything is installed there. */
 import { type FormEvent, type JSX, useId, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CloudReach, EnvironmentInfo } from '@tpulab/protocol';
@@ -6,7 +6,7 @@ import { FIRST } from './frame.js';
 import { environmentName } from './stage-rows.js';
 
 export interface IOptions {
-  /** '' and null: as it is there, and for a new machine as is usual. */
+  /** '' and null: the machine's present setting, or the default for a new machine. */
   readonly environment: string;
   readonly reach: CloudReach | '';
   readonly install: boolean | null;
@@ -19,11 +19,11 @@ export interface IOptionsProps {
   readonly onOptions: (options: IOptions) => void;
   readonly environments: readonly EnvironmentInfo[];
   readonly isCloud: boolean;
-  /** Of Google Cloud; null: gcloud's own, which is `ownProject` where that is known. */
+  /** Google Cloud project; null: gcloud's own, which is `ownProject` where known. */
   readonly project: string | null;
   readonly ownProject: string | null;
   readonly onProject: (project: string | null) => void;
-  /** Whether the machine that is chosen has things installed there, unless somebody says otherwise. */
+  /** Whether components are installed on the chosen machine, unless the user decides otherwise. */
   readonly installs: boolean;
   readonly trans: TranslationBundle;
 }
@@ -75,7 +75,7 @@ export function OptionsView(props: IOptionsProps): JSX.Element {
   );
 }
 
-/** Null: what is typed is no name of a project. */
+/** Null: the typed text is no project name. */
 export function projectOf(text: string): string | null {
   return /^[\w.:][\w.:-]{0,255}$/.test(text.trim()) ? text.trim() : null;
 }
@@ -116,7 +116,7 @@ function ProjectField({ project, ownProject, onProject, trans }: IOptionsProps):
   );
 }
 
-/** What is chosen, in a few words. */
+/** The chosen options, in a few words. */
 export function optionsText({ environment, reach, install }: IOptions, trans: TranslationBundle): string {
   return [
     environment === '' ? null : environmentName(environment),

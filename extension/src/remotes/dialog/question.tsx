@@ -1,4 +1,4 @@
-/** What ssh asks: whether a host key is right, a passphrase, a password. Nothing is trusted by Enter alone. */
+/** Questions of ssh: whether a host key is right, a passphrase, a password. Nothing is trusted by Enter alone. */
 import { type FormEvent, type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { HostKeyQuestion, RemotePrompt } from '@tpulab/protocol';
@@ -13,7 +13,7 @@ export interface IQuestionProps {
   readonly trans: TranslationBundle;
 }
 
-/** Whether what somebody has pasted has this fingerprint; null while there is none in it. */
+/** Whether the pasted text has this fingerprint; null while it contains none. */
 export function comparedTo(fingerprint: string, pasted: string): 'same' | 'other' | null {
   const found = /SHA256:[A-Za-z0-9+/]{43}/.exec(pasted)?.[0];
   return found === undefined ? null : found === fingerprint.replace(/=$/, '') ? 'same' : 'other';
@@ -67,7 +67,7 @@ export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKey
   );
 }
 
-/** A secret, or a question of ssh that is not about a host key. The button that answers it is `form`'s. */
+/** A secret, or a question of ssh that is not about a host key. The button that answers it belongs to `form`. */
 export function SecretCard({
   prompt,
   onAnswer,

@@ -1,4 +1,4 @@
-/** What the gateway does about an error or a warning by itself, on a button. */
+/** The gateway's automatic remedies for an error or a warning, on a button. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteAction } from '@tpulab/protocol';
@@ -25,7 +25,7 @@ export function ActionButton({ remote, actions, action }: IActionProps): JSX.Ele
 
 export type IRemediesProps = Omit<IActionProps, 'action'> & { readonly trans: TranslationBundle };
 
-/** Those of the remote's error. */
+/** Remedies of the remote's error. */
 export function Remedies({ remote, actions, trans }: IRemediesProps): JSX.Element {
   const { error } = remote;
   return (

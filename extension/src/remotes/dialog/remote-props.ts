@@ -1,15 +1,15 @@
-/** What the screens of one remote are given. */
+/** The properties of a remote's screens. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
 import type { RemoteActions } from '../actions.js';
 
-/** What the page around the dialog does for it. */
+/** Services of the page around the dialog. */
 export interface IConnectPage {
   /** Path of the notebook that would be opened on a remote; null: a new one. */
   readonly notebook: () => Promise<string | null>;
-  /** Resolves when the notebook runs on the remote. Throws what people can read. */
+  /** Resolves when the notebook runs on the remote. Throws readable errors. */
   readonly open: (remote: Remote, notebook: string | null) => Promise<void>;
-  /** Of the file browser, as Lab names it. */
+  /** Folder of the file browser, as Lab names it. */
   readonly folder: () => string;
   readonly sync: (remote: string, folder: string) => void;
 }

@@ -1,4 +1,4 @@
-/** What is shown of the remote that somebody has chosen: progress, a question, what failed, or what to do on it now. */
+/** The screen of the chosen remote: progress, a question, an error, or the next actions. */
 import { type JSX, useState } from 'react';
 import type { RemotePrompt } from '@tpulab/protocol';
 import { useSeconds } from '../../ui/use-changes.js';

@@ -19,7 +19,7 @@ const rows = ({ rows: all }: IProgress): string[] =>
   all.map(({ title, state, detail }) => [title, state, detail].join('|'));
 
 describe('the stages of connecting', () => {
-  it('have those to come below those that were, with what each took', () => {
+  it('list coming stages below completed ones, with the duration of each', () => {
     const stages = [stage('gcloud', 'done', { durationMs: 1_400 }), stage('ssh', 'running')];
     const progress = progressOf(remote({ source: SOURCE, stages }), trans);
     expect(rows(progress)).toEqual([
@@ -32,7 +32,7 @@ describe('the stages of connecting', () => {
     expect(progress).toMatchObject({ doing: 'Connecting with ssh', step: 2, fraction: 1 / 5 });
   });
 
-  it('of the installation stand for themselves once something is missing, without what is there', () => {
+  it('of the installation are listed separately once something is missing, without the present parts', () => {
     const stages = [
       stage('ssh', 'done'),
       stage('check', 'done', { detail: 'all well', durationMs: 600 }),
@@ -93,7 +93,7 @@ describe('the stages of connecting', () => {
     expect(progressOf(remote({ stages }), trans)).toMatchObject({ doing: 'Assign a Colab runtime' });
   });
 
-  it('say how much of a download has come while it runs, apart from what is being done', () => {
+  it('show the progress of a download while it runs, separate from the activity', () => {
     const transfer = { bytes: 312 * 2 ** 20, totalBytes: 660 * 2 ** 20, bytesPerS: 42 * 2 ** 20 };
     const environment = (state: RemoteStage['state']): RemoteStage =>
       stage('environment', state, { detail: 'Downloading libtpu (312 MiB)', transfer });
@@ -106,7 +106,7 @@ describe('the stages of connecting', () => {
     expect(amount('done')).toBe('');
   });
 
-  it('have what comes before ssh above it: a runtime of Colab is created first', () => {
+  it('list earlier stages above ssh: a runtime of Colab is created first', () => {
     const titles = (...names: string[]): string[] =>
       progressOf(
         remote({

@@ -1,4 +1,4 @@
-/** The stages of connecting as people follow them: those that were, the one that is, and those to come. No DOM. */
+/** The stages of connecting as displayed: past, present and future ones. No DOM. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type Remote, type RemoteStage, transferText } from '@tpulab/protocol';
 
@@ -6,16 +6,16 @@ export interface IStageRow {
   readonly name: string;
   readonly title: string;
   readonly state: RemoteStage['state'] | 'to-come';
-  /** What it found and how long it took; of the running stage, what it is at. */
+  /** Its result and duration; for the running stage, its present activity. */
   readonly detail: string;
   readonly fraction: number | null;
-  /** How much of a download has come, and how fast; empty: nothing is downloaded now. */
+  /** Progress and speed of a download; empty: no download is running. */
   readonly amount: string;
 }
 
 export interface IProgress {
   readonly rows: readonly IStageRow[];
-  /** What is being done now, as a sentence. */
+  /** The present activity, as a sentence. */
   readonly doing: string;
   /** From 1. */
   readonly step: number;
@@ -23,7 +23,7 @@ export interface IProgress {
   readonly fraction: number;
 }
 
-/** In this order; those of the installation stand for themselves only once it is known that one of them has something to do. */
+/** In this order; installation stages are listed separately only once one of them is known to have work. */
 const BEFORE = ['gcloud', 'ssh', 'check'] as const;
 const INSTALLATION = ['node', 'bridge', 'uv', 'python', 'environment'] as const;
 const GATEWAY = 'gateway';
@@ -35,7 +35,7 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
   const reported = new Map(stages.map(stage => [stage.name, stage]));
   const isCloudRemote = source.kind === 'gcloud';
   const before = BEFORE.filter(name => reported.has(name) || name !== 'gcloud' || isCloudRemote);
-  // What comes before ssh, as a runtime of Colab that is created first, stands above it.
+  // Stages before ssh, such as the creation of a Colab runtime, stand above it.
   const sshAt = stages.findIndex(({ name }) => name === 'ssh');
   const others = stages.map(({ name }, at) => ({ name, isEarly: sshAt < 0 || at < sshAt }));
   const named = (isEarly: boolean): string[] =>
@@ -73,7 +73,7 @@ function isOurs(name: string): boolean {
   return [...BEFORE, ...INSTALLATION, 'install', GATEWAY].includes(name);
 }
 
-/** One row for all of it before it is known what is missing, and when nothing was. */
+/** One row for all of it until the missing parts are known, and when nothing was missing. */
 function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: boolean): readonly string[] {
   if (!install) {
     return [];
@@ -85,7 +85,7 @@ function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: 
   return ['install'];
 }
 
-/** All of the installation as one stage, once it is known that nothing is missing. */
+/** All of the installation as one stage, once it is certain that nothing is missing. */
 function nothingMissing(reported: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
   return reported.has(GATEWAY) ? reported.get('bridge') : undefined;
 }
@@ -139,14 +139,14 @@ function doingText(name: string, title: string, environment: string, trans: Tran
   }
 }
 
-/** `jax` as people write it; other environments as they are called. */
+/** The usual spelling of `jax`; other environments keep their names. */
 export function environmentName(name: string): string {
   return name === 'jax' ? 'JAX' : name;
 }
 
 function detailOf({ state, detail, durationMs }: RemoteStage, trans: TranslationBundle): string {
   const took = durationMs === undefined || state === 'running' ? null : durationText(durationMs);
-  // Why a stage failed is said once, above all stages.
+  // The reason of a failed stage is shown once, above all stages.
   const found =
     state === 'failed' ? trans.__('failed') : state === 'skipped' ? trans.__('already installed') : detail;
   return [found, took].filter(part => part !== null && part !== '').join(' · ');

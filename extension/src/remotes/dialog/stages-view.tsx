@@ -1,4 +1,4 @@
-/** The stages of connecting, one below the other, with what the checks of the machine advise. */
+/** The stages of connecting, one below the other, with the advice of the machine checks. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteCheck, RemoteStage } from '@tpulab/protocol';
@@ -69,7 +69,7 @@ function StageLine({ row, isWaiting, trans }: IStageProps): JSX.Element {
   );
 }
 
-/** What the running stage is at, and how much of it has come. */
+/** The running stage's present activity and progress. */
 export function StageNow({
   detail,
   amount
@@ -112,7 +112,7 @@ export function Bar({ fraction, label }: { readonly fraction: number; readonly l
   );
 }
 
-/** What a check found; a command in its remedy stands in quotes. */
+/** The result of a check; a command in its remedy is quoted. */
 function Advice({
   check,
   remote,

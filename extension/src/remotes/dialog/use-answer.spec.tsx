@@ -32,7 +32,7 @@ describe('an answer', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it('of a bridge that starts is asked for until it comes, and what is wrong is shown meanwhile', async () => {
+  it('of a starting bridge is requested until it arrives, and the problem is shown meanwhile', async () => {
     const request = asker(starting, new RemotesError('not_ready', 'It looks for kernels.'), 'here');
     await show(request);
     expect(place.host.textContent).toBe('It is not ready yet.');
@@ -52,7 +52,7 @@ describe('an answer', () => {
     expect(request).toHaveBeenCalledTimes(1);
   });
 
-  it('is no longer asked for when nobody looks', async () => {
+  it('is no longer requested when no view is open', async () => {
     const request = asker(starting, starting);
     await show(request);
     place.show(null);

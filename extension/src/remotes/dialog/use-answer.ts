@@ -1,17 +1,17 @@
-/** Asks for something once for each reason to ask; again and again while the bridge cannot be reached. */
+/** Sends one request per subject; repeats it while the bridge is unreachable. */
 import { useEffect, useState } from 'react';
 import { RemotesError } from '../../backends/remotes-api.js';
 
 const AGAIN_MS = 2_000;
 
 export interface IAnswer<T> {
-  /** The newest that has come; it stays while something else is asked. */
+  /** The newest answer; retained during the next request. */
   readonly value: T | null;
   readonly problem: string | null;
   readonly isAsking: boolean;
 }
 
-/** @param about another one is another question; null: there is nothing to ask now */
+/** @param about a different value means another request; null: no request now */
 export function useAnswer<T>(request: () => Promise<T>, about: string | null): IAnswer<T> {
   const [answer, setAnswer] = useState<IAnswer<T>>({ value: null, problem: null, isAsking: about !== null });
   useEffect(() => {
@@ -37,7 +37,7 @@ export function useAnswer<T>(request: () => Promise<T>, about: string | null): I
       isClosed = true;
       clearTimeout(timer);
     };
-    // `ask` is made anew each time the view is drawn.
+    // `ask` is a new function at each rendering.
   }, [about]);
   return answer;
 }

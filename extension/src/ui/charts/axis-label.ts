@@ -4,15 +4,15 @@
 const LETTER_WIDTH = 6;
 
 export interface AxisRoom {
-  /** Values at the ends of the axis; not known before there are any. */
+  /** Values at the ends of the axis; unknown before there are any. */
   readonly min?: number | undefined;
   readonly max?: number | undefined;
-  /** Pixels from end to end, and those right of it. */
+  /** Pixels from end to end, and right of the axis. */
   readonly width: number;
   readonly beyond: number;
 }
 
-/** The label of a tick, or none where the edge of the chart would cut it off: half a time is another time. */
+/** The label of a tick, or none where the edge of the chart would cut it off: a truncated time looks like another time. */
 export function fittingLabel(text: string, tick: number, { min, max, width, beyond }: AxisRoom): string {
   if (min === undefined || max === undefined || max <= min) {
     return text;

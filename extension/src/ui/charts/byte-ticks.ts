@@ -1,4 +1,4 @@
-/** Ticks of an axis of bytes: round as people read memory (2, 4, 8, 16 GiB), which powers of ten are not. */
+/** Ticks of an axis of bytes: round in units of memory (2, 4, 8, 16 GiB), unlike powers of ten. */
 import { sizeText } from '@tpulab/protocol';
 
 /** Multiples of one power of two within the range, at most `most` of them (two at least). */

@@ -8,7 +8,7 @@ import { SizedDrawing } from '../sized-drawing.js';
 export interface LineSeries {
   /** Custom property of the theme, for example `--jp-brand-color1`. */
   readonly colour: string;
-  /** Lengths of dash and gap in pixels: lines are told apart without their colours too. */
+  /** Lengths of dash and gap in pixels: lines can be distinguished without their colours too. */
   readonly dash?: readonly number[];
   /** A pale area below the line. */
   readonly fill?: boolean;
@@ -23,15 +23,15 @@ export interface LineChartOptions {
   /** Labels of the x axis, for the values at its ticks. */
   readonly xText: (value: number) => string;
   readonly yText: (value: number) => string;
-  /** Ticks of the y axis where they are not round numbers of ten: for the range in view, and how many there is room for. */
+  /** Ticks of the y axis where they are not round decimal numbers: for the visible range, and the number that fits. */
   readonly yTicks?: (min: number, max: number, most: number) => number[];
-  /** The y axis for what is in view; `null` where there is nothing. */
+  /** The y axis for the visible range; `null` where there is nothing. */
   readonly yRange?: (min: number | null, max: number | null) => [number, number];
-  /** Logarithmic y axis; values that are not above 0 are left out by uPlot. */
+  /** Logarithmic y axis; uPlot omits values that are not above 0. */
   readonly logarithmic?: boolean;
-  /** Told of the row under pointer or keyboard; null when there is none. */
+  /** Receives the row under pointer or keyboard; null when there is none. */
   readonly onCursor?: (row: number | null) => void;
-  /** Told of a range chosen by dragging; null when it is taken back by a double click. */
+  /** Receives a range chosen by dragging; null when a double click resets it. */
   readonly onRange?: (range: readonly [number, number] | null) => void;
 }
 
@@ -54,7 +54,7 @@ const AXIS_WIDTH = 52;
 const AXIS_HEIGHT = 20;
 const PADDING_TOP = 6;
 const PADDING_RIGHT = 6;
-/** Least distance of two labels of the y axis. */
+/** Minimum distance between two labels of the y axis. */
 const Y_SPACE = 24;
 /** Half a line of text: the first label of the x axis may begin below the lowest one of the y axis. */
 const X_GAP = 7;
@@ -67,9 +67,9 @@ export class LineChart extends SizedDrawing {
   }
 
   /**
-   * The arrays are kept, not copied; give new ones, or the same ones grown, each time.
+   * The arrays are stored, not copied; pass new arrays, or the same arrays grown, each time.
    *
-   * @param failsFrom where on the x axis the failure begins that a line marks
+   * @param failsFrom where on the x axis a line marks the start of the failure
    */
   show(data: LineData, failsFrom: number | null = null): void {
     this._data = data;
@@ -78,7 +78,7 @@ export class LineChart extends SizedDrawing {
     this.loop.request(this);
   }
 
-  /** Puts the cursor on a row, as the pointer would; null takes it away. */
+  /** Puts the cursor on a row, as the pointer would; null removes it. */
   setCursor(row: number | null): void {
     const chart = this._chart;
     const x = row === null ? undefined : this._data?.[0]?.[row];
@@ -94,7 +94,7 @@ export class LineChart extends SizedDrawing {
       return;
     }
     if (!library) {
-      // A chunk that cannot be loaded leaves the chart empty; the figures beside it are still there.
+      // If the chunk cannot be loaded, the chart stays empty; the figures beside it are still visible.
       void loadLibrary().then(
         () => this.loop.request(this),
         () => undefined
@@ -188,7 +188,7 @@ export class LineChart extends SizedDrawing {
     return chart;
   }
 
-  /** Labels that there is room for on the y axis: one at its lower end, and one more for each distance. */
+  /** Number of labels that fit on the y axis: one at its lower end, and one more for each distance. */
   private get _room(): number {
     return 1 + Math.max(1, Math.floor((this.height - AXIS_HEIGHT - PADDING_TOP) / Y_SPACE));
   }

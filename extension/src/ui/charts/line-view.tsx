@@ -1,4 +1,4 @@
-/** A line chart in React: heading, chart, and a line that says what is under the pointer or the keyboard's cursor. */
+/** A line chart in React: heading, chart, and a readout for the pointer or the keyboard's cursor. */
 import { type JSX, type KeyboardEvent, useCallback, useEffect, useRef, useState } from 'react';
 import type { DrawLoop } from '../draw-loop.js';
 import { LineChart, type LineData, type LineSeries } from './line-chart.js';
@@ -18,19 +18,19 @@ export interface LineViewProps {
   readonly meta: string;
   readonly series: readonly LineViewSeries[];
   readonly data: LineData;
-  /** Where on the x axis there are no figures any more, which is a failure; the heading says which. */
+  /** The position on the x axis after which there are no figures, which is a failure; the heading names it. */
   readonly failsFrom?: number | null;
   /** Changes when `data` has; then the chart is drawn again. */
   readonly version: number | string;
   readonly loop: DrawLoop;
   readonly xText: (value: number) => string;
   readonly yText: (value: number) => string;
-  /** Ticks of the y axis and their labels, where these are others than the chart's own. */
+  /** Ticks of the y axis and their labels, where they differ from the chart's own. */
   readonly yTicks?: LineTicks;
   readonly yRange?: (min: number | null, max: number | null) => [number, number];
   readonly logarithmic?: boolean;
   readonly onRange?: (range: readonly [number, number] | null) => void;
-  /** Where the cursor of another chart of the same axis is. */
+  /** Cursor position of another chart with the same axis. */
   readonly cursorX?: number | null;
   readonly onCursorX?: (x: number | null) => void;
 }
@@ -42,7 +42,7 @@ export function LineView(props: LineViewProps): JSX.Element {
   const latest = useRef(props);
   latest.current = props;
   const [cursor, setCursor] = useState<number | null>(null);
-  // A chart that is drawn (the first time, as it comes into view) has no pointer over it; that takes no row from the keyboard.
+  // A newly drawn chart (the first time, when it comes into view) has no pointer over it; this does not reset the keyboard's row.
   const isKeyed = useRef(false);
   const isFollowing = useRef(false);
   // Another set of lines is another chart; new figures are not.

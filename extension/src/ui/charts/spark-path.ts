@@ -1,6 +1,6 @@
 /** The path of a curve without axes. */
 
-/** Points drawn; more cannot be told apart in a few hundred pixels. */
+/** Points drawn; more cannot be distinguished in a few hundred pixels. */
 const POINTS = 120;
 
 export interface SparkPath {
@@ -9,7 +9,7 @@ export interface SparkPath {
   readonly area: string;
 }
 
-/** From the first point to the last; what is not finite is a gap of the line. Empty without two finite points. */
+/** From the first point to the last; a non-finite value is a gap of the line. Empty without two finite points. */
 export function sparkPath(values: ArrayLike<number>, width: number, height: number): SparkPath {
   const every = Math.max(1, Math.ceil(values.length / POINTS));
   const points: { x: number; y: number }[] = [];

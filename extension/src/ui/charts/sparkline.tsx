@@ -4,14 +4,14 @@ import { sparkPath } from './spark-path.js';
 
 export interface SparklineProps {
   readonly values: ArrayLike<number>;
-  /** Changes when `values` has, which may be the same object. */
+  /** Changes when `values` has changed, which may be the same object. */
   readonly version: number | string;
 }
 
 const WIDTH = 200;
 const HEIGHT = 36;
 
-/** The figure beside it says the newest value, so it is hidden from who hears the page. */
+/** The figure beside it shows the newest value, so it is hidden from screen readers. */
 export const Sparkline = memo(
   function Sparkline({ values }: SparklineProps): JSX.Element {
     const { line, area } = sparkPath(values, WIDTH, HEIGHT);

@@ -1,4 +1,4 @@
-/** `tpulab.DeviceMonitor`: the devices of the kernel, with memory and duty cycle as far as they are known. */
+/** `tpulab.DeviceMonitor`: the devices of the kernel, with memory and duty cycle where known. */
 import type { JSX } from 'react';
 import { DevicesNow, devicesText } from '../../devices/now-view.js';
 import { widgetModule, type WidgetViewProps } from '../module.js';

@@ -1,4 +1,4 @@
-/** `tpulab.StepTimeline`: where the time of each step goes, and what limits it. */
+/** `tpulab.StepTimeline`: the split of each step's time, and its limit. */
 import type { JSX } from 'react';
 import { stepTexts, StepsView } from '../../steps/view.js';
 import { STEPS_SHOWN, widgetModule, type WidgetViewProps } from '../module.js';

@@ -1,4 +1,4 @@
-/** `tpulab.TrainingControls`: how far a run is, its metrics, buttons that steer it, and its hyperparameters. */
+/** `tpulab.TrainingControls`: the progress of a run, its metrics, buttons that steer it, and its hyperparameters. */
 import { type JSX, useState } from 'react';
 import { HeadView } from '../../runs/head-view.js';
 import { LogView } from '../../runs/log-view.js';

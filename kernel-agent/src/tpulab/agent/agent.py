@@ -56,13 +56,13 @@ from tpulab.telemetry.text import write_line
 from tpulab.telemetry.version import __version__
 
 BATCH_PERIOD_S = 0.1
-#: How often an idle agent looks at the runtime's memory (with jax) or at its connection (without).
+#: How often an idle agent polls the runtime's memory (with jax) or its connection (without).
 IDLE_PERIOD_S = 1.0
 BARE_PERIOD_S = 5.0
 EXIT_TIMEOUT_S = 0.5
-#: Messages that loops may have worked out ahead of the next report.
+#: Messages that loops may have computed ahead of the next report.
 MOST_COLLECTED = 8192
-#: For the last report, which waits for nothing but a keeper that does not read.
+#: Timeout of the last report; only a keeper that does not read delays it.
 LAST_REPORT_TIMEOUT_S = 5.0
 
 _log = logging.getLogger("tpulab")
@@ -89,7 +89,7 @@ class Agent:
         self.compiles = CompileWatch(self.cells, self.recorder.events, self.wake)
         self.devices = DeviceReport()
         self._torch_xla_found: bool | None = None
-        #: a package has come whose hooks the greeting tells of
+        #: a loaded package provides hooks that the next greeting reports
         self._greets_again = False
         self.requested = requested = KernelRequests(self._report_requested, self.send_control)
         self.commands = CommandQueue(
@@ -116,7 +116,7 @@ class Agent:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._unsent: list[Message] = []
-        #: what the thread of a loop has worked out, before the next report
+        #: messages that the thread of a loop has computed, before the next report
         self._collected: list[Message] = []
 
     def start(self) -> None:
@@ -128,18 +128,18 @@ class Agent:
             self.wake()
 
     def wake(self) -> None:
-        """Something is to be reported. Safe in a finalizer: no lock is ever held while it is signalled."""
+        """Wakes the agent's thread to report something. Safe in a finalizer: no lock is held meanwhile."""
         if self._work.locked():
             with contextlib.suppress(RuntimeError):
                 self._work.release()
 
     def listen_for_commands(self) -> None:
-        """There is something that can be steered. Idempotent."""
+        """A run that can be steered exists. Idempotent."""
         if self._commands is not None:
             self._commands.start()
 
     def send_control(self, message: ControlMessage) -> None:
-        """What became of a command; at once, not with the next batch. Safe on any thread."""
+        """Reports the result of a command immediately, not with the next batch. Safe on any thread."""
         self.commands.reported(message)
         if self._commands is not None:
             self._commands.send(message)
@@ -152,7 +152,7 @@ class Agent:
         self.wake()
 
     def settle(self, patience_s: float = 0.0) -> None:
-        """Works out the steps that are complete, so that totals are current.
+        """Completes the finished steps, so that totals are current.
 
         Waits at most `patience_s` for steps whose device time is not known yet.
         """
@@ -160,7 +160,7 @@ class Agent:
         if self.keeper is not None and len(self._collected) >= MOST_COLLECTED:
             return
         deadline = now_ns() + int(patience_s * 1e9)
-        # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
+        # Not acquired: the agent's thread holds it, or this is a finalizer that interrupted this very thread.
         while self._collecting.acquire(timeout=max(0.05, (deadline - now_ns()) / 1e9)):
             try:
                 self._poll()
@@ -175,9 +175,9 @@ class Agent:
             time.sleep(0.001)
 
     def close(self) -> None:
-        """Sends what is left (bounded) and ends the threads."""
+        """Sends the remaining messages (bounded) and ends the threads."""
         atexit.unregister(self.close)
-        # A script that an exception has ended: no cell says so.
+        # A script that ended with an exception: no cell reports it.
         error = None if self.cells.attached else getattr(sys, "last_value", None)
         if error is not None:
             self.tracker.explain_failures(error)
@@ -189,7 +189,7 @@ class Agent:
         for detach in watches:
             try:
                 detach()
-            except Exception as error:  # a package of another version: what is left must still be sent
+            except Exception as error:  # a package of another version: still send the remaining messages
                 self.warn("a hook could not be removed: %r", error)
         self._stopping.set()
         self.wake()
@@ -201,7 +201,7 @@ class Agent:
         self.device.stop(EXIT_TIMEOUT_S)
 
     def abandon(self) -> None:
-        """In a forked child: lets go of what belongs to the parent, without touching its connection."""
+        """In a forked child: releases the parent's resources without touching its connection."""
         atexit.unregister(self.close)
         for hook in self._hooks:
             hook.remove()
@@ -234,7 +234,7 @@ class Agent:
         missing = missing_parts()
         if missing:
             self._advise_on_missing("jax", missing)
-        # Runs before jax's own exit work, which takes the backend away under the watcher.
+        # Runs before jax's own exit work, which removes the backend while the watcher uses it.
         atexit.register(self.device.stop)
         parts: dict[str, Callable[[], object]] = {
             "the number of CPU devices is that of the environment": self._heed_cpu_count,
@@ -248,7 +248,7 @@ class Agent:
         if self.cells.running() is None:
             del parts["loops without annotation are not noticed"]
         for without, attach in parts.items():
-            # Each alone: what jax has changed costs no more than the part that needs it.
+            # Each separately: a change in jax costs no more than the part that needs it.
             try:
                 attach()
             except Exception as error:
@@ -256,7 +256,7 @@ class Agent:
         self.wake()
 
     def _heed_cpu_count(self) -> None:
-        """`XLA_FLAGS` of the user win over the number of CPU devices that the kernelspec presets."""
+        """`XLA_FLAGS` of the user take precedence over the kernelspec's number of CPU devices."""
         given = os.environ.get("JAX_NUM_CPU_DEVICES")
         if given is None or given != self._preset_cpu_count:
             return
@@ -266,7 +266,7 @@ class Agent:
                 config.update("jax_num_cpu_devices", -1)
 
     def _advise_on_missing(self, package: str, parts: list[str]) -> None:
-        """A hook is missing: what is not shown for that is said, so that it does not look empty."""
+        """Reports what a missing hook hides, so that a panel does not look empty without a reason."""
         version = getattr(sys.modules.get(package), "__version__", "of this environment")
         self.adviser.report(
             "missing-hook",
@@ -281,7 +281,7 @@ class Agent:
             self.auto.follow_jax()
 
     def _on_cell_error(self, error: BaseException) -> None:
-        """A cell has failed: if for want of memory, who holds it is told."""
+        """A cell failed: if it ran out of memory, reports the owners of the memory."""
         self.tracker.explain_failures(error)
         location = locate_error(self.cells, error)
         run = next((run.id for run in reversed(list(self.tracker.runs.values()))), None)
@@ -352,7 +352,7 @@ class Agent:
             self.keeper.close()
 
     def _last_report(self) -> None:
-        """What a busy keeper does not take in time goes over another connection; one that is gone ends it."""
+        """Uses another connection for messages that a busy keeper delays; a lost connection ends it."""
         until = now_ns() + int(LAST_REPORT_TIMEOUT_S * 1e9)
         if self.keeper is not None and not self.keeper.connected:
             self._connect(self.keeper, at_once=True)
@@ -373,7 +373,7 @@ class Agent:
     def _idle_s(self) -> float:
         if self._unsent and self.keeper is not None:
             return max(self.keeper.wait_s(), 0.01)
-        # Of a lazy runtime nobody tells that a read compiles: it is looked at while a run goes on.
+        # A lazy runtime does not report that a read compiles: poll it during a run.
         if self.recorder.pending or self.compiles.active or (self.lazy is not None and self.tracker.runs):
             return BATCH_PERIOD_S
         if self.keeper is None:
@@ -381,7 +381,7 @@ class Agent:
         return IDLE_PERIOD_S if loaded_jax() is not None or self.lazy or self.torch else BARE_PERIOD_S
 
     def _poll(self) -> None:
-        """What the runtimes of PyTorch have counted meanwhile."""
+        """Collects the figures that PyTorch's runtimes have counted meanwhile."""
         for watch in (self.lazy, self.torch):
             if watch is not None:
                 watch.poll()
@@ -415,7 +415,7 @@ class Agent:
 
     def _standing(self) -> list[Message]:
         standing: list[Message] = [self.devices.last] if self.devices.last is not None else []
-        # A run that is still to be announced is in what is sent next, with its states in order.
+        # A run that is not announced yet is part of the next batch, with its states in order.
         return standing + [run.message() for run in list(self.tracker.runs.values()) if run.announced]
 
 

@@ -1,5 +1,5 @@
-"""The classics of TPU notebooks: the chips are there, and the program runs on the CPU; and `xmp.spawn`, where
-the kernel has the devices already, and its functions cannot be pickled."""
+"""Common mistakes in TPU notebooks: the program runs on the CPU although chips exist; or it calls `xmp.spawn`
+although the kernel already has the devices and its functions cannot be pickled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACES = (("torch_xla.distributed.xla_multiprocessing", "spawn"), ("torch_xla",
 
 
 def warn_of_spawn(adviser: Adviser, cells: CellRegister) -> None:
-    """Says so when a cell starts processes for its devices. The call goes on as it is."""
+    """Warns when a cell starts processes for its devices. The call continues unchanged."""
     for module_name, name in _PLACES:
         module = sys.modules.get(module_name)
         original = getattr(module, name, None)
@@ -47,12 +47,12 @@ def _warning(original: Any, shown: str, adviser: Adviser, cells: CellRegister) -
     return warns
 
 
-#: Whoever sets one of these to the CPU means it.
+#: A user who sets one of these to the CPU intends it.
 _CHOICES = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "PJRT_DEVICE")
 
 
 def advise_on_backend(devices: DevicesMessage, adviser: Adviser, root: Path = Path("/")) -> None:
-    """Says so when the runtime has fallen back to the CPU of a machine with chips."""
+    """Warns when the runtime has fallen back to the CPU on a machine with chips."""
     if devices["platform"].lower() != "cpu" or adviser.has_reported("cpu-backend"):
         return
     if any(os.environ.get(name, "").lower() == "cpu" for name in _CHOICES):

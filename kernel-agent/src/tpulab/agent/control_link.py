@@ -1,8 +1,8 @@
-"""The connection that carries commands: from the keeper to this process, and what became of them back.
+"""The connection for commands: the keeper sends commands to this process and receives their results.
 
-A thread of its own sleeps in `poll` until something comes, so that a command is answered at once whatever the
-cell does, as far as the interpreter lock lets it: a few milliseconds beside pure Python. The loop's thread
-only appends to a queue.
+A separate thread sleeps in `poll` until a message arrives, so that a command is answered immediately whatever
+the cell does, within the limits of the interpreter lock: a few milliseconds beside pure Python. The loop's
+thread only appends to a queue.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tpulab.control.command import failed_command
 from tpulab.telemetry.guarded import log_once, start_thread
 from tpulab.telemetry.messages import ControlHello, ControlMessage, FenceMessage
 
-#: What waits while there is no connection; the oldest goes first.
+#: Messages that wait while there is no connection; the oldest is dropped first.
 MAX_MESSAGES = 1024
 MAX_LINE_BYTES = 64 * 1024
-#: For what is left to send, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
+#: Timeout for the remaining messages; only a keeper that does not read delays them (`SEND_TIMEOUT_S`).
 EXIT_TIMEOUT_S = 5.0
 
 Receive = Callable[[dict[str, Any]], tuple[ControlMessage | FenceMessage, bool]]
@@ -65,7 +65,7 @@ class ControlLink:
         self._wake()
 
     def close(self) -> None:
-        """Sends what is left (bounded) and ends the thread."""
+        """Sends the remaining messages (bounded) and ends the thread."""
         self._stopping = True
         thread = self._thread
         if thread is None:
@@ -75,13 +75,13 @@ class ControlLink:
             thread.join(EXIT_TIMEOUT_S)
 
     def abandon(self) -> None:
-        """In a forked child: lets go without touching the parent's connection."""
+        """In a forked child: closes without touching the parent's connection."""
         self._stopping = True
         self._socket.close()
 
     def _wake(self) -> None:
         if self._wake_writer >= 0:
-            # Full: it is awake anyway. Closed: nobody listens any more.
+            # Full: the thread is awake anyway. Closed: the thread has ended.
             with contextlib.suppress(OSError):
                 os.write(self._wake_writer, b"x")
 

@@ -1,8 +1,8 @@
 """A connection to the keeper's unix socket: newline-delimited JSON.
 
-Telemetry goes one way on one of them; another carries commands (`control_link`).
+One connection carries telemetry in one direction; another carries commands (`control_link`).
 
-The keeper may go away and come back (it is restarted after a crash). Connecting is tried again with growing
+The keeper may end and return (it is restarted after a crash). Connecting is tried again with growing
 pauses; nothing here ever raises or waits longer than `SEND_TIMEOUT_S`.
 """
 
@@ -18,7 +18,7 @@ from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.plain import encode
 
 SEND_TIMEOUT_S = 1.0
-#: Sent in one: the keeper need not take more than this within the time-out.
+#: Size of one send: the keeper need not read more than this within the time-out.
 CHUNK_BYTES = 32 * 1024
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
@@ -59,8 +59,8 @@ class KeeperSocket:
         return max(0.0, (self._next_try_ns - now_ns()) / 1e9)
 
     def send(self, messages: MutableSequence[Any]) -> bool:
-        """Sends messages whole and takes them off the list. False: the connection is gone; send what is left
-        on the next one, not all of it: a keeper that is only slow would hear the same again and again.
+        """Sends whole messages and removes them from the list. False: the connection is lost; send only the
+        rest on the next one: a slow keeper would otherwise receive the same messages again and again.
 
         A message that was cut off ends with the connection, so the keeper never sees two halves as one line.
         """
@@ -74,7 +74,7 @@ class KeeperSocket:
                     rest = rest[self._socket.send(rest) :]
                 left = 0
             except OSError:
-                # Of the messages at the end of this part, those that are not out whole are sent again.
+                # Of the messages at the end of this part, the incompletely sent ones are sent again.
                 while left and sum(map(len, part[len(part) - left + 1 :])) >= len(rest):
                     left -= 1
                 self._drop()
@@ -85,7 +85,7 @@ class KeeperSocket:
         return self._socket.fileno() if self._socket is not None else None
 
     def receive(self) -> bytes | None:
-        """What has come. None: the connection is gone."""
+        """Returns the received data. None: the connection is lost."""
         if self._socket is None:
             return None
         try:
@@ -98,7 +98,7 @@ class KeeperSocket:
         return data
 
     def check(self) -> None:
-        """Notices that the keeper has closed its side, so that an idle kernel comes back too."""
+        """Notices that the keeper has closed its side, so that an idle kernel reconnects too."""
         if self._socket is None:
             return
         # Not `recv` alone: on a socket with a timeout it would wait, MSG_DONTWAIT or not.

@@ -1,4 +1,4 @@
-"""What a page asks of the kernel, not of a run: to free memory, who holds it, and a trace of some seconds."""
+"""Requests of a page to the kernel, not to a run: free memory, list memory owners, trace for some seconds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tpulab.telemetry.guarded import start_thread
 from tpulab.telemetry.messages import ControlMessage, MemoryMessage, ProfileMessage
 
 PROFILE_S = 2.0
-#: However long is asked for: a trace of seconds has a million events.
+#: Upper bound of a requested trace: a trace of seconds has a million events.
 SHORTEST_S, LONGEST_S = 0.1, 60.0
 
 
 class KernelRequests:
-    """`report` sends a message with the next batch, `tell` what became of a command; both on any thread."""
+    """`report` sends a message with the next batch, `write_line` a command's result; both on any thread."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class KernelRequests:
         self._report = report
         self._send = write_line
         self._tracing = threading.Lock()
-        #: beside the log of the newest run; None: traces go with the kernel
+        #: beside the log of the newest run; None: traces are deleted with the kernel
         self.trace_folder: Path | None = None
 
     def free(self, command: Command) -> ControlMessage:
@@ -50,7 +50,7 @@ class KernelRequests:
         return command.message("applied")
 
     def profile(self, command: Command) -> ControlMessage:
-        """Accepted at once; the trace takes its seconds on a thread of its own."""
+        """Accepted immediately; the trace runs for its seconds on a separate thread."""
         if not self._tracing.acquire(blocking=False):
             return command.message("refused", reason="A trace is already being taken.")
         if start_thread("tpulab-profile", lambda: self._trace(command), again=False) is None:
@@ -66,7 +66,7 @@ class KernelRequests:
             reported = command.message("applied")
         except ProfileError as error:
             reported = command.message("failed", reason=str(error))
-        except Exception as error:  # whatever the profiler does not like
+        except Exception as error:  # any error of the profiler
             reported = command.message("failed", reason=f"The trace could not be read: {error}")
         finally:
             self._tracing.release()

@@ -29,7 +29,7 @@ def _socket_path() -> str | None:
 
 
 def start_in_kernel(shell: Any) -> Agent:
-    """Starts the agent of a kernel, with the shell whose cells it knows."""
+    """Starts the agent of a kernel, with the shell whose cells it reports."""
     agent = current_agent()
     _attach(agent, shell)
     return agent

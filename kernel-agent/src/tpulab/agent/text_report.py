@@ -14,7 +14,7 @@ from tpulab.telemetry.text import write_line
 
 FIRST_LINE_NS = 3_000_000_000
 PERIOD_NS = 5_000_000_000
-#: A nested run that is shorter than this says nothing: a loop of many short loops would flood the output.
+#: A nested run that is shorter than this prints nothing: a loop of many short loops would flood the output.
 SHORT_NESTED_NS = 3_000_000_000
 #: How long the last line waits for the device time of the last steps.
 PATIENCE_S = 0.05
@@ -24,7 +24,7 @@ class TextReport:
     """Prints a line for a run every few seconds and one at its end."""
 
     def __init__(self, settle: Callable[[float], None]) -> None:
-        #: works out the steps that are complete; waits at most so many seconds for those that are not
+        #: completes the steps; waits at most so many seconds for incomplete ones
         self._settle = settle
         self._next: dict[str, int] = {}
         self._before: dict[str, RunTotals] = {}

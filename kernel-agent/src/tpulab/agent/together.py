@@ -1,11 +1,11 @@
-"""What the processes of one kernel decide together: the kernel of a slice has one for each host."""
+"""Decisions shared by the processes of one kernel: the kernel of a slice has one process per host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-#: `agree(value)`: what the first of the processes has, on all of them. JSON.
+#: `agree(value)`: the first process's value, on all of them. JSON.
 Agree = Callable[[Any], Any]
 
 

@@ -1,1 +1,1 @@
-"""Says of a notebook, a script or a step whether it fits TPUs that are not here, and what it costs there."""
+"""Reports whether a notebook, a script or a step fits TPUs that are not attached, and its cost there."""

@@ -1,7 +1,7 @@
-"""Catches every jitted call of a process that computes on the CPU, and lowers each of its programs for a TPU.
+"""Captures every jitted call of a process that computes on the CPU, and lowers each program for a TPU.
 
-Looks at parts of jax that jax does not promise (0.10.2 and 0.12.0.1 are known). Used only in the process of a
-check, or for the time of one `tpulab.preflight` call: nothing here is loaded otherwise.
+Uses private parts of jax (tested with 0.10.2 and 0.12.0.1). Used only in the process of a
+check, or during one `tpulab.preflight` call: nothing here is loaded otherwise.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tpulab.telemetry.locations import is_user_frame, jax_folder
 
 #: Programs of one notebook; beyond these it has another problem, which is reported.
 MOST_PROGRAMS = 200
-#: Calls with values of Python on the host, which the compiler for TPUs has no code for.
+#: Calls with Python values on the host, for which the compiler for TPUs has no code.
 CALLBACKS = ("debug_callback", "debug_print", "pure_callback", "io_callback")
 #: Large results that are named for each program.
 MOST_VALUES = 5
-#: Fused into what uses them, or a program of their own that is looked into.
+#: Operations that are fused into their users, or a program of their own that is inspected.
 _NO_BUFFERS = (
     "broadcast_in_dim",
     "iota",
@@ -100,7 +100,7 @@ class Callback:
 
 @dataclass(slots=True)
 class Value:
-    """A large result inside a program, of all devices together; the compiler may never hold it whole."""
+    """A large result inside a program, over all devices together; the compiler may never store it whole."""
 
     words: str
     bytes: int
@@ -109,7 +109,7 @@ class Value:
 
 @dataclass(slots=True)
 class Program:
-    """What one compilation of a jitted function computes. `module` is StableHLO for a TPU."""
+    """The content of one compilation of a jitted function. `module` is StableHLO for a TPU."""
 
     name: str
     #: where the function is defined; where it is called when its source is a library's
@@ -125,9 +125,9 @@ class Program:
     largest: list[Value]
     refused: str | None = None
     calls: int = 0
-    #: numbers of arguments that hold what the call before has returned
+    #: indices of arguments that hold results of the previous call
     carried: list[int] = field(default_factory=list)
-    #: part of its name in the folder that is handed to the compilers
+    #: part of its name in the folder that the compilers read
     number: int = 0
 
     def facts(self) -> dict[str, Any]:
@@ -144,22 +144,22 @@ class _Seen:
 
 
 class Recorder:
-    """Holds what was caught. `with recorder.recording():` for the time of the user's code."""
+    """Stores the captured calls. `with recorder.recording():` around the user's code."""
 
     def __init__(self, placer: Placer = place_of, keep: Callable[[str], bool] | None = None) -> None:
         self._placer = placer
-        #: by the name of a function: which programs are kept
+        #: by function name: which programs are retained
         self._keep = keep
         self._seen: list[_Seen] = []
         self._by_jaxpr: dict[int, _Seen] = {}
         self._returned: dict[tuple[str, Place], dict[int, weakref.ref[Any]]] = {}
         self._lock = threading.Lock()
         self._busy = threading.local()
-        #: operations outside of any jitted function, each of which is a program of its own
+        #: operations outside any jitted function; each is a separate program
         self.eager = 0
         self.dropped = 0
         self._batches: dict[tuple[int, int], Program | None] = {}
-        #: the user has named the function: it is looked at, whoever wrote it
+        #: the user has named the function: it is inspected, whoever wrote it
         self.named = False
 
     @property
@@ -167,7 +167,7 @@ class Recorder:
         return [seen.program for seen in self._seen]
 
     def write(self, folder: Path) -> list[Program]:
-        """The modules, as `N.mlirbc`; programs that have none are in the list all the same."""
+        """The modules, as `N.mlirbc`; programs without a module are in the list too."""
         for number, seen in enumerate(self._seen):
             seen.program.number = number
             if seen.module is not None:
@@ -188,7 +188,7 @@ class Recorder:
             rules()
 
     def _calling(self, _executable: Any, _tree: Any, args: Any, outs: Any, *_: Any, **__: Any) -> None:
-        """jax asks after each call that Python sees. Answering None, Python sees the next one too."""
+        """jax calls this after each call that Python sees. After None, Python sees the next call too."""
         with contextlib.suppress(Exception):
             jaxpr = sys._getframe(1).f_locals.get("jaxpr")
             seen = self._by_jaxpr.get(id(jaxpr))
@@ -238,7 +238,7 @@ class Recorder:
             self.dropped += 1
             return
         if call is not None and name == "_fun":
-            # How jax calls what is under `pmap`.
+            # The name that jax gives to the calls under `pmap`.
             name = str(getattr(written_function(call.function), "__name__", name))
         called = self._placer(*frames[0]) if frames else Place(name, 1)
         place = called if is_library(defined) or defined is None else self._placer(*defined)
@@ -254,7 +254,7 @@ class Recorder:
             refused = _first_line(error)
         twin = next((seen for seen in self._seen if module is not None and seen.module == module), None)
         if twin is not None:
-            # jax asks for it again for reasons that make no other program, and then finds it in its cache.
+            # jax requests it again for reasons that create no other program, and then finds it in its cache.
             self._by_jaxpr[id(jaxpr)] = _Seen(twin.program, jaxpr, None)
             return
         program = Program(
@@ -277,7 +277,7 @@ class Recorder:
             self._by_jaxpr[id(jaxpr)] = seen
 
     def lower(self, step: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Catches one function without running it; `step` may have run before."""
+        """Captures one function without running it; `step` may have run before."""
         import jax
         from jax._src import pjit
 
@@ -285,7 +285,7 @@ class Recorder:
         if function is None or info is None:
             function, info = step, jax.jit(step)._jit_info
 
-        # jax remembers what it has lowered by the function, and would not do it again.
+        # jax caches lowered functions, and would not lower it again.
         @functools.wraps(function)
         def again(*values: Any, **named: Any) -> Any:
             return function(*values, **named)
@@ -295,11 +295,11 @@ class Recorder:
             pjit._cpp_pjit(again, info).lower(*args, **kwargs)
 
     def with_batch(self, number: int, rows: int) -> Program | None:
-        """The program once more for another batch, as the newest one; None where that cannot be traced.
+        """The program again for another batch, as the newest one; None where that cannot be traced.
 
         Rows are the first dimension of the arguments that have it and are not carried from step to step.
         """
-        # Another machine may have asked, and jax lowers nothing twice.
+        # Another machine may have requested it, and jax lowers nothing twice.
         if (number, rows) in self._batches:
             return self._batches[number, rows]
         seen = self._seen[number]
@@ -319,7 +319,7 @@ class Recorder:
                 yield Callback(str(equation.primitive), self._line_of(equation))
 
     def _wide(self, jaxpr: Any) -> Iterator[Place]:
-        """Lines where floating-point numbers of 64 bits are made from something narrower."""
+        """Lines where 64-bit floating-point numbers are made from something narrower."""
         places: dict[Place, None] = {}
         for equation in equations(jaxpr):
             wide_in = any(_is_wide(value.aval) for value in equation.invars if hasattr(value, "aval"))
@@ -354,7 +354,7 @@ class Recorder:
 
 
 def _repeat(call: JitCall | None) -> Callable[[int, int], None] | None:
-    """Lowers a call again with so many rows instead of those that it has. Holds shapes, no arrays."""
+    """Lowers a call again with so many rows instead of its own number. Stores shapes, no arrays."""
     if call is None:
         return None
     import jax
@@ -376,13 +376,13 @@ def _repeat(call: JitCall | None) -> Callable[[int, int], None] | None:
 
 
 def _code_of(call: JitCall | None) -> tuple[str, int] | None:
-    """Where the function was written that the user jitted."""
+    """The place where the user wrote the jitted function."""
     code = getattr(written_function(call.function), "__code__", None) if call is not None else None
     return (code.co_filename, code.co_firstlineno) if code is not None else None
 
 
 def batch_of(program: Mapping[str, Any]) -> int | None:
-    """Rows of a step, as it is written down: the first dimension of most arguments that do not go on to the
+    """Rows of a step as written: the first dimension of most arguments that are not passed on to the
     next step."""
     results = [(each["shape"], each["dtype"]) for each in program["outputs"]]
     rows = [
@@ -408,7 +408,7 @@ def _shape_of(leaf: Any) -> Any:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Of a program, and of all programs inside it."""
+    """For a program, and all programs inside it."""
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         yield equation
         for value in equation.params.values():
@@ -433,8 +433,8 @@ def _parts() -> tuple[Any, Any, Any]:
 
 
 def _callbacks_as_nothing(mlir: Any) -> Callable[[], None]:
-    """Lowers calls to the host, for a TPU, as results of zeros: the rest of the program compiles, and the
-    calls are reported from the program itself. Returns what puts the former rules back."""
+    """For a TPU, lowers calls to the host as results of zeros: the rest of the program compiles, and the
+    calls are reported from the program itself. Returns a function that restores the former rules."""
     from jax._src import callback, debugging
     from jax._src.interpreters.mlir import ir_constant
 

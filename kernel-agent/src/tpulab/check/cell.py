@@ -1,4 +1,4 @@
-"""`tpulab.preflight` in a cell: one function, checked for chips that are not here."""
+"""`tpulab.preflight` in a cell: one function, checked for chips that are not attached."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tpulab.telemetry.cells import notebook_shell
 
 
 class Preflight:
-    """What was found; `report` is what `tpulab check --json` prints."""
+    """The findings; `report` is the output of `tpulab check --json`."""
 
     def __init__(self, found: Mapping[str, Any]) -> None:
         self.report = found
 
     @property
     def fits(self) -> bool:
-        """On every machine that was asked for."""
+        """On every requested machine."""
         results = [each for program in self.report["programs"] for each in program["results"].values()]
         return all(each["fits"] in ("fits", "tight") for each in results)
 
@@ -57,7 +57,7 @@ def preflight(
         epoch_steps: for the price of an epoch. prices: a price list instead of the one of TPULab.
 
     Raises:
-        PreflightError: in one sentence, why nothing can be said: no compiler here, an unknown chip.
+        PreflightError: one sentence that states why there is no result: no compiler here, an unknown chip.
     """
     began, machines = time.monotonic(), machines_named(chips)
     listed = read_prices(None if prices is None else Path(prices))

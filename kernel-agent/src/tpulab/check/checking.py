@@ -24,7 +24,7 @@ from tpulab.check.judge import Budget
 
 #: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
 MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
-#: Seconds without a word from a compiler; the longest program of the recipes takes 83 s on a busy machine.
+#: Seconds without a message from a compiler; the longest program of the recipes takes 83 s on a busy machine.
 COMPILER_LIMIT = 3600.0
 #: Programs of a search for the largest batch, for each machine.
 MOST_BATCHES = 24
@@ -39,14 +39,14 @@ class Request:
     cells: str | None = None
     arguments: Sequence[str] = ()
     limit: float = 600
-    #: that runs the source; the one that runs this has the compiler
+    #: the Python that runs the source; the Python of this process has the compiler
     python: str = sys.executable
     largest_batch: bool = False
     epoch_steps: int | None = None
 
 
 class Lines:
-    """A child process that answers in lines of JSON; ended with the block."""
+    """A child process that answers in lines of JSON; ended at the end of the block."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         with log.open("ab") as errors:
@@ -80,7 +80,7 @@ class Lines:
                 ) from None
             if line is None:
                 return None
-            # What else the process prints is no answer.
+            # Other output of the process is no answer.
             with contextlib.suppress(ValueError):
                 answer = json.loads(line)
                 if isinstance(answer, dict):
@@ -116,7 +116,7 @@ class Lines:
             self._process.wait(timeout=10)
 
 
-#: Ended with the check, also where a thread waits for one when the check is interrupted.
+#: Ended with the check, even if a thread waits for one when the check is interrupted.
 _children: set[Lines] = set()
 
 
@@ -128,7 +128,7 @@ def end_children() -> None:
 def check(
     request: Request, prices: Prices, budget: Budget, progress: Progress = lambda _: None
 ) -> dict[str, Any]:
-    """The report, as `--json` prints it. Raises `PreflightError` where no check can be made."""
+    """The report, as `--json` prints it. Raises `PreflightError` where no check is possible."""
     source = request.source
     if not source.is_file():
         raise PreflightError("source_missing", f"There is no file {source}; name a notebook or a script.")
@@ -171,7 +171,7 @@ def _source_process(request: Request, devices: int, folder: Path) -> Lines:
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(devices),
         "PYTHONPATH": os.pathsep.join(filter(None, (_own_folder(), os.environ.get("PYTHONPATH", "")))),
-        # Inherited, it would make other devices than these.
+        # An inherited value would create other devices than these.
         "XLA_FLAGS": _without_device_count(os.environ.get("XLA_FLAGS", "")),
     }
     command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
@@ -180,7 +180,7 @@ def _source_process(request: Request, devices: int, folder: Path) -> Lines:
 
 
 def _own_folder() -> str:
-    """Where this package lies, for a Python of the user that has it not."""
+    """The folder of this package, for a Python of the user that does not have it."""
     return str(Path(__file__).resolve().parents[2]) if "site-packages" not in __file__ else ""
 
 
@@ -189,7 +189,7 @@ def _without_device_count(flags: str) -> str:
 
 
 def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
-    """What the run wrote; it writes at its time limit at the latest."""
+    """The output of the run; it writes at its time limit at the latest."""
     file = folder / "run.json"
     ends = time.monotonic() + request.limit + 120
     while not file.is_file():
@@ -215,7 +215,7 @@ Work = tuple[Machine, Path, Mapping[str, Any], Callable[[int, int], dict[str, An
 
 
 def compile_all(work: Sequence[Work], progress: Progress, largest_batch: bool) -> dict[str, dict[str, Any]]:
-    """By the name of the machine: versions, the compiled programs by number, and the largest batch."""
+    """By machine name: versions, the compiled programs by number, and the largest batch."""
     results: dict[str, dict[str, Any]] = {}
     failed: list[PreflightError] = []
     waiting = list(work)
@@ -287,7 +287,7 @@ def _compile_for(
 
 
 def compiler_python() -> str:
-    """This Python if it has libtpu, else that of the environment `aot`. Raises `PreflightError`."""
+    """This Python if it has libtpu, else the Python of the environment `aot`. Raises `PreflightError`."""
     from importlib.util import find_spec
 
     if find_spec("libtpu") is not None:
@@ -314,7 +314,7 @@ def _largest_batch(
     progress: Progress,
     asking: threading.Lock,
 ) -> dict[str, Any] | None:
-    """Rows of the main program that fit, and the next step that does not; each one compiled."""
+    """Rows of the main program that fit, and the next number that does not; each one compiled."""
     main = main_program(run["programs"])
     rows = None if main is None else capture.batch_of(main)
     if main is None or rows is None:
@@ -369,7 +369,7 @@ def search_batch(rows: int, unit: int, fits: Callable[[int], bool | None]) -> di
 
 
 def main_program(programs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The step of the loop: of what is called again and again, what computes most."""
+    """The step of the loop: the repeatedly called function with the most computation."""
     called = [program for program in programs if program["refused"] is None]
     looped = [program for program in called if program["calls"] > 1 or program["carried"]]
     return max(looped or called, key=lambda program: program["flops"], default=None)
@@ -383,7 +383,7 @@ def report_of(
     budget: Budget,
     placer: capture.Placer = capture.place_of,
 ) -> dict[str, Any]:
-    """Of runs by their number of devices, and of what the compilers made of each, by machine."""
+    """From runs by their number of devices, and from the compilers' results for each, by machine."""
     first = next(iter(runs.values()))
     report: dict[str, Any] = {
         "format": 1,
@@ -513,7 +513,7 @@ def _lower_bound(
     machine: Machine,
     collectives: Sequence[Mapping[str, Any]],
 ) -> tuple[float | None, str | None]:
-    """Seconds that one run takes at the least, and what sets them: nothing is faster than the peak rates."""
+    """Minimum seconds of one run, and their cause: nothing is faster than the peak rates."""
     flops = max(program["flops"] / program["devices"], compiled["flops"])
     moved = min(compiled["bytes"], compiled["arguments"] + compiled["outputs"])
     peak, links = machine.peak_flops, machine.kind.ici_gb_s
@@ -527,7 +527,7 @@ def _lower_bound(
 
 
 def _place(frames: Sequence[Sequence[Any]], placer: capture.Placer) -> dict[str, Any] | None:
-    """The innermost line that is the user's."""
+    """The innermost line in the user's code."""
     for file, line in frames:
         if file and not capture.is_library((file, line)):
             return asdict(placer(file, line))

@@ -13,12 +13,12 @@ from typing import Any
 from tpulab.figures.throughput import peak_flops
 
 GIB = 2**30
-#: A program that takes more of the memory than this is tight: buffers of other programs need room too.
+#: A program that takes more of the memory than this is tight: buffers of other programs need space too.
 TIGHT = 0.92
 
 
 class PreflightError(Exception):
-    """Why a check cannot be made, in one sentence with what to do; `code` is for programs."""
+    """Why a check cannot be made, in one sentence with the remedy; `code` is for programs."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -27,13 +27,13 @@ class PreflightError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A generation of chips. Memory and bandwidth are those of one device, which is what a program sees."""
+    """A generation of chips. Memory and bandwidth are per device, as a program sees them."""
 
     name: str
     device_kind: str
-    #: what libtpu calls it in the name of a topology
+    #: libtpu's name for it in a topology
     external: str
-    #: what the compiler lets a program use (libtpu 0.0.50)
+    #: the limit that the compiler sets for a program (libtpu 0.0.50)
     usable_gib: float
     hbm_gb_s: float
     #: the number in the name of a machine type, for each chip
@@ -44,7 +44,7 @@ class Kind:
     flat: bool
 
 
-#: As in the bridge's table (`kernel-bridge/src/devices/chip-data.ts`), to which a test holds it.
+#: Equal to the bridge's table (`kernel-bridge/src/devices/chip-data.ts`), which a test checks.
 KINDS = {
     kind.name: kind
     for kind in (
@@ -64,7 +64,7 @@ _DEEP = {1: "1x1x1", 4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine type: so many chips of a kind."""
+    """A machine type: a number of chips of a kind."""
 
     name: str
     kind: Kind
@@ -81,12 +81,12 @@ class Machine:
 
     @property
     def usable_bytes(self) -> int:
-        """Of each device."""
+        """For each device."""
         return int(self.kind.usable_gib * GIB)
 
     @property
     def peak_flops(self) -> float | None:
-        """Of each device, in bf16."""
+        """For each device, in bf16."""
         return peak_flops(self.kind.device_kind)
 
 
@@ -109,7 +109,7 @@ def machine_named(text: str) -> Machine:
 
 
 def machines_named(text: str) -> list[Machine]:
-    """Of a list with commas or spaces, each once."""
+    """Parses a list with commas or spaces, each once."""
     found = [machine_named(part) for part in re.split(r"[\s,]+", text) if part]
     if not found:
         raise PreflightError("chip_unknown", "Name at least one chip, as in --chips v5e-8,v6e-8.")
@@ -118,24 +118,24 @@ def machines_named(text: str) -> list[Machine]:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars for an hour of one chip. A kind that is not listed has no known price."""
+    """US dollars per hour of one chip. A kind that is not listed has no known price."""
 
     date: str
     hourly: Mapping[str, float]
     source: str
 
     def of(self, machine: Machine) -> float | None:
-        """For an hour of the whole machine."""
+        """Per hour of the whole machine."""
         price = self.hourly.get(machine.kind.name)
         return None if price is None else price * machine.chips
 
 
-#: Where the reader's own list is looked for.
+#: Path of the user's own list.
 OWN_PRICES = "~/.config/tpulab/prices.toml"
 
 
 def read_prices(file: Path | None = None) -> Prices:
-    """The list that is named, else the user's own, else ours. Raises `PreflightError`."""
+    """The named list, else the user's own, else ours. Raises `PreflightError`."""
     own = Path(OWN_PRICES).expanduser()
     if file is None:
         file = own if own.is_file() else Path(__file__).with_name("prices.toml")

@@ -1,9 +1,9 @@
-"""Compiles caught programs for one machine type that is not here; a process of its own, with libtpu.
+"""Compiles captured programs for one machine type that is not attached; a separate process, with libtpu.
 
     python -m tpulab.check.compiler FOLDER v5e-8
 
-FOLDER has `programs.json` and the modules. One JSON object a line, in the order of the list. With
-`--serve` it then compiles what is named on stdin, one `{"number": 4, "devices": 8}` a line.
+FOLDER has `programs.json` and the modules. One JSON object per line, in the order of the list. With
+`--serve` it then compiles the programs named on stdin, one `{"number": 4, "devices": 8}` per line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tpulab.check.chips import Machine, PreflightError, machine_named
 from tpulab.compile.cache_folder import cache_folder, delete_oldest
 from tpulab.memory.error import parse
 
-#: Nothing runs on a TPU, so neither a cloud is asked for one nor does it matter who else has libtpu loaded.
+#: Nothing runs on a TPU, so no cloud metadata is requested, and other processes may have libtpu loaded.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",
@@ -35,7 +35,7 @@ ENVIRONMENT = {
 }
 
 
-#: Of stored answers; another number for another form of `Compiled`, or where they are read otherwise.
+#: Version of stored answers; increase it for another form of `Compiled`, or another way to read it.
 ANSWER_FORMAT = 1
 MOST_STORED_BYTES = 50_000_000
 UNREADABLE = "it compiles, but its collectives and buffers are not known"
@@ -43,20 +43,20 @@ UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
 @dataclass(slots=True)
 class Compiled:
-    """What the compiler says of a program on each device of a machine."""
+    """The compiler's figures for a program on each device of a machine."""
 
     number: int
     #: whether the compiler accepted it; None where it refused for another reason than memory
     compiles: bool | None
     seconds: float
-    #: bytes on each device, at the moment when most is held; what is needed, where it does not fit
+    #: bytes on each device at the peak; the required bytes where it does not fit
     peak: int | None = None
     arguments: int = 0
     outputs: int = 0
     temporaries: int = 0
     code: int = 0
     aliased: int = 0
-    #: of one device, counted once for each loop; a lower bound
+    #: for one device, counted once for each loop; a lower bound
     flops: float = 0.0
     bytes: float = 0.0
     collectives: list[hlo.Collective] = field(default_factory=list)
@@ -151,8 +151,8 @@ class Compiler:
 
 
 class StoredAnswer:
-    """What this compiler said of a program before, so that a check of an unchanged program compiles nothing.
-    Its seconds are those of the compilation."""
+    """The earlier result of this compiler for a program, so that a check of an unchanged program compiles
+    nothing. Its seconds are the seconds of the original compilation."""
 
     def __init__(self, module: bytes, machine: Machine, devices: int) -> None:
         versions = [metadata.version("jax"), _libtpu_version(), ANSWER_FORMAT]
@@ -172,10 +172,10 @@ class StoredAnswer:
         return None
 
     def write(self, answer: dict[str, Any]) -> None:
-        """Not a refusal for another reason than memory, which may have been the machine's."""
+        """No refusal for another reason than memory, which may have been the machine's."""
         if self._file is None or answer["compiles"] is None:
             return
-        # A folder that cannot be written to makes the next check slower, and no worse.
+        # A read-only folder makes the next check slower, and no worse.
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             beside = self._file.with_suffix(f".{os.getpid()}")
@@ -186,7 +186,7 @@ class StoredAnswer:
 
 def main(argv: list[str]) -> int:
     folder, machine = Path(argv[0]), machine_named(argv[1])
-    # libtpu writes to both; only our lines go to whoever reads.
+    # libtpu writes to both; the reader gets only our lines.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

@@ -102,8 +102,8 @@ def sharded_axis(shape: tuple[int, ...], parts: int) -> int | None:
 
 
 def as_function(step: Any, platform: str) -> Callable[..., tuple[Any, ...]]:
-    """`step` as a function that `jax.jit` can take for `platform`; call it with 64-bit types enabled. Of a
-    step it needs `inputs`, `outputs` and `module`."""
+    """`step` as a function that `jax.jit` accepts for `platform`; call it with 64-bit types enabled. Of
+    `step` it uses `inputs`, `outputs` and `module`."""
     import jax
     import jax.numpy as jnp
 
@@ -126,8 +126,8 @@ def as_function(step: Any, platform: str) -> Callable[..., tuple[Any, ...]]:
 
 
 def _without_composites(module: bytes) -> bytes:
-    """Each composite of a StableHLO artifact as a call of its parts. torch_tpu writes a running sum as one,
-    which libtpu 0.0.50 does not take (`vhlo.composite_v2`)."""
+    """Each composite of a StableHLO artifact as a call of its parts. torch_tpu writes a running sum as
+    a composite, which libtpu 0.0.50 does not accept (`vhlo.composite_v2`)."""
     from jaxlib.mlir import ir, passmanager
     from jaxlib.mlir.dialects import stablehlo
 

@@ -1,4 +1,4 @@
-"""What the optimized program of a device says: its collectives and buffers, with their lines."""
+"""Reads the optimized program of a device: its collectives and buffers, with their lines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _COLLECTIVE = re.compile(
     r"\s(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
     r"collective-broadcast)(-start)?\("
 )
-#: The name of an operation ends with that of jax's primitive, for what is written in a `shard_map`.
+#: For operations in a `shard_map`, the operation's name ends with the name of jax's primitive.
 _EXPLICIT = re.compile(
     r'op_name="[^"]*/(all_gather\w*|all_to_all|ppermute|pshuffle|reduce_scatter|psum_scatter|ragged_all_to_all)[^"/]*"'
 )
-#: Names the computation that was started, and does not run it again.
+#: Names the started computation, and does not run it again.
 _GOES_ON = re.compile(r"\sasync-(update|done)\(")
 _HOST = re.compile(r"\s(send|recv|infeed|outfeed)\(")
 _SHAPE = re.compile(r"\b([a-z]+\d*(?:e\dm\d\w*)?)\[([\d,<=]*)\](?:\{([\d,]*)((?::[^}]*)?)\})?")
@@ -30,7 +30,7 @@ _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?((?:%[\w.\-]+(?:, )?)+)\}?")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _OPERATION = re.compile(r"\s([a-z][a-z0-9\-]*)\(")
-#: Results of these are no memory of their own.
+#: Results of these occupy no memory of their own.
 _VIEWS = (
     "parameter",
     "tuple",
@@ -48,14 +48,14 @@ Frame = tuple[str, int]
 @dataclass(slots=True)
 class Collective:
     kind: str
-    #: of one device in one run of the program, over all repetitions of its loop
+    #: for one device in one run of the program, over all repetitions of its loop
     bytes: int
     count: int
     #: from the innermost line outwards
     frames: list[Frame]
-    #: of each array that it makes
+    #: for each created array
     elements: list[int] = field(default_factory=list)
-    #: the user's code asks for it: `jax.lax.all_gather` and the like
+    #: the user's code requests it: `jax.lax.all_gather` and the like
     explicit: bool = False
 
 
@@ -72,7 +72,7 @@ class Facts:
     collectives: list[Collective] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     host_transfers: int = 0
-    #: bytes of arguments and results as they are written, and as the device lays them out
+    #: bytes of arguments and results as written, and in the layout of the device
     plain_bytes: int = 0
     padded_bytes: int = 0
     worst_padding: str | None = None
@@ -85,7 +85,7 @@ class _Line:
 
 
 def read(text: str, most_buffers: int = 5) -> Facts:
-    """Of the text of one module."""
+    """Parses the text of one module."""
     facts, frames = Facts(), _frames(text)
     lines, entry = _lines(text)
     times = _times(lines, entry)
@@ -143,7 +143,7 @@ def _times(lines: list[_Line], entry: str) -> dict[str, int]:
                 called[line.computation].append((name, int(trips[1]) if trips else 1))
     times: dict[str, int] = defaultdict(int)
     waiting = [(entry, 1)]
-    # A program calls no computation in a circle; the bound is for a text that is none.
+    # A program calls no computation in a cycle; the bound is for an invalid text.
     for _ in range(1_000_000):
         if not waiting:
             break
@@ -154,7 +154,7 @@ def _times(lines: list[_Line], entry: str) -> dict[str, int]:
 
 
 def _frames(text: str) -> dict[int, list[Frame]]:
-    """By the number of a frame: its line, and those that led there."""
+    """By the number of a frame: its line, and the lines that led there."""
     tables: dict[str, dict[int, str]] = {}
     table: dict[int, str] | None = None
     for raw in text.splitlines():
@@ -200,13 +200,13 @@ def _frames_of(text: str, frames: dict[int, list[Frame]]) -> list[Frame]:
 
 
 def _moved(shapes: str, *, started: bool) -> int:
-    """Bytes of the result; what is started has its operands in front of the result."""
+    """Bytes of the result; an asynchronous start has its operands in front of the result."""
     sizes = [_plain_size(each) for each in _SHAPE.finditer(shapes)]
     return max(sizes, default=0) if started else sum(sizes)
 
 
 def _buffer(line: _Line, entry: str, times: dict[str, int], frames: Any) -> Buffer | None:
-    """The result of an instruction that has memory of its own in HBM: of the program, or of a loop in it."""
+    """The result of an instruction with its own memory in HBM: of the program, or of a loop in it."""
     operation = _OPERATION.search(line.text)
     if operation is None or operation[1] in _VIEWS or "fused" in line.computation:
         return None
@@ -231,7 +231,7 @@ def _padding(text: str, facts: Facts) -> None:
         plain, padded = _plain_size(each), _padded_size(each)
         facts.plain_bytes += plain
         facts.padded_bytes += padded
-        # Of small arrays nobody cares.
+        # Small arrays do not matter.
         if padded - plain > 2**20 and padded / max(plain, 1) > worst:
             worst, facts.worst_padding = padded / max(plain, 1), f"{each[1]}[{each[2]}]"
 

@@ -1,4 +1,4 @@
-"""What is wrong with caught programs: findings with the cell and line where the user can mend them."""
+"""Problems of captured programs: findings with the cell and line where the user can fix them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tpulab.check.chips import GIB, TIGHT, Machine, PreflightError
 from tpulab.check.compiler import UNREADABLE
 
 Level = Literal["error", "warning", "note"]
-#: Less than this is not worth a line of anybody's code.
+#: Smaller savings are not worth a line of code.
 SMALL_BYTES = 16 * 2**10
 UNEXPECTED_BYTES = 64 * 2**10
-#: Memory that padding must waste, as a share and in bytes, to be reported.
+#: The least memory that padding wastes, as a share and in bytes, to be reported.
 WASTE, WASTE_BYTES = 1.5, 32 * 2**20
 
-#: Every rule, as SARIF and the documentation name it.
+#: Every rule, with its name in SARIF and the documentation.
 RULES = {
     "does-not-fit": "A program needs more memory than a chip has",
     "tight": "A program leaves less than 8% of the memory",
@@ -78,7 +78,7 @@ class Budget:
 
 
 def read_budget(near: Path, file: Path | None = None) -> Budget:
-    """From the file that is named, else from the nearest tpulab.toml at or above a folder."""
+    """From the named file, else from the nearest tpulab.toml at or above a folder."""
     folder = near.resolve()
     found = file or next(
         (at / "tpulab.toml" for at in (folder, *folder.parents) if (at / "tpulab.toml").is_file()), None
@@ -117,7 +117,7 @@ def read_budget(near: Path, file: Path | None = None) -> Budget:
 
 
 def of_run(run: Mapping[str, Any], devices: int) -> Iterator[Finding]:
-    """Of a run on the CPU, before anything is compiled for a chip."""
+    """Findings of a run on the CPU, before anything is compiled for a chip."""
     if failed := run.get("failed"):
         remedy = (
             " Run it in an environment that has the package: --env NAME or --python PATH."
@@ -204,7 +204,7 @@ def _root(name: str) -> str:
 
 
 def _recompilations(programs: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """At one line, a function that is compiled again: a loop compiles while it runs."""
+    """A function that is compiled again at one line: a loop compiles while it runs."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for program in programs:
         if program["calls"]:
@@ -256,7 +256,7 @@ def _array(argument: Mapping[str, Any]) -> str:
 
 
 def of_machine(program: Mapping[str, Any], result: Mapping[str, Any], machine: Machine) -> Iterator[Finding]:
-    """Of a program as the compiler of a machine has it."""
+    """Findings of a program as compiled for a machine."""
     name, place = program["name"], program["place"]
     chip = machine.kind.devices_a_chip
     if result["fits"] == "refused":
@@ -308,12 +308,12 @@ def of_machine(program: Mapping[str, Any], result: Mapping[str, Any], machine: M
 
 
 def is_unexpected(collective: Mapping[str, Any], program: Mapping[str, Any]) -> bool:
-    """Whether sharded parameters do not explain it, and the user's own code does not ask for it by name."""
+    """Whether sharded parameters do not explain it, and the user's own code does not request it by name."""
     if collective["kind"] not in ("all-gather", "all-to-all", "collective-permute", "ragged-all-to-all"):
         return False
     if collective["bytes"] < UNEXPECTED_BYTES or collective["explicit"]:
         return False
-    # Where the state is sharded, the compiler chooses what it gathers: only more than all of it is odd.
+    # Where the state is sharded, the compiler chooses the gathered arrays: only more than all of it is odd.
     state = sum(
         each["bytes"]
         for number, each in enumerate(program["arguments"])
@@ -323,7 +323,7 @@ def is_unexpected(collective: Mapping[str, Any], program: Mapping[str, Any]) -> 
 
 
 def over_budget(report: Mapping[str, Any], budget: Budget) -> Iterator[Finding]:
-    """Of the whole report. The place is that of the program that is most to blame."""
+    """For the whole report. The place is the program that is the main cause."""
     programs = report["programs"]
     if budget.programs is not None and len(programs) > budget.programs:
         yield Finding(
@@ -355,7 +355,7 @@ def over_budget(report: Mapping[str, Any], budget: Budget) -> Iterator[Finding]:
 
 
 def worse_than(report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Finding]:
-    """Against a former report of the same source: memory, collectives, lower bounds, programs."""
+    """Compared with a former report of the same source: memory, collectives, lower bounds, programs."""
     former = {(each["name"], each["variant"]): each for each in before.get("programs", ())}
     for program in report["programs"]:
         old = former.get((program["name"], program["variant"]))
@@ -389,7 +389,7 @@ def worse_than(report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator
 
 
 def allowed(findings: Sequence[Finding], budget: Budget) -> list[Finding]:
-    """Each once, what is allowed as a note, errors first."""
+    """Each finding once, allowed ones as notes, errors first."""
     kept: dict[tuple[str, str, str], Finding] = {}
     for finding in findings:
         if finding.rule in budget.allow:

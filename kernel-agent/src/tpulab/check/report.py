@@ -25,7 +25,7 @@ _COLOURS = {
 
 
 def gib(number: float) -> str:
-    """With as many digits as say something."""
+    """With as many digits as are significant."""
     size = number / GIB
     return f"{size:.1f}" if size >= 9.95 else f"{size:.2f}" if size >= 0.095 else f"{size:.3f}"
 
@@ -39,7 +39,7 @@ def _a_chip(machine: Mapping[str, Any]) -> float:
 
 
 def summary_rows(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Below the programs: what each machine takes and costs."""
+    """Below the programs: the memory, time and cost of each machine."""
     totals = [report["totals"][machine["name"]] for machine in report["machines"]]
 
     def cells(show: Any) -> list[str]:
@@ -232,7 +232,7 @@ def _case(suite: Any, name: str, report: Mapping[str, Any], place: Mapping[str, 
 
 
 def sarif(report: Mapping[str, Any]) -> str:
-    """The line of a cell is that of the notebook's file, where a reader of SARIF looks."""
+    """The line of a cell is the line of the notebook's file, where a reader of SARIF expects it."""
     lines = _file_lines(Path(report["file"]))
     results = []
     for each in report["findings"]:
@@ -268,7 +268,7 @@ def sarif(report: Mapping[str, Any]) -> str:
 
 
 def _uri(report: Mapping[str, Any], place: Mapping[str, Any]) -> str:
-    """Relative to where the check was started, as a code host wants it."""
+    """Relative to the folder in which the check was started, as a code host expects it."""
     source = Path(report["file"])
     file = source if not place["file"] or place["file"] == source.name else source.parent / place["file"]
     return file.as_posix().lstrip("/") if file.is_absolute() else file.as_posix()
@@ -295,5 +295,5 @@ def _file_lines(file: Path) -> dict[tuple[int, int], int]:
 
 
 def _written(text: str) -> tuple[str, str]:
-    """As JSON may have it."""
+    """In a form that JSON accepts."""
     return json.dumps(text), json.dumps(text, ensure_ascii=False)

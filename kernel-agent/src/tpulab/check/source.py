@@ -1,9 +1,9 @@
-"""Runs a notebook or a script on the CPU of this computer and writes down every program that it compiles.
+"""Runs a notebook or a script on the CPU of this computer and records every program that it compiles.
 
     python -m tpulab.check.source NOTEBOOK_OR_SCRIPT FOLDER [--cells 1-4] [--limit 600] [-- ARGUMENTS]
 
-Writes `run.json`, `programs.json` and the modules into FOLDER. With `--serve` it then answers questions on
-stdin, one JSON object a line: `{"number": 3, "rows": 128}` lowers a program again for another batch.
+Writes `run.json`, `programs.json` and the modules into FOLDER. With `--serve` it then answers requests on
+stdin, one JSON object per line: `{"number": 3, "rows": 128}` lowers a program again for another batch.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tpulab.check.exported import as_function, lower, read_step
 
 #: A cell with one of these tags is left out.
 SKIP_TAGS = {"skip-check", "remove-check"}
-#: Cell magics that only surround Python code: the first line goes, and the others keep their numbers.
+#: Cell magics that only surround Python code: the first line is removed, and the others keep their numbers.
 _AROUND = ("%%time", "%%timeit", "%%capture", "%%prun")
-#: What installs or runs something beside the notebook.
+#: Commands that install or run something beside the notebook.
 _OUTSIDE = (
     "%%bash",
     "%%sh",
@@ -63,7 +63,7 @@ def read_notebook(file: Path) -> list[tuple[int, str]]:
 
 
 def chosen_cells(text: str | None) -> Callable[[int], bool]:
-    """Of `1-4,7`; without it every cell."""
+    """Parses `1-4,7`; without it every cell."""
     if not text:
         return lambda _: True
     chosen: set[int] = set()
@@ -113,7 +113,7 @@ class Run:
                 beside.replace(self.folder / name)
 
     def fail(self, error: BaseException) -> None:
-        """Where the user's own code was at last."""
+        """The last line of the user's own code that ran."""
         place = None
         for frame in traceback.extract_tb(error.__traceback__):
             if CELL_FILE.search(frame.filename) or Path(frame.filename).resolve() == self.file.resolve():
@@ -174,17 +174,17 @@ class Run:
 
 
 def python_of(source: str) -> str:
-    """A cell without what is no Python of its own."""
+    """A cell without the parts that are not Python."""
     first, *rest = source.split("\n")
     word = first.split()[0] if first.split() else ""
     if word in _OUTSIDE:
         return ""
-    # IPython drops empty lines at the beginning, and with them the numbers of the others.
+    # IPython drops empty lines at the beginning, which shifts the numbers of the others.
     return "\n".join(["pass", *rest]) if word in _AROUND else source
 
 
 def _shell() -> Any:
-    """IPython as a notebook has it, which shows nothing and starts no other program."""
+    """IPython as in a notebook, which shows nothing and starts no other program."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -213,7 +213,7 @@ def _shell() -> Any:
 
 
 def split_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is ours, and what is behind `--`: argparse takes no list there once it has seen an option."""
+    """Our arguments, and those behind `--`: argparse accepts no list there once it has seen an option."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
@@ -234,7 +234,7 @@ def main(argv: Sequence[str]) -> int:
     run = Run(options.source, options.folder.resolve())
 
     def stop() -> None:
-        # The user's code may be in a computation that nothing interrupts.
+        # The user's code may be in an uninterruptible computation.
         run.write(stopped=True)
         os._exit(0)
 
@@ -255,7 +255,7 @@ def main(argv: Sequence[str]) -> int:
     run.write()
     if options.serve:
         serve(run, out)
-    # Threads of the user's code must not hold the check.
+    # Threads of the user's code must not delay the end of the check.
     sys.stdout.flush()
     os._exit(0)
 

@@ -1,1 +1,1 @@
-"""What was compiled, why again, and where it is kept. Knows of no socket."""
+"""Compilations, the reasons for recompilations, and the cache of programs. Independent of sockets."""

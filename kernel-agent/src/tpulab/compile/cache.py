@@ -1,6 +1,6 @@
-"""What jax's persistent compilation cache did for one compilation, and why it was no hit, in a sentence.
+"""The effect of jax's persistent compilation cache on one compilation, and why it missed, in a sentence.
 
-By jax's public monitoring events and its public settings only.
+Uses only jax's public monitoring events and its public settings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLOCK_SLACK_S = 2.0
 
 
 def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
-    """What the events that came during a compilation mean."""
+    """The meaning of the events during a compilation."""
     if HIT_EVENT in events:
         return {"result": "hit", "reason": None}
     if not _setting("jax_enable_compilation_cache", True):

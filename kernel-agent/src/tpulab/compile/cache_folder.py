@@ -1,6 +1,6 @@
-"""Where kernels keep compiled programs, so that a restarted kernel loads what an earlier one has compiled.
+"""Where kernels store compiled programs, so that a restarted kernel loads an earlier kernel's programs.
 
-Set before jax or torch_xla are imported. What the user has set for either of them wins.
+Set before jax or torch_xla are imported. The user's settings for either of them take precedence.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import pathlib
 from collections.abc import MutableMapping
 from importlib.util import find_spec
 
-#: A folder instead of the usual one, or `off`.
+#: A folder instead of the default one, or `off`.
 VARIABLE = "TPULAB_COMPILATION_CACHE"
-#: Megabytes that the programs of one framework may take; the ones used longest ago are deleted.
+#: Megabytes that the programs of one framework may take; the least recently used ones are deleted.
 SIZE_VARIABLE = "TPULAB_COMPILATION_CACHE_MB"
 DEFAULT_MB = 10_000
 _JAX_FOLDER, _JAX_BYTES = "JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MAX_SIZE"
 
 
 def cache_folder(env: MutableMapping[str, str]) -> pathlib.Path | None:
-    """The folder for compiled programs; None: they are not kept."""
+    """The folder for compiled programs; None: they are not stored."""
     requested = env.get(VARIABLE, "")
     if requested == "off":
         return None
@@ -46,13 +46,13 @@ def keep_compiled_programs(env: MutableMapping[str, str] = os.environ) -> None:
 
 
 def cache_bytes(env: MutableMapping[str, str]) -> int:
-    """The bound; what is no whole number is taken for the usual one."""
+    """The bound; a value that is not a whole number counts as the default."""
     text = env.get(SIZE_VARIABLE, "")
     return (int(text) if text.isdigit() else DEFAULT_MB) * 1_000_000
 
 
 def delete_oldest(folder: pathlib.Path, limit: int) -> None:
-    """Deletes the files used longest ago until the rest takes at most `limit` bytes."""
+    """Deletes the least recently used files until the rest takes at most `limit` bytes."""
     files = sorted(
         ((file, file.stat()) for file in folder.iterdir() if file.is_file()),
         key=lambda one: max(one[1].st_atime, one[1].st_mtime),
@@ -69,6 +69,6 @@ def _keep_of_torch_xla(folder: pathlib.Path, limit: int) -> None:
     import torch_xla.runtime
 
     folder.mkdir(parents=True, exist_ok=True)
-    # It has no bound of its own.
+    # This cache has no bound of its own.
     delete_oldest(folder, limit)
     torch_xla.runtime.initialize_cache(str(folder))

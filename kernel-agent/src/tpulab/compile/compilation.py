@@ -1,4 +1,4 @@
-"""One compilation on its way through its phases, and what is found out about it when it starts."""
+"""One compilation on its way through its phases, and its properties at the start."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 _SHAPE = re.compile(r"\[(\d+)((?:,\d+)*)\]")
-#: Earlier steps of the same run: a loop that has just begun has no last batch.
+#: Earlier steps of the same run: a loop that has just started has no last batch.
 FEWEST_STEPS = 2
 
 
 def advise_on_batch(
     name: str, reason: CompileReason, location: CodeLocation | None, run: Run | None, adviser: Adviser
 ) -> None:
-    """Says so when a step compiled because only the first axis of an argument became smaller."""
+    """Reports a step that compiled only because the first axis of an argument became smaller."""
     if reason["verdict"] != "shape" or run is None or run.closed < FEWEST_STEPS:
         return
     before, after = (_SHAPE.search(reason[side] or "") for side in ("before", "after"))
@@ -63,12 +63,12 @@ def advise_on_batch(
 class Compilation:
     id: int
     name: str
-    #: module and qualified name: what counts as the same function
+    #: module and qualified name: the identity of a function
     key: str
     #: weak reference to the jitted function
     function: Callable[[], Any] = lambda: None
     signature: Signature | None = None
-    #: settings of its jit, and what tells its calls from those of other variants
+    #: settings of its jit, and the key that separates its calls from those of other variants
     jit_info: Any = None
     call_key: CallKey | None = None
     location: CodeLocation | None = None
@@ -78,11 +78,11 @@ class Compilation:
     reason: CompileReason = field(default_factory=lambda: FIRST)
     variant: int = 1
     run: Run | None = None
-    #: what jax calls it, where that is not the user's name for it
+    #: jax's name for it, where it differs from the user's
     name_in_jax: str = ""
-    #: names of the events of the persistent cache that came while it compiled
+    #: names of the events of the persistent cache during the compilation
     cache_events: set[str] = field(default_factory=set)
-    #: what the program computes, once it has been lowered
+    #: the operations of the program, once it has been lowered
     program: Program | None = None
     fingerprint: str | None = None
     started_ns: int = field(default_factory=now_ns)
@@ -97,7 +97,7 @@ class Compilation:
         return not self._unannounced
 
     def claim(self) -> bool:
-        """True once: whoever gets it announces the start."""
+        """True once: the caller that gets it announces the start."""
         try:
             return self._unannounced.pop()
         except IndexError:
@@ -163,7 +163,7 @@ def compile_message(
 def describe(
     name: str, number: int, cells: CellRegister, reasons: ReasonFinder, frame: FrameType | None
 ) -> Compilation:
-    """What the stack tells about a compilation that starts at `frame`."""
+    """What the stack shows of a compilation that starts at `frame`."""
     folder = jax_folder() or ""
     call = find_jit_call(frame, folder, is_user_frame)
     location = find_location(cells, frame)
@@ -200,7 +200,7 @@ def _of_call(name: str, number: int, call: JitCall) -> Compilation:
     code = getattr(written, "__code__", None)
     key = f"{module}.{qualified}"
     if "<lambda>" in qualified and code is not None:
-        # Two of one line are two functions.
+        # Two lambdas of one line are two functions.
         key += f":{code.co_filename}:{code.co_firstlineno}:{hash(code)}"
     try:
         signature: Signature | None = signature_of(call)

@@ -3,8 +3,8 @@
 XLA's own cost analysis counts the body of a loop once, so it is far too low for layers in a `scan`. Here a
 `scan` counts `length` times, a branch as its cheapest arm. Matrix products and convolutions count a
 multiplication and an addition for each term, as XLA does; elementwise arithmetic counts one for each element
-of the result. What cannot be known (a `while` of unknown length, a branch, a kernel of one's own, a primitive
-that is not in the tables) makes the count a lower bound, and is named. What `jax.checkpoint` computes again
+of the result. Unknown parts (a `while` of unknown length, a branch, a custom kernel, a primitive
+that is not in the tables) make the count a lower bound, and are named. The recomputation of `jax.checkpoint`
 is no work of the model: it is left out.
 """
 
@@ -32,7 +32,7 @@ _REDUCTIONS = frozenset(
     ]
 )
 _LINALG = ("cholesky", "triangular_solve", "lu", "qr", "householder_product", "eigh", "eig", "svd", "schur")
-#: Moves, compares and makes values, or calls a program that is looked into: no arithmetic of its own.
+#: Moves, compares or creates values, or calls a program that is inspected: no arithmetic of its own.
 _FREE = frozenset(
     [
         *("broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "concatenate", "pad", "rev"),
@@ -51,7 +51,7 @@ _FREE = frozenset(
         *("copy_to_host_async", "ragged_all_to_all", "platform_index", "split_into_pieces", "unvmap_any"),
     ]
 )
-#: Programs of somebody else, whose work nothing here can see.
+#: Opaque programs, whose work cannot be seen here.
 _OPAQUE = frozenset(
     ["pallas_call", "custom_call", "ffi_call", "tpu_custom_call", "pure_callback", "io_callback"]
 )
@@ -62,7 +62,7 @@ class FlopCount:
     flops: float
     #: everything in the program could be counted
     exact: bool
-    #: what could not be, by the names of its primitives
+    #: uncounted parts, by the names of their primitives
     missing: frozenset[str] = frozenset()
 
     def __add__(self, other: FlopCount) -> FlopCount:
@@ -76,7 +76,7 @@ NONE = FlopCount(0.0, True)
 
 
 def count_flops(jaxpr: Any) -> FlopCount:
-    """Of a `ClosedJaxpr` or `Jaxpr`, over all devices it runs on."""
+    """For a `ClosedJaxpr` or `Jaxpr`, over all devices it runs on."""
     total = NONE
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if not _is_recomputed(equation):
@@ -85,7 +85,7 @@ def count_flops(jaxpr: Any) -> FlopCount:
 
 
 def _is_recomputed(equation: Any) -> bool:
-    """By `jax.checkpoint`, which marks what a backward pass computes a second time."""
+    """By `jax.checkpoint`, which marks the recomputation of a backward pass."""
     return "rematted_computation" in str(getattr(equation.source_info, "name_stack", ""))
 
 
@@ -102,7 +102,7 @@ def _of_equation(equation: Any) -> FlopCount:
         missing = body.missing | ({name} if body.flops else frozenset())
         return FlopCount(body.flops, body.flops == 0 and body.exact, missing)
     if name == "cond":
-        # Which arm runs is not known: the cheapest is certain.
+        # The executed arm is not known: the cheapest is certain.
         arms = [count_flops(arm) for arm in parameters["branches"]]
         least = min((arm.flops for arm in arms), default=0.0)
         same = all(arm.flops == least for arm in arms)
@@ -120,7 +120,7 @@ def _of_equation(equation: Any) -> FlopCount:
     for jaxpr in _inner(parameters):
         inner = inner + count_flops(jaxpr)
     if name == "shard_map":
-        # The body is what one device does.
+        # The body is the work of one device.
         mesh = parameters.get("mesh")
         return inner.times(math.prod(dict(getattr(mesh, "shape", {})).values()) or 1)
     if inner is not NONE:
@@ -129,13 +129,13 @@ def _of_equation(equation: Any) -> FlopCount:
         return FlopCount(sum(_size(out) for out in equation.outvars if _is_float(out)), True)
     if name in _REDUCTIONS:
         return FlopCount(sum(_size(value) for value in equation.invars if _is_float(value)), True)
-    # Of whole numbers nothing is counted, whatever is done with them.
+    # Operations on whole numbers are not counted.
     is_float = any(map(_is_float, equation.outvars))
     return FlopCount(0.0, False, frozenset({name})) if is_float and name not in _FREE else NONE
 
 
 def _inner(parameters: dict[str, Any]) -> Iterator[Any]:
-    """The program inside an equation (`jit`, `remat`, `custom_jvp_call`), not that of its derivative."""
+    """The program inside an equation (`jit`, `remat`, `custom_jvp_call`), not its derivative's program."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         value = parameters.get(name)
         if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
@@ -150,7 +150,7 @@ def _dot(equation: Any) -> float:
 
 
 def _ragged_dot(equation: Any) -> float:
-    """Each row meets the matrix of its own group: as many terms as one product of all rows."""
+    """Each row is multiplied by the matrix of its own group: as many terms as one product of all rows."""
     left, right = equation.invars[0].aval.shape, equation.invars[1].aval.shape
     numbers = equation.params.get("ragged_dot_dimension_numbers")
     contracting = [1] if numbers is None else list(numbers.dot_dimension_numbers[0][0])
@@ -176,7 +176,7 @@ def _fft(equation: Any) -> float:
 
 
 def _linalg(name: str, equation: Any) -> FlopCount:
-    """Leading terms; of those that iterate, a part that is certain."""
+    """Leading terms; for iterative operations, a lower bound."""
     rows, columns = equation.invars[0].aval.shape[-2:]
     batch = _size(equation.invars[0]) / (rows * columns)
     if name == "triangular_solve":
@@ -192,7 +192,7 @@ def _convolution(equation: Any) -> float:
     kernel = equation.invars[1].aval.shape
     numbers = equation.params["dimension_numbers"]
     spatial = [kernel[axis] for axis in numbers.rhs_spec[2:]]
-    # Input features of one group: what each element of the result sums over.
+    # Input features of one group: the number of terms of each element of the result.
     features = kernel[numbers.rhs_spec[1]]
     dilation = math.prod(equation.params.get("lhs_dilation") or (1,))
     return 2.0 * _size(equation.outvars[0]) * float(math.prod(spatial) * features) / float(dilation)

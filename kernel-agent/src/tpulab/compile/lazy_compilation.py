@@ -1,7 +1,7 @@
-"""Why a lazy graph was compiled again. The runtime does not say; so what the user's code held is compared.
+"""Why a lazy graph was compiled again. The runtime gives no reason, so the user's variables are compared.
 
 At each compilation the tensors, numbers, modules and optimizers among the local variables of the line that
-launched the graph are written down, as shapes and text, and compared with those of the launch before. Names
+launched the graph are recorded, as shapes and text, and compared with the previous launch. Names
 that change from step to step without a compilation (a counter) are no reason.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tpulab.telemetry.adviser import Adviser
 
 MAX_PLACES = 256
-#: After a compilation so many launches are looked at, to learn which names change without one.
+#: After a compilation so many launches are inspected, to learn which names change without one.
 POLLS = 20
 MOST_NAMES = 200
 MAX_SHAPES = 64
@@ -54,7 +54,7 @@ class LazyCompilation:
     run: Run | None
     reason: CompileReason
     variant: int
-    #: how often the argument of the reason has been the reason
+    #: how often the reason was this argument
     repeated: int = 0
     compile_ns: int = 0
     programs: int = 1
@@ -66,12 +66,12 @@ class LazyCompilation:
         return compile_message(self, phase, self.function, compile_ms=self.compile_ns / 1e6)
 
     def advise(self, adviser: Adviser) -> None:
-        """A last batch that is smaller, or a Python number that became part of the graph, is said once."""
+        """A smaller last batch, or a Python number that became part of the graph, is reported once."""
         advise_on_batch(self.function, self.reason, self.location, self.run, adviser)
         name, after = self.reason["argument"], self.reason["after"]
         if self.reason["verdict"] != "static" or name is None or after is None or not _is_number(after):
             return
-        # Once may be a coincidence: the reason is found by comparing, not told by the runtime.
+        # Once may be a coincidence: the reason comes from a comparison, not from the runtime.
         if self.repeated < FEWEST_REPEATS:
             return
         adviser.report(
@@ -90,13 +90,13 @@ class _Place:
     before: Signature | None = None
     polls: int = 0
     volatile: set[str] = field(default_factory=set)
-    #: by number or setting: in how many compilations it was another one than before
+    #: by number or setting: the number of compilations in which it had changed
     statics: Counter[str] = field(default_factory=Counter)
-    #: by argument that was the reason: the shapes that it has had here
+    #: by argument that was the reason: its shapes so far
     shapes: dict[str, dict[Shape, None]] = field(default_factory=dict)
 
     def remember_shapes(self, argument: str, now: Signature) -> list[Shape]:
-        """All shapes of an argument, with those of the last launch and of this one. Bounded."""
+        """All shapes of an argument, with the shapes of the previous launch and of this one. Bounded."""
         seen = self.shapes.setdefault(argument, {})
         for signature in (self.before, now):
             leaf = signature.leaves.get(argument) if signature is not None else None
@@ -108,7 +108,7 @@ class _Place:
 
 
 class LazyReasons:
-    """Remembers what was seen at each line that launches a graph. Bounded."""
+    """Remembers the values at each line that launches a graph. Bounded."""
 
     def __init__(self, cells: CellRegister) -> None:
         self._cells = cells
@@ -133,7 +133,7 @@ class LazyReasons:
         place.before = now
 
     def unexplained(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
-        """A compilation that goes on, on another thread. Looks at no value."""
+        """A running compilation on another thread. Inspects no value."""
         user = _user_frame(frame)
         place = self._places.get((user.f_code, user.f_lineno)) if user is not None else None
         compiled = place.compiled if place is not None else 0
@@ -144,7 +144,7 @@ class LazyReasons:
         )
 
     def of_read(self, frame: FrameType | None, number: int, run: Run | None) -> LazyCompilation:
-        """A compilation by the read of a value, at `frame` if that is known. Looks at no value."""
+        """A compilation by the read of a value, at `frame` if known. Inspects no value."""
         if frame is None:
             return LazyCompilation(number, "value read", None, run, UNKNOWN, 1)
         reported = self.unexplained(frame, number, run)
@@ -185,7 +185,7 @@ class LazyReasons:
         ]
         statics = [difference.argument or "" for difference in found if difference.verdict == "static"]
         place.statics.update(statics)
-        # That a counter of the user's is another one at a compilation is no reason, unless it happens again.
+        # A user's counter that differs at a compilation is no reason, unless it happens again.
         passing = {name for name in statics if "." not in name and place.statics[name] < FEWEST_REPEATS}
         found = [difference for difference in found if difference.argument not in passing]
         if not found:
@@ -206,7 +206,7 @@ class LazyReasons:
 
 
 def signature_of_frame(frame: FrameType) -> Signature:
-    """What the local variables of a frame hold, as far as it can be part of a graph."""
+    """The local variables of a frame, as far as they can be part of a graph."""
     leaves: dict[str, Leaf] = {}
     statics: dict[str, str] = {}
     torch: Any = sys.modules.get("torch")

@@ -1,9 +1,9 @@
 """Measures the steps of a lazy runtime by its own figures: launches, compilations, device time.
 
-Cost of a launch: some looks at a counter. The intervals of the device are read by the agent's thread.
+Cost of a launch: a few reads of a counter. The agent's thread reads the intervals of the device.
 
-A read of a value (`loss.item()` in an evaluation) compiles too, and no launch says so. What was compiled when
-a launch begins was compiled by a read; one that takes long is seen by the agent's thread, at its line.
+A read of a value (`loss.item()` in an evaluation) compiles too, without a launch. A compilation found at the
+start of a launch was caused by a read; the agent's thread sees a long one while it runs, at its line.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.torch_xla_runtime import Launch, TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_ahead_ns
 
-#: A launch that takes longer than this, and compiles, is told while it goes on.
+#: A launch that takes longer than this, and compiles, is reported while it runs.
 LONG_LAUNCH_NS = 300_000_000
 
 
 class LazyWatch:
-    """Of one runtime and one tracker. `next_id` numbers the compilations of the process."""
+    """For one runtime and one tracker. `next_id` numbers the compilations of the process."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class LazyWatch:
         self._compile_ns = 0
         self._last_end_ns = 0
         self._launching: dict[int, tuple[int, Any]] = {}
-        #: by thread that launches: the id of the compilation that has been told as started
+        #: by thread that launches: the id of the compilation that has been reported as started
         self._announced: dict[int, int] = {}
-        #: the thread that launched last, what is known of it, and when that launch was over
+        #: the thread that launched last, its known state, and the end of that launch
         self._launcher: tuple[int, ThreadState, int] | None = None
-        #: a compilation by a read that goes on
+        #: a running compilation by a read
         self._of_read: LazyCompilation | None = None
-        # A launch begins or ends while the agent's thread is about to tell a compilation: one comes first.
+        # A launch may begin or end while the agent's thread reports a compilation: one comes first.
         self._telling = threading.Lock()
 
     def attach(self) -> bool:
@@ -66,7 +66,7 @@ class LazyWatch:
         self._runtime.detach()
 
     def poll(self) -> None:
-        """Called by the agent's thread: reads when the device ran, and tells compilations that take long."""
+        """Called by the agent's thread: reads when the device ran, and reports long compilations."""
         with self._telling:
             self._report_read(None)
         self._announce_long()
@@ -78,8 +78,8 @@ class LazyWatch:
         ahead = unix_ahead_ns()
         spans = [(end - lasted - ahead, end - ahead) for end, lasted in executions if end > self._last_end_ns]
         self._last_end_ns = executions[-1].end_unix_ns
-        # Programs run in order: what was launched before the newest one was queued is over; all is, when as
-        # many have run as were queued before the look.
+        # Programs run in order: all programs launched before the newest one was queued are over; all are, if
+        # many have run as were queued before the poll.
         newest = executions[-1].end_unix_ns - executions[-1].duration_ns - ahead
         self._tracker.device.add_external(spans, requested if count >= launched else newest)
 
@@ -116,8 +116,8 @@ class LazyWatch:
                 self._tracker.warn("a step of %s was not measured: %r", self._runtime.name, error)
 
     def _report_read(self, state: ThreadState | None) -> None:
-        """What was compiled since the launch before, by the read of a value. `state`: of the thread that is
-        about to launch; None: the agent's thread looks on. With the lock held."""
+        """Reports what the read of a value compiled since the previous launch. `state`: of the thread that is
+        about to launch; None: the agent's thread polls. With the lock held."""
         compiled = self._runtime.compilations()
         if compiled == self._compiled or self._launching:
             return
@@ -126,7 +126,7 @@ class LazyWatch:
         thread, launcher, launched = self._launcher or (0, None, 0)
         reported = self._of_read
         if reported is None:
-            # Seen afterwards, nobody knows the line any more.
+            # Found afterwards, the line is no longer known.
             frame = sys._current_frames().get(thread) if goes_on else None
             run = self._newest_run() if state is None else _run_since(launched)
             reported = self._reasons.of_read(frame, self._next_id(), run)
@@ -137,12 +137,12 @@ class LazyWatch:
         self._finish(reported, lasted, compiled - self._compiled)
         self._compiled, self._compile_ns = compiled, total
         if (owner := state or launcher) is not None:
-            # Mostly the value is one of the launch before, and is read right after it.
+            # Usually the value belongs to the previous launch, and is read right after it.
             owner.compiles.append((launched, min(launched + lasted, moment)))
 
     def _launched(self, state: Any, began: int, ended: int, frame: Any, announced: int | None) -> None:
         compiled = self._runtime.compilations()
-        # What was told as started is finished here, also if another thread's launch has counted it meanwhile.
+        # Finish a compilation reported as started, even if another thread's launch has counted it meanwhile.
         if compiled != self._compiled or announced is not None:
             self._on_compiled(state, began, ended, frame, compiled, announced)
         else:
@@ -154,7 +154,7 @@ class LazyWatch:
             state.last_post = self._tracker.device.post_external(ended)
             state.lazy_metrics.launched(state.last_post)
             if state.device_known_since is None:
-                # A program of jax that nobody watched came before. Of what this runtime runs, all is told.
+                # An unwatched program of jax came before. All programs of this runtime are reported.
                 state.device_known_since = ended
             self._syncs.launched(state)
         self._auto.tick(frame)
@@ -165,7 +165,7 @@ class LazyWatch:
         total = self._runtime.compile_ns()
         lasted, number = max(total - self._compile_ns, 0), compiled - self._compiled
         self._compiled, self._compile_ns = compiled, total
-        # Compiling is the last thing before the program is queued; what `.item()` compiled came before.
+        # Compilation directly precedes the queueing of the program; earlier compilations belong to `.item()`.
         state.compiles.append((max(began, ended - lasted), ended))
         clock = innermost_clock()
         run = clock.run if clock is not None else None
@@ -194,11 +194,11 @@ class LazyWatch:
                 continue
             run = self._newest_run()
             with self._telling:
-                # Asking the runtime may have taken until after the launch.
+                # The request to the runtime may have taken until after the launch.
                 if self._launching.get(thread) is not launch or thread in self._announced:
                     continue
                 identity = self._announced[thread] = self._next_id()
-                # Why is found out by the thread that traces: tensors must not be looked at meanwhile.
+                # The thread that traces finds the reason: tensors must not be inspected meanwhile.
                 self._send(self._reasons.unexplained(frame, identity, run).message("started"))
 
     def _send(self, message: Any) -> None:
@@ -207,6 +207,6 @@ class LazyWatch:
 
 
 def _run_since(moment: int) -> Run | None:
-    """The run whose step is open on this thread, if it had begun by then."""
+    """The run whose step is open on this thread, if it had started by then."""
     clock = innermost_clock()
     return clock.run if clock is not None and clock.run.started_ns <= moment else None

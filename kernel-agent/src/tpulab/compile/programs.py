@@ -1,7 +1,7 @@
-"""What the programs of a jitted function compute, one for each set of arguments that it was compiled for.
+"""The operations of a jitted function's programs, one for each set of arguments that it was compiled for.
 
-A loop that ends with a smaller batch has two programs of one function. Which of them a call runs is told by
-the arguments in which they differ, so that a call is looked at only where that matters.
+A loop that ends with a smaller batch has two programs of one function. The arguments in which they differ
+show which of them a call runs, so that a call is inspected only where that matters.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tpulab.figures.throughput import Program
 from tpulab.runtimes.jax_internals import JitCall, function_of_jit, loaded_jax
 
 MAX_FUNCTIONS = 1024
-#: Programs of one function; who compiles more has other worries than MFU.
+#: Programs of one function; a user with more compilations has other problems than MFU.
 MAX_VARIANTS = 64
 #: Number or keyword of an argument to its structure, shapes and dtypes (or value, where it is static).
 CallKey = Mapping[int | str, Any]
 
 
 def call_key(call: JitCall) -> CallKey | None:
-    """None where the arguments cannot be told apart (an unhashable structure)."""
+    """None where the arguments cannot be distinguished (an unhashable structure)."""
     try:
         return {name: _key_of(value, static) for name, value, static in _numbered(call)}
     except Exception:
@@ -61,11 +61,11 @@ class _Function:
 
 
 class Programs:
-    """By function object, as two functions may share a name. Written and read on the threads that call."""
+    """By function object, as two functions may share a name. Written and read on the calling threads."""
 
     def __init__(self) -> None:
         self._functions: dict[int, _Function] = {}
-        #: every compilation of the process was seen, so a function with one program known has only this one
+        #: every compilation of the process was seen, so a function with one known program has only this one
         self.complete = False
 
     def add(self, function: Any, jit_info: Any, key: CallKey, program: Program) -> None:
@@ -81,7 +81,7 @@ class Programs:
         kept.add(key, program)
 
     def find(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
-        """The program that this call ran; None when it was compiled before anybody looked."""
+        """The program that this call ran; None when it was compiled before the watch started."""
         function = function_of_jit(jitted)
         kept = self._functions.get(id(function))
         if kept is None or kept.reference() is not function:
@@ -104,7 +104,7 @@ def _numbered(call: JitCall) -> Iterator[tuple[int | str, Any, bool]]:
 
 def _key_of(value: Any, static: bool) -> Any:
     if static:
-        # Its hash, which jit asks for too: nothing of the user's is kept alive here.
+        # Its hash, which jit requests too: no reference to the user's objects is kept here.
         return type(value), hash(value)
     jax = loaded_jax()
     if jax is None:

@@ -12,7 +12,7 @@ from tpulab.compile.signatures import Leaf, Signature
 from tpulab.telemetry.messages import CompileReason, Verdict
 
 Shape = tuple[int, ...]
-#: As many sizes must have been seen before buckets are worth a word.
+#: As many sizes must have been seen before advice on buckets is useful.
 FEWEST_SIZES = 3
 MOST_BUCKETS = 4
 
@@ -57,9 +57,9 @@ MAX_FUNCTIONS = 1024
 MAX_SIGNATURES = 32
 
 FIRST: CompileReason = {"verdict": "first", "argument": None, "before": None, "after": None, "advice": None}
-#: Nothing was found that explains it: a wrong sentence would be worse than none.
+#: No explanation was found: a wrong sentence would be worse than none.
 UNKNOWN: CompileReason = {**FIRST, "verdict": "other"}
-#: Functions of one place that may live side by side before they count as one that is made again.
+#: Functions of one place that may coexist before they count as one function that is created repeatedly.
 MOST_ALIKE = 8
 _EAGER_ADVICE = "`{}` runs outside jit: inside a jitted function it becomes part of one program."
 
@@ -84,7 +84,7 @@ class FunctionHistory:
 
 
 class ReasonFinder:
-    """Remembers how each function was compiled. Bounded: what was compiled longest ago goes first."""
+    """Remembers how each function was compiled. Bounded: the oldest compilation is dropped first."""
 
     def __init__(self) -> None:
         self._functions: OrderedDict[str, FunctionHistory] = OrderedDict()
@@ -108,7 +108,7 @@ class ReasonFinder:
         if history is None or history.variants == 0:
             return FIRST
         if eager:
-            # jax makes a function object for each set of parameters of an operation: nothing was redefined.
+            # jax creates a function object for each set of parameters of an operation: nothing was redefined.
             found = self._compare(name, history, None, signature, transformed=False)
             return {**found, "advice": _EAGER_ADVICE.format(name)}
         return self._compare(name, history, function, signature, transformed=transformed)
@@ -125,8 +125,8 @@ class ReasonFinder:
         same = [earlier for seen, earlier in history.seen if _is_same(seen, function)]
         if function is not None and not same:
             others = [seen() for seen, _ in history.seen]
-            # A factory, or lambdas of one line, make several functions that live side by side: each of them
-            # is compiled for the first time. One whose forerunner is gone is redefined.
+            # A factory, or lambdas of one line, create several functions that coexist: each of them
+            # is compiled for the first time. A function whose predecessor is deleted is redefined.
             if None not in others and len({id(other) for other in others}) < MOST_ALIKE:
                 return FIRST
             return reason_of(Difference("redefined", None, None, None), name)
@@ -154,7 +154,7 @@ class ReasonFinder:
         return reason
 
     def remember(self, key: str, function: Callable[[], Any], signature: Signature | None) -> int:
-        """Counts a compilation of what `function` refers to. Answers how many there have been."""
+        """Counts a compilation of the function behind `function`. Returns their number so far."""
         history = self._functions.setdefault(key, FunctionHistory())
         self._functions.move_to_end(key)
         while len(self._functions) > MAX_FUNCTIONS:
@@ -178,12 +178,12 @@ _ORDER: dict[Verdict, int] = {
 
 
 def weight_of(verdict: Verdict) -> int:
-    """Which of several differences is told: the lowest."""
+    """Which of several differences is reported: the lowest."""
     return _ORDER[verdict]
 
 
 def _distance(found: list[Difference]) -> tuple[int, int]:
-    """Fewer differences are closer; of as many, the slighter ones (a dtype rather than a shape)."""
+    """Fewer differences are closer; among equal numbers, the minor ones (a dtype rather than a shape)."""
     return len(found), -sum(_ORDER[difference.verdict] for difference in found)
 
 
@@ -267,7 +267,7 @@ def _advice(found: Difference, name: str, transformed: bool) -> str:
 
 
 def reference_to(function: Any) -> Callable[[], Any]:
-    """A weak reference, so that nothing a function closes over is kept alive."""
+    """A weak reference, so that a function's closure is not kept alive."""
     try:
         return weakref.ref(function)
     except TypeError:

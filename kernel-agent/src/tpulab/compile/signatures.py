@@ -1,4 +1,4 @@
-"""What a jitted function was called with, as text: shapes, dtypes, tree, static values, placement, settings.
+"""The arguments of a call of a jitted function, as text: shapes, dtypes, tree, static values, settings.
 
 Built only when something compiles. Holds strings, never arrays.
 """
@@ -39,9 +39,9 @@ class Leaf:
 
     shape: tuple[int, ...]
     dtype: str
-    #: a Python number, whose dtype gives way to that of an array
+    #: a Python number, whose dtype yields to the dtype of an array
     weak: bool
-    #: where a committed array lies; None where jax is free to place it
+    #: the placement of a committed array; None where jax is free to place it
     sharding: str | None
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    #: path of each array argument as the function names it (`state['w']`) to what it is
+    #: path of each array argument in the function's notation (`state['w']`) to its description
     leaves: dict[str, Leaf]
     #: argument to the structure of its value
     trees: dict[str, str]
@@ -126,7 +126,7 @@ def _leaf(jax: Any, value: Any) -> Leaf:
 
 
 def _placement(value: Any) -> str | None:
-    """Where a committed array lies, in words."""
+    """The placement of a committed array, in words."""
     if not getattr(value, "_committed", False):
         return None
     sharding = getattr(value, "sharding", None)

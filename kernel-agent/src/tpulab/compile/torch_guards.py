@@ -1,4 +1,4 @@
-"""Why torch.compile has compiled a function again: the guard that failed, as the other reasons are given."""
+"""Why torch.compile has compiled a function again: the failed guard, in the form of the other reasons."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _STATE = re.compile(r"GLOBAL_STATE changed: ?(.*)")
 
 
 def reason_of_guard(text: str, function: str) -> CompileReason:
-    """`0/0: tensor 'x' size mismatch at index 0. expected 4, actual 6` and the like. What is none of those is
-    given as it is."""
+    """`0/0: tensor 'x' size mismatch at index 0. expected 4, actual 6` and the like. Other text is
+    returned unchanged."""
     guard = _NUMBER.sub("", text.strip().splitlines()[0] if text.strip() else "")
     plain = guard.split("  # ")[0].strip()
     found = _difference(plain)
@@ -54,7 +54,7 @@ def reason_of_guard(text: str, function: str) -> CompileReason:
 def _difference(guard: str) -> Difference:
     if found := _SIZE.search(guard):
         name, axis, before, after = found.groups()
-        # The other axes are as they were; only this one is said.
+        # The other axes are unchanged; only this one is reported.
         held = [f"[{','.join(['?'] * int(axis) + [size])}]" for size in (before, after)]
         return Difference("shape", _argument(name), held[0], held[1])
     if found := _RANK.search(guard):

@@ -1,7 +1,7 @@
 """Steps and compilations of PyTorch, whatever runs it: eager, `aot_eager`, inductor or `tpu`.
 
-A step is over when an optimizer has made one. torch.compile tells when it begins and ends, on the thread and
-with the frames of the user; why, and how long its parts took, it writes down a moment later, which the
+A step ends with an optimizer step. torch.compile reports its begin and end, on the thread and
+with the frames of the user; it writes the reason and the time of its parts a moment later, which the
 agent's thread reads. Each compiled program is wrapped, so that its launches are seen. Checked against torch
 2.9, 2.12 and 2.15 (`tests/pytorch`); a part that has changed is missed, and breaks nothing.
 """
@@ -34,7 +34,7 @@ from tpulab.telemetry.locations import find_location
 from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
 
 MAX_FUNCTIONS = 1024
-#: How long the figures of a compilation may take to come; it is then told without them.
+#: How long to wait for the figures of a compilation; it is then reported without them.
 PATIENCE_NS = 2_000_000_000
 #: A graph with more operations than this is not counted: going through it takes too long.
 MOST_COUNTED = 20_000
@@ -64,7 +64,7 @@ class TorchCompilation:
 
 
 class TorchWatch:
-    """Of one tracker. `next_id` numbers the compilations of the process."""
+    """For one tracker. `next_id` numbers the compilations of the process."""
 
     def __init__(
         self, runtime: TorchRuntime, tracker: Tracker, auto: AutoSteps, next_id: Callable[[], int]
@@ -76,7 +76,7 @@ class TorchWatch:
         self._hook = AfterImport("torch._dynamo.output_graph", self._on_dynamo)
         self._handle: Any = None
         self._patched: list[tuple[Any, str, Any]] = []
-        #: by thread: what compiles there
+        #: by thread: its running compilation
         self._open: dict[int, TorchCompilation] = {}
         #: over, and not yet explained by torch
         self._unexplained: list[TorchCompilation] = []
@@ -124,7 +124,7 @@ class TorchWatch:
             if state.clocks:
                 state.waits.append((began, now_ns()))
 
-    # Whatever goes wrong in here is not to surface in the user's call: each is guarded as a whole.
+    # No error in here may surface in the user's call: each function is guarded as a whole.
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         try:
             kind = _device_type(optimizer)
@@ -136,7 +136,7 @@ class TorchWatch:
             self._tracker.warn("a step of PyTorch was not measured: %r", error)
 
     def _post(self, kind: str, *, launched: bool) -> None:
-        """What was asked of the device so far belongs to the steps that are open."""
+        """All work queued on the device so far belongs to the open steps."""
         mark = self._runtime.mark(kind)
         if mark is None:
             return
@@ -147,7 +147,7 @@ class TorchWatch:
             if launched or step == self._launched_in:
                 clock.watch(mark)
             else:
-                # Eager operations alone: the device may have had them since the body of the loop began.
+                # Only eager operations: the device may have had them since the body of the loop began.
                 clock.watch_at_end(mark)
             self._launched_in = step if launched else self._launched_in
 
@@ -206,7 +206,7 @@ class TorchWatch:
         if is_forward:
             name, key = self._functions[compile_id] = _function_of(frame)
             if " (after line " in name and _is_library(key):
-                # What is left of one of torch's own functions (around `Optimizer.step`): no program.
+                # The rest of one of torch's own functions (around `Optimizer.step`): no program.
                 return
             while len(self._functions) > MAX_FUNCTIONS:
                 self._functions.popitem(last=False)
@@ -252,7 +252,7 @@ class TorchWatch:
         return run
 
     def poll(self) -> None:
-        """Called by the agent's thread: tells what torch has written down meanwhile."""
+        """Called by the agent's thread: reports what torch has recorded meanwhile."""
         if self._unexplained:
             self._explain()
         self._report_breaks()
@@ -345,7 +345,7 @@ class TorchWatch:
 
 
 def _undisturbed(hook: Callable[..., None]) -> Callable[..., None]:
-    """One that torch.compile calls as it is, and does not look into."""
+    """A function that torch.compile calls unchanged and does not inspect."""
 
     def call(*args: Any) -> None:
         hook(*args)
@@ -370,7 +370,7 @@ def _device_of(module: Any) -> str | None:
 
 
 def _count(module: Any, kind: str | None) -> Program | None:
-    """Floating-point operations of a graph, of its backward pass too where it has one. None: not known."""
+    """Floating-point operations of a graph, including its backward pass if it has one. None: not known."""
     try:
         import torch
         from torch.utils.flop_counter import FlopCounterMode
@@ -394,7 +394,7 @@ def _count(module: Any, kind: str | None) -> Program | None:
 
 
 def _function_of(frame: Any) -> tuple[str, str]:
-    """The function that torch.compile has begun with: its name, and what tells it from others."""
+    """The function that torch.compile started with: its name, and the key that identifies it."""
     for _ in range(24):
         if frame is None:
             break
@@ -406,7 +406,7 @@ def _function_of(frame: Any) -> tuple[str, str]:
 
 
 def _plain_name(name: str) -> str:
-    """`torch_dynamo_resume_in_step_at_12` is what is left of `step` after a graph break at line 12."""
+    """`torch_dynamo_resume_in_step_at_12` is the rest of `step` after a graph break at line 12."""
     if name.startswith("torch_dynamo_resume_in_"):
         function, _, line = name.removeprefix("torch_dynamo_resume_in_").rpartition("_at_")
         return f"{function} (after line {line})"
@@ -423,8 +423,8 @@ def _is_of(figures: Any, compilation: TorchCompilation) -> bool:
 
 
 def _broken_at(stack: Any) -> Any:
-    """The line of the user's at which torch.compile stops. None where it stops in torch itself, as it does
-    in every `Optimizer.step`, and at `backward`: nothing can be done about these."""
+    """The user's line at which torch.compile stops. None where it stops in torch itself, as it does
+    in every `Optimizer.step`, and at `backward`: these cannot be avoided."""
     innermost = stack[-1] if stack else None
     if innermost is None or _is_library(innermost.filename) or ".backward(" in (innermost.line or ""):
         return None

@@ -2,7 +2,7 @@
 
 jax announces the start of a phase (tracing, lowering, compiling) as a scalar and its end as a duration, on
 the thread that does it. Tracing alone is no compilation (`eval_shape`, a cached program), so a compilation
-is told when lowering starts, when tracing takes long, or when it ends. Costs nothing while nothing compiles.
+is reported when lowering starts, when tracing takes long, or when it ends. No cost without a compilation.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import CompileMessage
 
-#: Tracing that takes longer than this is told while it goes on.
+#: Tracing that takes longer than this is reported while it runs.
 LONG_TRACE_NS = 300_000_000
 _PHASES = (TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT)
 
 
 class _ThreadCompiles(threading.local):
     def __init__(self) -> None:
-        #: phases that are running, outermost first: event, start, what they belong to
+        #: running phases, outermost first: event, start, their compilation
         self.running: list[tuple[str, int, Compilation]] = []
         #: by depth of nesting: traced or lowered, not yet compiled
         self.unfinished: dict[int, Compilation] = {}
 
 
 class CompileWatch:
-    """Listens to jax.monitoring once attached. `events` receives the messages."""
+    """Receives jax.monitoring events once attached. `events` receives the messages."""
 
     def __init__(self, cells: CellRegister, events: deque[Any], wake: Callable[[], None]) -> None:
         self._cells = cells
         self._events = events
         self._wake = wake
         self._state = _ThreadCompiles()
-        # From the time of day, so that ids of a restarted kernel are other ids; below 2**53 for JavaScript.
+        # From the time of day, so that a restarted kernel has other ids; below 2**53 for JavaScript.
         self._ids = itertools.count(time.time_ns() // 1_000_000_000 * 100_000)
         self._reasons = ReasonFinder()
         self._tracing: dict[int, Compilation] = {}
-        # The agent's thread may tell a compilation as it ends. Reentrant: a finalizer may compile too.
+        # The agent's thread may report a compilation as it ends. Reentrant: a finalizer may compile too.
         self._telling = threading.RLock()
         #: finished compilations: number, milliseconds, by function name (for `status`)
         self.finished: dict[str, tuple[int, float]] = {}
@@ -90,14 +90,14 @@ class CompileWatch:
                 try:
                     unregister(listener)
                 except AssertionError:
-                    continue  # somebody has cleared all listeners
+                    continue  # another package has cleared all listeners
 
     def slowest(self, number: int = 5) -> list[tuple[str, tuple[int, float]]]:
         """Functions that took longest to compile: name, (compilations, milliseconds)."""
         return sorted(self.finished.items(), key=lambda item: -item[1][1])[:number]
 
     def announce_long_traces(self) -> None:
-        """Called by the agent's thread: tells compilations whose tracing goes on."""
+        """Called by the agent's thread: reports compilations that are still tracing."""
         moment = now_ns()
         for compilation in list(self._tracing.values()):
             if compilation.executes and moment - compilation.started_ns > LONG_TRACE_NS:
@@ -171,7 +171,7 @@ class CompileWatch:
         if not compilation.eager:
             state = thread_state()
             state.programs_compiled += 1
-            # jax does not announce the call that compiles: what it starts is not posted.
+            # jax does not announce the call that compiles: the program that it starts is not posted.
             state.device_known_since = None
         if compilation.program is not None and compilation.call_key is not None:
             self.programs.add(
@@ -198,7 +198,7 @@ class CompileWatch:
             )
 
     def _announce(self, compilation: Compilation) -> None:
-        # Claimed and sent in one: whoever comes second finds that it has been told.
+        # Claimed and sent together: the second thread finds that it has been reported.
         with self._telling:
             if compilation.claim():
                 self._send(compilation.message("started"))
@@ -214,7 +214,7 @@ def _program_of(lowered: tuple[Any, int] | None) -> Program | None:
     jaxpr, devices = lowered
     try:
         counted = count_flops(jaxpr)
-    except Exception:  # a primitive of another jax; the program is then simply not known
+    except Exception:  # a primitive of another jax; the program is then unknown
         return None
     return Program(counted.flops, counted.exact, devices, counted.missing)
 

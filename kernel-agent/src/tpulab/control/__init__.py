@@ -1,1 +1,1 @@
-"""Commands, and the values that they change. Knows of no loop."""
+"""Commands, and the values that they change. Independent of loops."""

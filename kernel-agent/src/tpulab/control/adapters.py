@@ -1,4 +1,4 @@
-"""Hyperparameters in the optimizers of others: optax, and torch.
+"""Hyperparameters in third-party optimizers: optax, and torch.
 
 optax: the optimizer's state holds the values, so they are put into it before each step.
 
@@ -6,7 +6,7 @@ optax: the optimizer's state holds the values, so they are put into it before ea
     for batch in run.steps(loader):
         state = tpulab.into_optax(state, run.hyper)
 
-torch: the groups of the optimizer are changed when a hyperparameter is.
+torch: the groups of the optimizer are changed with their hyperparameter.
 
     run.apply_to(optimizer)                      # its `lr` follows run.hyper.learning_rate
     run.apply_to(optimizer, weight_decay="decay")
@@ -32,7 +32,7 @@ class AdapterError(TypeError):
 
 
 def follow(controller: Controller, hyper: Hyperparameters, target: Any, names: Mapping[str, str]) -> Any:
-    """Has `target` follow the hyperparameters that a controller changes. Answers it."""
+    """Makes `target` follow the hyperparameters that a controller changes. Returns it."""
     if hasattr(target, "param_groups"):
         controller.apply_to(_of_torch(hyper, target, names))
         return target
@@ -76,7 +76,7 @@ def into_optax(state: S, hyper: Hyperparameters, **names: str) -> S:
                 new = getattr(hyper, str(name))
                 # Of the same type and strength, so that the step is not compiled again.
                 values[argument] = new if _alike(new, old) else jnp.asarray(new, getattr(old, "dtype", None))
-        # Schedules inside a chain are states of their own.
+        # Schedules inside a chain are separate states.
         inner = jax.tree_util.tree_map(replaced, node.inner_state, is_leaf=is_injected)
         return node._replace(hyperparams=values, inner_state=inner)
 
@@ -109,7 +109,7 @@ def _of_torch(
         hyper.check(name, hyper.get(name))
         if any(setting not in group for group in optimizer.param_groups):
             raise HyperparameterError(f"{type(optimizer).__name__} has no setting {setting!r}.")
-    # Groups with another value keep their proportion to the first one (layer-wise rates).
+    # Groups with another value keep their ratio to the first one (layer-wise rates).
     first = optimizer.param_groups[0]
     shares = {
         (number, setting): _ratio(group[setting], first[setting])
@@ -123,7 +123,7 @@ def _of_torch(
     def apply(values: Hyperparameters) -> None:
         for setting, name in chosen.items():
             for number, group in enumerate(optimizer.param_groups):
-                # Only one that can be captured computes with the tensor; others read it back each step.
+                # Only a capturable optimizer computes with the tensor; others read it back each step.
                 as_tensor = lazy and "capturable" in group
                 _put(group, setting, values, name, shares[number, setting], as_tensor)
 
@@ -136,7 +136,7 @@ def _put(group: Any, setting: str, values: Hyperparameters, name: str, share: fl
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(old, torch.Tensor)
     if is_tensor and not lazy:
-        # In place: `torch.compile` and captured graphs keep the tensor that they saw.
+        # In place: `torch.compile` and captured graphs refer to the tensor that they captured.
         old.fill_(float(values[name]) * share)
     elif lazy and setting == "lr":
         array = getattr(values, name)
@@ -161,7 +161,7 @@ def _is_lazy(optimizer: Any) -> bool:
 
 
 def _make_capturable(optimizer: Any) -> None:
-    """Adam and its like read a tensor's value back to the host unless they are capturable."""
+    """Adam and similar optimizers read a tensor's value back to the host unless they are capturable."""
     for group in optimizer.param_groups:
         if "capturable" in group:
             group["capturable"] = True

@@ -1,4 +1,4 @@
-"""A branch that a page requested: the next run with the log of a run begins at one of its checkpoints."""
+"""A branch requested by a page: the next run with the log of a run begins at one of its checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpulab.telemetry.messages import ControlMessage, HyperValue
 
 @dataclass(frozen=True, slots=True)
 class PlannedBranch:
-    """Where a run begins, and the value that it changes."""
+    """Where a run begins, and its changed value."""
 
     run: str
     step: int
@@ -18,16 +18,16 @@ class PlannedBranch:
     value: HyperValue | None
 
 
-#: The newest request; a run of another name leaves it.
+#: The newest request; a run of another name ignores it.
 _planned: list[PlannedBranch] = []
 
 
 def plan(command: Command) -> ControlMessage:
-    """Answers the command; `run.restore` takes what was planned."""
+    """Answers the command; `run.restore` claims the plan."""
     if command.run is None or command.step is None:
         return command.message("refused", reason="A branch names a run and the step of its checkpoint.")
     _planned[:] = [PlannedBranch(command.run, command.step, command.name, command.value)]
-    # The other run may be over, and stays as it is.
+    # The other run may be over, and is not changed.
     command.run = None
     change = "" if command.name is None else f", with {command.name} = {command.value}"
     what = f"the next run begins at step {command.step}{change}"
@@ -40,5 +40,5 @@ def planned() -> PlannedBranch | None:
 
 
 def forget() -> None:
-    """A run has taken it."""
+    """A run has claimed the plan."""
     _planned.clear()

@@ -1,4 +1,4 @@
-"""A command to a run: checked once, where it arrives, and what is told of it."""
+"""A command to a run: checked once, where it arrives, and the reports about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ID_LENGTH = 64
 
 
 class ControlRefusedError(ValueError):
-    """A command cannot be taken; its text says why."""
+    """A command cannot be accepted; its text states why."""
 
     code = "CONTROL_REFUSED"
 
@@ -30,7 +30,7 @@ class Command:
     before: HyperValue | None = None
     #: not before this step: all hosts of a slice apply it at the same one
     at: int | None = None
-    #: of the checkpoint that a branch begins at
+    #: the step of the checkpoint at which a branch begins
     step: int | None = None
 
     def message(
@@ -59,7 +59,7 @@ class Command:
 
 
 def failed_command(body: dict[str, Any], error: Exception) -> ControlMessage:
-    """The answer to a command that raised what nobody expected: there always is one."""
+    """The answer to a command that raised an unexpected error: there is always an answer."""
     try:
         command = parse_command(body)
     except ControlRefusedError:

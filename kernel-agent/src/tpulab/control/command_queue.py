@@ -1,4 +1,4 @@
-"""Where commands of this process arrive: finds the run they are for, and never does the same one twice."""
+"""Receives the commands of this process: finds the target run, and never executes a command twice."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tpulab.control.controller import Controller
 from tpulab.control.state import ENDED
 from tpulab.telemetry.messages import ControlMessage, FenceMessage
 
-#: Ids that are remembered. A page repeats a command within seconds if at all.
+#: Number of remembered ids. A page repeats a command within seconds if at all.
 MAX_IDS = 4096
 
 
 class CommandQueue:
-    """Used by the thread that reads commands, and by whoever tells what became of one."""
+    """Used by the thread that reads commands, and by every thread that reports the result of one."""
 
     def __init__(self, of_kernel: Mapping[str, Callable[[Command], ControlMessage]]) -> None:
-        """`of_kernel`: by action, what is asked of the kernel and not of a run."""
+        """`of_kernel`: by action, the requests to the kernel and not to a run."""
         self._of_kernel = of_kernel
-        # Reentrant: who has this may make garbage, whose finalizer ends a run and tells so.
+        # Reentrant: the thread that holds it may create garbage, whose finalizer ends a run and reports that.
         self._lock = threading.RLock()
-        # Weak: a run that nobody refers to any more cannot be steered.
+        # Weak: a run without references cannot be steered.
         self._runs: OrderedDict[str, weakref.ref[Controller]] = OrderedDict()
         self._known: OrderedDict[str, ControlMessage] = OrderedDict()
 
@@ -37,7 +37,7 @@ class CommandQueue:
                 del self._runs[known]
 
     def reported(self, message: ControlMessage) -> None:
-        """Remembers what became of a command."""
+        """Remembers the result of a command."""
         with self._lock:
             self._known[message["id"]] = message
             self._known.move_to_end(message["id"])
@@ -45,18 +45,18 @@ class CommandQueue:
                 self._known.popitem(last=False)
 
     def recent(self, count: int) -> list[ControlMessage]:
-        """The newest commands, each with what became of it last; oldest first."""
+        """The newest commands, each with its last result; oldest first."""
         with self._lock:
             return list(self._known.values())[-count:]
 
     def fence(self, body: dict[str, Any]) -> FenceMessage:
-        """A command for all hosts of a slice is about to come: no step past the answered one begins."""
+        """A command for all hosts of a slice is about to come: no step after the returned one begins."""
         controller = self._find(body.get("run"))
         step = controller.fence() if controller is not None else -1
         return {"type": "fence", "id": str(body.get("id")), "step": step}
 
     def receive(self, body: dict[str, Any]) -> tuple[ControlMessage, bool]:
-        """Decides about a command. Answers what is to be told, and whether it has been told already."""
+        """Decides about a command. Returns the report, and whether it has been sent already."""
         try:
             command = parse_command(body)
         except ControlRefusedError as error:
@@ -65,7 +65,7 @@ class CommandQueue:
         with self._lock:
             earlier = self._known.get(command.id)
         if earlier is not None:
-            # Told again, word for word: its first answer may have been lost on the way.
+            # Sent again, word for word: its first answer may have been lost on the way.
             return earlier, False
         answer = self._of_kernel.get(command.action)
         if answer is not None:

@@ -1,7 +1,7 @@
-"""Steers one run: takes commands on any thread and applies them on the thread of the loop, between two steps.
+"""Steers one run: accepts commands on any thread and applies them on the loop's thread, between two steps.
 
-A command is taken or refused at once. Those that are taken wait, in order, for the next boundary; there is
-room for `MAX_WAITING`. A command whose run ends first expires. What was decided is never decided again.
+A command is accepted or refused immediately. Accepted commands wait, in order, for the next boundary; at
+most `MAX_WAITING` wait. A command whose run ends first expires. A decision is never made twice.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from tpulab.control.run_log import Replay
 
 MAX_WAITING = 256
-#: How long a pause sleeps at a time: an interrupt is noticed at once, a lost signal costs no more.
+#: How long a pause sleeps at a time: an interrupt is noticed immediately, a lost signal costs no more.
 PAUSE_TURN_S = 0.5
 ASYNC_TURN_S = 0.02
-#: The other hosts of a slice answer within milliseconds; a lead that is gone must not hold a loop for ever.
+#: The other hosts of a slice answer within milliseconds; a lost lead must not hold a loop for ever.
 HOLD_S = 10.0
 _HANDLED: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample", "call")
-#: Actions of the user's own that a run may have, and characters of the name of one.
+#: Limits of the user's own actions of a run, and of the length of their names.
 MOST_OWN, OWN_LENGTH = 32, 60
 
 Handler = Callable[..., Any]
 
 
 class ControlListener:
-    """What a controller tells. `told` and `changed` may be called with its lock held: they must not call
-    back."""
+    """The reports of a controller. `reported` and `changed` may be called with its lock held: they must not
+    call back."""
 
     def reported(self, message: ControlMessage) -> None:
-        """Something became of a command."""
+        """The state of a command has changed."""
 
     def changed(self) -> None:
-        """State, hyperparameters or actions are others now."""
+        """State, hyperparameters or actions have changed."""
 
     def band(self, kind: Any, began_ns: int, *, failed: bool = False) -> None:
         """A pause or a handler is over."""
 
     def waits(self) -> None:
-        """The run is paused: called every now and then on the thread of the loop."""
+        """The run is paused: called at intervals on the thread of the loop."""
 
 
 class Controller:
-    """Of one run. `submit` may be called on any thread, everything else on that of the loop."""
+    """For one run. `submit` may be called on any thread, everything else on the thread of the loop."""
 
     def __init__(
         self,
@@ -66,32 +66,32 @@ class Controller:
     ) -> None:
         self._run_id = run_id
         self._hyper = hyperparameters
-        #: whoever is told; nobody before the run has been announced
+        #: the recipient of reports; none before the run has been announced
         self._listener = listener or ControlListener()
         self._handlers: dict[ControlAction, Handler] = {}
-        #: what the user wants to be asked for besides, by name
+        #: the user's additional actions, by name
         self.own: dict[str, Handler] = {}
         self._appliers: list[Callable[[Hyperparameters], None]] = []
-        # Reentrant: what is told makes garbage, and a finalizer may end this very run.
+        # Reentrant: a report creates garbage, and a finalizer may end this very run.
         self._lock = threading.RLock()
         self._waiting: deque[Command] = deque()
         self._news = threading.Event()
         self._replay = deque(replay.commands if replay is not None else ())
-        #: what the state will be when all that waits has been applied
+        #: the state after all waiting commands have been applied
         self._ahead: ControlState = "idle"
         self.state: ControlState = "idle"
-        #: the step whose boundary the loop was at last
+        #: the step of the last boundary that the loop reached
         self._reached = -1
-        #: a checkpoint is due each time so many steps are finished; None: only when it is asked for
+        #: a checkpoint is due each time so many steps are finished; None: only on request
         self.checkpoint_every: int | None = None
-        #: the step of the newest checkpoint, or the one that the run went on from
+        #: the step of the newest checkpoint, or the step that the run resumed from
         self.checkpointed = 0
         #: the boundary at which the loop waits for a command that all hosts apply there; None: none is due
         self._fence: int | None = None
 
     @property
     def actions(self) -> list[ControlAction]:
-        """What can be asked for."""
+        """The possible requests."""
         known: list[ControlAction] = ["pause", "resume", "stop"]
         if len(self._hyper):
             known.append("set")
@@ -99,12 +99,12 @@ class Controller:
         return [*known, "call"] if self.own else known
 
     def handle(self, action: ControlAction, handler: Handler) -> None:
-        """Names what a checkpoint, an evaluation or a sample is."""
+        """Registers the function for a checkpoint, an evaluation or a sample."""
         self._handlers[action] = handler
         self._listener.changed()
 
     def handle_own(self, name: str, handler: Handler) -> None:
-        """Names an action of the user's own. Raises `ValueError`."""
+        """Registers an action of the user's own. Raises `ValueError`."""
         if not isinstance(name, str) or not 0 < len(name.strip()) <= OWN_LENGTH:
             raise ValueError(f"an action has a name of 1 to {OWN_LENGTH} characters, not {short(name)}")
         if len(self.own) >= MOST_OWN and name not in self.own:
@@ -127,14 +127,14 @@ class Controller:
         self._apply_at_once(Command("set", name, value, self._run_id), step)
 
     def submit(self, command: Command) -> ControlMessage:
-        """Takes a command, or refuses it; on any thread. The answer is told as well."""
+        """Accepts a command, or refuses it; on any thread. The answer is reported as well."""
         command.run = self._run_id
         try:
             with self._lock:
                 before = self.state
                 self._take(command)
                 answer = command.message("accepted")
-                # Told before the loop can apply it: the order of what is told is the order of what happened.
+                # Reported before the loop can apply it: reports come in the order of the events.
                 self._listener.reported(answer)
                 if self.state != before:
                     self._listener.changed()
@@ -150,10 +150,10 @@ class Controller:
     def fence(self) -> int:
         """The first step at which a command can still be applied; the loop waits there for it."""
         while True:
-            # A loop that is paused goes no further, and applies what comes where it is.
+            # A paused loop does not advance, and applies commands where it is.
             fence = self._reached if self.state == "paused" else self._reached + 1
             self._fence = fence
-            # The loop may have gone past it meanwhile, without having seen it.
+            # The loop may have passed it meanwhile, without having seen it.
             if self._reached < fence or self.state == "paused":
                 return fence
 
@@ -189,7 +189,7 @@ class Controller:
                 self.state = after(self.state, event)
 
     def start(self) -> None:
-        """A loop asks for its first item."""
+        """A loop requests its first item."""
         self._move("start")
 
     def begin(self) -> None:
@@ -199,15 +199,15 @@ class Controller:
 
     @property
     def stops(self) -> bool:
-        """No further step is to follow."""
+        """No further step should follow."""
         return self.state in ("stopping", "stopped", "finished") and not self._stops_later(self._reached + 1)
 
     def boundary(self, step: int) -> bool:
-        """Applies what waits; holds the loop while it is paused. False: no step is to follow."""
+        """Applies waiting commands; holds the loop while it is paused. False: no step should follow."""
         self._reached = step
         if self._is_quiet(step):
             return True
-        # Nothing in it is waited for by an event loop, so it runs to its end here.
+        # Nothing in it waits for an event loop, so it runs to its end here.
         work = self._at_boundary(step, self._wait, awaits=False)
         try:
             work.send(None)
@@ -217,12 +217,12 @@ class Controller:
         raise RuntimeError("a boundary between two steps was not passed")
 
     async def boundary_async(self, step: int) -> bool:
-        """Like `boundary`, for `async for`: other tasks of the event loop go on during a pause."""
+        """Like `boundary`, for `async for`: other tasks of the event loop continue during a pause."""
         self._reached = step
         return self._is_quiet(step) or await self._at_boundary(step, _sleep, awaits=True)
 
     async def _at_boundary(self, step: int, wait: Callable[[], Awaitable[None]], *, awaits: bool) -> bool:
-        """`wait` returns after a while, or when there is news; `awaits`: handlers may be coroutines."""
+        """`wait` returns after a while, or on a change; `awaits`: handlers may be coroutines."""
         ends = now_ns() + int(HOLD_S * 1e9)
         while self._is_held(step, ends):
             await wait()
@@ -247,7 +247,7 @@ class Controller:
         self._news.clear()
 
     def finish(self, event: ControlEvent, reason: str) -> None:
-        """The run is over: what waits expires. Idempotent."""
+        """The run is over: waiting commands expire. Idempotent."""
         with self._lock:
             if self.state in ENDED:
                 return
@@ -278,12 +278,12 @@ class Controller:
         return fence is not None and step >= fence
 
     def _stops_later(self, step: int) -> bool:
-        """All hosts take a few more steps, up to the one at which they stop."""
+        """All hosts run a few more steps, up to their common stop."""
         at = self._waiting[0].at if self._waiting else None
         return self.state == "stopping" and at is not None and at > step
 
     def _is_due(self, step: int) -> bool:
-        """Whether the first command that waits can be applied now."""
+        """Whether the first waiting command can be applied now."""
         if not self._waiting or self.state in ENDED:
             return False
         at = self._waiting[0].at
@@ -304,7 +304,7 @@ class Controller:
             await self._apply(self._waiting.popleft(), step, awaits=awaits)
 
     def _await_stop(self) -> None:
-        """A stop shows in the state a moment before its command waits; without it the loop would end and the
+        """A stop shows in the state a moment before its command waits; otherwise the loop would end and the
         command expire."""
         if self.state == "stopping":
             with self._lock:
@@ -337,7 +337,7 @@ class Controller:
                 for applier in self._appliers:
                     applier(self._hyper)
             elif command.action == "stop":
-                # Only a replay stops a run that nobody has asked to.
+                # Only a replay stops a run without a request.
                 if may(self.state, "ask_stop"):
                     self._move("ask_stop")
             elif self.state == "stopping":
@@ -386,7 +386,7 @@ class Controller:
             if not self._waiting or event == "start":
                 self._ahead = self.state
             if self.state != before:
-                # With the lock held: nobody may tell the next state before this one.
+                # With the lock held: no thread may report the next state before this one.
                 self._listener.changed()
 
 

@@ -1,4 +1,4 @@
-"""Hyperparameters that may be changed while a run goes on.
+"""Hyperparameters that may be changed while a run continues.
 
 `run.hyper.learning_rate` is a zero-dimensional array of the framework in use, so that it enters a compiled
 step as an argument: changing it never compiles the step again. `run.hyper["learning_rate"]` is the plain
@@ -41,7 +41,7 @@ def array_limits(kind: str, dtype: str | None) -> tuple[str, float, float] | Non
 
 
 def loaded_backend() -> Backend:
-    """The framework that the user has imported. jax where both are, unless torch_xla is: that imports jax."""
+    """The framework that the user has imported; of both, jax, unless torch_xla is imported: it uses jax."""
     if "torch_xla" in sys.modules:
         return "torch_xla"
     if "jax" in sys.modules:
@@ -54,14 +54,14 @@ def _lazy_scalar(torch_xla: Any, made: Any) -> Any:
     device = torch_xla.device()
     if float(made) not in _SPECIAL_SCALARS:
         return made.to(device)
-    # A copied 0 or 1 would be a constant of the graph all the same; an element of a vector is not.
+    # A copied 0 or 1 would still be a constant of the graph; an element of a vector is not.
     scalar = made.reshape(1).to(device).squeeze(0)
     torch_xla._XLAC._xla_sync_multi([scalar], [str(device)], True, True)
     return scalar
 
 
 def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend | None) -> Any:
-    """Shape (). The value itself where it is no number, or where there is no framework."""
+    """Shape (). The value itself where it is not a number, or where there is no framework."""
     if kind not in _DTYPES:
         return value
     chosen = backend or loaded_backend()
@@ -70,7 +70,7 @@ def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend
         import jax.numpy as jnp
         import numpy as np
 
-        # By way of numpy, so that nothing is compiled and the type is not a weak one.
+        # Through numpy, so that nothing is compiled and the type is not weak.
         if name == "bfloat16":
             return jnp.asarray(np.asarray(value, jnp.bfloat16))
         return jnp.asarray(np.asarray(value, name))
@@ -109,7 +109,7 @@ class Hyper:
     dtype: str | None = None
 
     def check(self, name: str, value: object) -> HyperValue:
-        """The value as this hyperparameter takes it. Raises `HyperparameterError` that says what it takes."""
+        """The value converted for this hyperparameter. Raises `HyperparameterError` for an invalid value."""
         value = plain_value(value)
         if self.kind == "boolean":
             if isinstance(value, bool):
@@ -255,7 +255,7 @@ class Hyperparameters(Mapping[str, HyperValue]):
         return f"Hyperparameters({', '.join(f'{name}={self[name]!r}' for name in self)})"
 
     def check(self, name: str | None, value: object) -> HyperValue:
-        """The value that `replace` would take. Raises `HyperparameterError`."""
+        """The value that `replace` would set. Raises `HyperparameterError`."""
         spec = self.__dict__["_specs"].get(name)
         if spec is None or name is None:
             known = ", ".join(self) or "none"
@@ -264,7 +264,7 @@ class Hyperparameters(Mapping[str, HyperValue]):
         return checked
 
     def replace(self, name: str, value: object) -> HyperValue:
-        """Sets a value, between two steps. Answers the one before."""
+        """Sets a value, between two steps. Returns the previous one."""
         checked = self.check(name, value)
         before = self[name]
         self.__dict__["_values"][name] = checked
@@ -272,7 +272,7 @@ class Hyperparameters(Mapping[str, HyperValue]):
         return before
 
     def describe(self) -> list[HyperparameterDescription]:
-        """For the page: values, bounds, and the input that suits each."""
+        """For the page: values, bounds, and the suitable input for each."""
         return [
             {
                 "name": name,

@@ -1,8 +1,8 @@
-"""The log of a run: JSON lines that tell what was started, what was changed at which step, and how it went.
+"""The log of a run: JSON lines that record the start, each change with its step, and the progress.
 
-One line is one object: `run` (name, config, hyperparameters), `command` (what became of each command),
+One line is one object: `run` (name, config, hyperparameters), `command` (the result of each command),
 `metrics` (the newest ones, once a second at most), `end`. A file may hold several runs, one after the other.
-Nothing here ever raises into a training: a disk that is full is said once.
+Nothing here ever raises into a training: a full disk is reported once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any, TextIO
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
 
-#: How most lines of a log begin; they say nothing of checkpoints.
+#: The usual beginnings of a log's lines; such lines do not mention checkpoints.
 _FIGURES = '{"type":"metrics"'
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    #: Steps that were finished when it was written: the index of the step to go on with.
+    #: Number of finished steps when it was written: the index of the next step.
     step: int
-    #: What the checkpoint function returned, as text of at most 500 characters; None: nothing.
+    #: Result of the checkpoint function, as text of at most 500 characters; None: nothing.
     saved: str | None
 
 
@@ -53,8 +53,8 @@ def checkpoint_of_run(
 
 
 def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoint | None:
-    """That of the newest run, or, if it had none, of the one that it resumed. None: that run came to its end,
-    or none is known. What cannot be read does not count."""
+    """The checkpoint of the newest run, or of the run that it resumed. None: that run was completed,
+    or none is known. Unreadable lines do not count."""
     for run in _newest_first(given, name):
         if run.finished:
             return None
@@ -66,7 +66,7 @@ def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoi
 
 
 def checkpoint_of(given: str | os.PathLike[str], step: int | None) -> tuple[str, Checkpoint] | None:
-    """The newest checkpoint of a log, or the one of this step: the id of its run, and where it is.
+    """The newest checkpoint of a log, or the one of this step: the id of its run, and its place.
 
     `given` is the log's file or folder, or the name of a run in the working directory.
     """
@@ -81,7 +81,7 @@ def checkpoint_of(given: str | os.PathLike[str], step: int | None) -> tuple[str,
 def _newest_first(given: str | os.PathLike[str] | None, name: str) -> Iterator[_LoggedRun]:
     path = log_path(given, name, "")
     files = [path] if given is not None else sorted(path.parent.glob("*.jsonl"))
-    # One file after the other: those of a year need not be read for the newest.
+    # One file after the other: a year of older files need not be read for the newest checkpoint.
     for file in reversed(files):
         yield from reversed(_runs_of(file))
 
@@ -92,7 +92,7 @@ def _runs_of(file: Path) -> list[_LoggedRun]:
         with file.open(encoding="utf-8", errors="replace") as lines:
             _read(lines, runs)
     except OSError:
-        pass  # what was read of it counts
+        pass  # the part that was read counts
     return runs
 
 
@@ -104,13 +104,13 @@ def _read(lines: Iterable[str], runs: list[_LoggedRun]) -> None:
             entry: dict[str, Any] = json.loads(line)
             kind = entry["type"]
         except (ValueError, KeyError, TypeError):
-            continue  # torn by the end of its process
+            continue  # cut off by the end of its process
         if kind == "run":
             runs.append(_LoggedRun(str(entry.get("run")), entry.get("resumed") is not None))
         elif not runs:
             continue
         elif kind == "end":
-            # A stop ends a run as if its items were exhausted, and somebody may want to go on with it.
+            # A stop ends a run as if its items were exhausted, and the user may want to resume it.
             runs[-1].finished = entry.get("state") == "finished" and not runs[-1].stopped
         elif kind == "command" and entry.get("phase") == "applied":
             step, action = entry.get("step"), entry.get("action")
@@ -123,14 +123,14 @@ VERSION = 1
 DEFAULT_FOLDER = ".tpulab-runs"
 FILE_NAME = "tpulab-run.jsonl"
 METRICS_PERIOD_S = 1.0
-#: Lines of the first so many seconds, and then of each time that is 2.7 times as long.
+#: Number of lines in the first so many seconds, and then in each period that is 2.7 times as long.
 METRICS_LINES = 1000
 #: Metrics of one line.
 METRICS_NAMED = 64
 
 
 class RunLog:
-    """Appends to one file, which is made by the first line. Any thread may write."""
+    """Appends to one file, which the first line creates. Any thread may write."""
 
     def __init__(
         self, path: Path, header: Callable[[], Mapping[str, Any]], warn: Callable[..., None]
@@ -145,7 +145,7 @@ class RunLog:
         self._lock = threading.RLock()
 
     def start(self) -> None:
-        """Writes the first line, once; nothing when it is there."""
+        """Writes the first line once; does nothing when it exists."""
         with self._lock:
             self._start()
 
@@ -165,7 +165,7 @@ class RunLog:
         self._append({**message, "type": "command"})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Only in a log that has begun; at most once a second, and the longer it runs, the more rarely: a
+        """Only in a log that exists; at most once a second, and the longer it runs, the more rarely: a
         week takes some megabytes."""
         moment = time.monotonic()
         if self._file is None or not values or moment < self._next_metrics:
@@ -174,12 +174,12 @@ class RunLog:
         self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
 
     def goes_on(self) -> None:
-        """The run has ended and goes on, in another cell: if it has a log, so does that."""
+        """The run has ended and continues in another cell: if it has a log, the log continues too."""
         if self._ended:
             self.start()
 
     def end(self, state: str, step: int, values: Mapping[str, float]) -> None:
-        """The run is over, with these as its last figures. A log that has not begun stays unwritten."""
+        """The run is over, with these as its last figures. A log that was not started stays unwritten."""
         with self._lock:
             self._end(state, step, values)
 
@@ -213,7 +213,7 @@ class RunLog:
 
 
 def log_path(given: str | os.PathLike[str] | None, name: str, run_id: str) -> Path:
-    """Where the log goes: a file that ends in .jsonl, a folder (beside the checkpoints), or the default."""
+    """Path of the log: a file that ends in .jsonl, a folder (beside the checkpoints), or the default."""
     if given is not None:
         path = Path(given)
         return path if path.suffix == ".jsonl" else path / FILE_NAME
@@ -236,7 +236,7 @@ class LoggedCommand:
     value: HyperValue | None
 
 
-#: Waiting changes nothing that is computed, so a replay does not wait.
+#: A wait changes no result, so a replay does not wait.
 _REPLAYED: tuple[ControlAction, ...] = ("set", "stop", "checkpoint", "evaluate", "sample", "call")
 
 
@@ -294,6 +294,6 @@ def replay(log: str | os.PathLike[str]) -> Replay:
 
 
 def _as_json(values: Mapping[str, float]) -> dict[str, float | str]:
-    """JSON has no NaN and no infinity: these are texts."""
+    """JSON has no NaN and no infinity: these become texts."""
     some = itertools.islice(values.items(), METRICS_NAMED)
     return {name: value if math.isfinite(value) else json.dumps(value) for name, value in some}

@@ -7,11 +7,11 @@ from typing import Literal
 ControlState = Literal[
     "idle", "starting", "running", "pausing", "paused", "stopping", "stopped", "finished", "failed"
 ]
-#: `start`: a loop asks for its first item; `begin`: it has it; `ask_…`: a command was taken; `pause`,
-#: `resume`: it was applied; `end`, `fail`: the run is over, `stopped` when somebody has asked for that.
+#: `start`: a loop requests its first item; `begin`: it has it; `ask_…`: a command was accepted; `pause`,
+#: `resume`: it was applied; `end`, `fail`: the run is over, `stopped` if a stop was requested.
 ControlEvent = Literal["start", "begin", "ask_pause", "pause", "resume", "ask_stop", "end", "fail"]
 
-#: Whatever else may happen to a run that has not been asked to stop.
+#: Further events of a run without a requested stop.
 _GOES_ON: dict[ControlEvent, ControlState] = {"ask_stop": "stopping", "end": "finished", "fail": "failed"}
 _STEPS: dict[ControlEvent, ControlState] = {"ask_pause": "pausing", **_GOES_ON}
 TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
@@ -21,7 +21,7 @@ TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
     "pausing": {"start": "pausing", "begin": "pausing", "pause": "paused", "resume": "running", **_GOES_ON},
     "paused": {"resume": "running", **_GOES_ON},
     "stopping": {"start": "stopping", "begin": "stopping", "end": "stopped", "fail": "failed"},
-    # A run whose cell is run again goes on.
+    # A run continues when its cell runs again.
     "stopped": {"start": "starting"},
     "finished": {"start": "starting"},
     "failed": {"start": "starting"},
@@ -32,7 +32,7 @@ ENDED: frozenset[ControlState] = frozenset({"stopped", "finished", "failed"})
 
 
 class ControlTransitionError(RuntimeError):
-    """Something happened to a run that cannot happen in its state."""
+    """An event of a run that is invalid in its state."""
 
     code = "CONTROL_TRANSITION"
 
@@ -43,7 +43,7 @@ class ControlTransitionError(RuntimeError):
 
 
 def after(state: ControlState, event: ControlEvent) -> ControlState:
-    """The state that follows. Raises `ControlTransitionError` where there is none."""
+    """The next state. Raises `ControlTransitionError` where there is none."""
     following = TRANSITIONS[state].get(event)
     if following is None:
         raise ControlTransitionError(state, event)

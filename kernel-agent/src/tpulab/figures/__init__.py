@@ -1,1 +1,1 @@
-"""What the measurements of a run say together: rates, time left, use of the device, productive time."""
+"""Figures derived from the measurements of a run: rates, time left, use of the device, productive time."""

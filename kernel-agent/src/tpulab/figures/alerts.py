@@ -1,4 +1,4 @@
-"""Rules of the user's about a metric: `tpulab.alert(when="loss > 5 for 100 steps")`."""
+"""The user's rules about a metric: `tpulab.alert(when="loss > 5 for 100 steps")`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RULE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Pure: where a run stands with it is kept by the run."""
+    """Pure: the run stores its state for each rule."""
 
     text: str
     name: str
@@ -29,7 +29,7 @@ class Rule:
     steps: int
 
     def since(self, values: Mapping[str, float], step: int, since: int | None) -> int | None:
-        """The step since which it holds, of values of this step; None: it does not hold now."""
+        """The step since which it holds, given values of this step; None: it does not hold now."""
         value = values.get(self.name)
         if value is None:
             return since

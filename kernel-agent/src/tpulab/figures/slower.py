@@ -1,4 +1,4 @@
-"""Says when the steps of a run take longer for a minute than before, though the program is the same."""
+"""Reports when the steps of a run take longer for a minute than before, though the program is the same."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from tpulab.figures.totals import RunTotals
 
-#: Time in steps, so that pauses and evaluations between them count for nothing.
+#: Time in steps, so that pauses and evaluations between them do not count.
 WINDOW_NS = 60_000_000_000
 MARK_NS = 5_000_000_000
 FEWEST_STEPS = 10
-#: The rate falls by so much.
+#: The rate drops by so much.
 LOST_SHARE = 0.15
 #: A step that computes more or less than this share is another program.
 SAME_WORK = 0.02
@@ -19,7 +19,7 @@ MAX_REPORTED = 8
 
 
 class Slower(NamedTuple):
-    """Milliseconds a step: before, in the last minute, and how much longer each span takes."""
+    """Milliseconds per step: before, in the last minute, and the increase of each span."""
 
     before_ms: float
     now_ms: float
@@ -29,7 +29,7 @@ class Slower(NamedTuple):
 
 
 class SlowerWatch:
-    """Of one run. The best minute with this program is what others are compared with."""
+    """For one run. Other minutes are compared with the best minute of this program."""
 
     def __init__(self) -> None:
         self._marks: deque[RunTotals] = deque()
@@ -38,7 +38,7 @@ class SlowerWatch:
         self._reported = 0
 
     def look(self, totals: RunTotals, flops: float = 0.0) -> Slower | None:
-        """`flops`: operations of a step, of late; 0 where they are not known."""
+        """`flops`: recent operations per step; 0 where unknown."""
         marks = self._marks
         if marks and totals.wall - marks[-1].wall < MARK_NS:
             return None

@@ -26,17 +26,17 @@ class StepTimes(NamedTuple):
     """Moments of one step, by `clocks.now_ns`."""
 
     start: int
-    #: when the item was there and the body began; equal to `start` where there is no iterator
+    #: when the item was available and the body began; equal to `start` where there is no iterator
     body: int
     end: int
     compiles: Sequence[Span] = ()
-    #: when the last dispatch of the step returned; None when the step started no program that was seen
+    #: when the last dispatch of the step returned; None when the step started no observed program
     last_dispatch: int | None = None
     #: further waits for input, inside the body (a loader that is iterated without `tpulab.steps`)
     waits: Sequence[Span] = ()
-    #: parts of the waits that are none: a loader of torch_xla launches the traced graph before it waits
+    #: parts of the waits that do not count: a loader of torch_xla launches the traced graph before it waits
     launches: Sequence[Span] = ()
-    #: evaluations, checkpoints and the like inside the step: named apart, and part of no span
+    #: evaluations, checkpoints and the like inside the step: listed separately, and part of no span
     holes: Sequence[Span] = ()
 
 
@@ -68,7 +68,7 @@ def length(spans: Iterable[Span]) -> int:
 
 
 def overlap(spans: Sequence[Span], low: int, high: int) -> int:
-    """How much of [low, high] disjoint spans cover."""
+    """The length of [low, high] that disjoint spans cover."""
     covered = 0
     for begin, end in spans:
         if begin < high and end > low:
@@ -81,13 +81,13 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
 
     Args:
         times: moments of the step.
-        busy: when the device ran watched programs, from any step, in disjoint spans; None when unknown.
+        busy: when the device ran watched programs of any step, in disjoint spans; None when unknown.
     """
     if times.holes:
         times, busy = without_holes(times, busy)
     start, body, end, compiles, dispatch, waits, launches, _ = times
     if busy is None and not compiles and not waits and not launches:
-        # Most steps of a loop with short ones.
+        # Most steps of a loop with short steps.
         return StepSplit(body - start, end - body, 0, 0, 0)
     running = busy if busy is not None else ()
     compiling = union(compiles, start, end) if compiles else []
@@ -95,7 +95,7 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
     # Before `turn` idle time of the body is host, from there on it is gap.
     turn = end if busy is None or dispatch is None else min(max(dispatch, body), end)
     if launches and dispatch is not None and dispatch <= body:
-        # The loader launched the step before. What follows traces the next one, and idles nobody.
+        # The loader launched the step before. The next part traces the next one; the device does not idle.
         turn = end
     if waits or launches:
         return _split_with_waits(times, taken, turn, compiling)
@@ -112,7 +112,7 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
 
 
 def without_holes(times: StepTimes, busy: Sequence[Span] | None) -> tuple[StepTimes, Sequence[Span] | None]:
-    """The step as if its holes had taken no time: what lies in them is left out, what follows moves up."""
+    """The step as if its holes had taken no time: their content is removed, and later spans move up."""
     holes = union(times.holes, times.start, times.end)
 
     def moved(moment: int) -> int:
@@ -135,7 +135,7 @@ def without_holes(times: StepTimes, busy: Sequence[Span] | None) -> tuple[StepTi
 
 
 def _split_with_waits(times: StepTimes, taken: Sequence[Span], turn: int, compiling: list[Span]) -> StepSplit:
-    """As `split`, where the waits for input are not one stretch at the beginning."""
+    """Like `split`, where the waits for input are not one stretch at the beginning."""
     start, end = times.start, times.end
     waiting = minus(union([(start, times.body), *times.waits], start, end), union(times.launches, start, end))
     covered = union([*taken, *waiting], start, end)
@@ -150,7 +150,7 @@ def _split_with_waits(times: StepTimes, taken: Sequence[Span], turn: int, compil
 
 
 def minus(spans: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
-    """What is left of disjoint sorted spans without disjoint sorted holes."""
+    """Disjoint sorted spans minus disjoint sorted holes."""
     left: list[Span] = []
     for begin, end in spans:
         for low, high in holes:

@@ -1,7 +1,7 @@
-"""How a run goes on: throughput, time to go, MFU, and what the whole run made of its time (goodput).
+"""The progress of a run: throughput, time left, MFU, and the share of productive time (goodput).
 
-Everything is worked out here, on the agent's thread, from the steps that have been recorded. The words for
-lost time are those of ml-goodput-measurement 0.2.3 (`BadputType`); its services are not used.
+Everything is computed here, on the agent's thread, from the recorded steps. The names for
+lost time are from ml-goodput-measurement 0.2.3 (`BadputType`); its services are not used.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ PEAK_FLOPS: dict[str, float] = {
     "TPU v6e": 918e12,
     "TPU7x": 1153.5e12,
     "TPU 7x": 1153.5e12,
-    # As torch_tpu calls it.
+    # torch_tpu's name for it.
     "TPU v7": 1153.5e12,
 }
 
-#: JSON: operations a second by kind; null takes a rate away.
+#: JSON: operations a second by kind; null removes a rate.
 PEAK_VARIABLE = "TPULAB_PEAK_FLOPS"
 
 
 def peak_flops(device_kind: str | None) -> float | None:
-    """Of one device; None where neither the user's table nor ours has the kind."""
+    """For one device; None where neither the user's table nor ours has the kind."""
     if device_kind is None:
         return None
     own = _own_rates(os.environ.get(PEAK_VARIABLE, ""))
@@ -50,7 +50,7 @@ def peak_flops(device_kind: str | None) -> float | None:
 
 @cache
 def _own_rates(text: str) -> Mapping[str, float | None]:
-    """What is no such table is as if there were none: a figure that is shown beside a run must not end it."""
+    """An invalid table counts as no table: a figure that is shown beside a run must not end it."""
     try:
         table = json.loads(text) if text else {}
     except ValueError:
@@ -65,10 +65,10 @@ def _own_rates(text: str) -> Mapping[str, float | None]:
 
 
 PERIOD_NS = 1_000_000_000
-#: Rates are means over so much time.
+#: Period over which rates are averaged.
 WINDOW_NS = 10_000_000_000
 
-#: Steps without a compilation before the time left is said.
+#: Steps without a compilation before the time left is reported.
 STEADY_STEPS = 10
 
 Source = Literal["given", "counted", "lower-bound"]
@@ -76,7 +76,7 @@ Source = Literal["given", "counted", "lower-bound"]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What one step is, as the user says it; None where they do not."""
+    """The size of one step, as specified by the user; None without a specification."""
 
     flops: float | None = None
     tokens: float | None = None
@@ -87,15 +87,15 @@ class Effort:
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """A compiled program: its operations over all its devices, and how well they are known."""
+    """A compiled program: its operations over all its devices, and whether they are exact."""
 
     flops: float
     #: False: a lower bound
     exact: bool
     devices: int
-    #: what makes it one, by the names of jax's primitives
+    #: the reason, by the names of jax's primitives
     missing: frozenset[str] = frozenset()
-    #: what was told of its compilation
+    #: the reports of its compilation
     reported: CompileMessage | None = None
 
 
@@ -104,62 +104,62 @@ Find = Callable[[Any, tuple[Any, ...], dict[str, Any]], Program | None]
 
 
 class _Inspection(NamedTuple):
-    """Where a run stood at a moment."""
+    """The state of a run at a moment."""
 
     moment: int
     steps: int
-    #: nanoseconds so far of pauses, evaluations and the like, in which no step is taken; and of compiling
+    #: nanoseconds so far of pauses, evaluations and the like, outside steps; and of compiling
     bands: int
     compile: int
     #: steps that compiled
     compiled: int
-    #: of the steps that were watched: their number, the operations counted in them, and the calls that were
-    #: not, or not in full
+    #: of the watched steps: their number, the operations counted in them, and the calls that were
+    #: not counted, or not in full
     watched: int
     flops: float
     uncounted: int
 
 
 class Throughput:
-    """Of one run. `due` and `message` are called by the agent's thread."""
+    """For one run. `due` and `message` are called by the agent's thread."""
 
     def __init__(self, effort: Effort, find: Find) -> None:
         self._effort = effort
         self._made_ns = now_ns()
         self._window: deque[_Inspection] = deque()
-        #: by kind: how many, the steps done at the last one, and nanoseconds of all
+        #: by kind: their number, the steps done at the last one, and their total nanoseconds
         self._bands: dict[str, tuple[int, int, int]] = {}
         self._next_ns = 0
         self._find = find
-        #: evaluations and the like that are under way: what they compute is no part of the step
+        #: running evaluations and the like: their operations are no part of the step
         self.bands_open = 0
         #: programs of the open step
         self._called: list[Program | None] = []
-        #: programs that the run has called, by address; and those of which that was not told
+        #: programs that the run has called, by address; and the unreported ones
         self._known: dict[int, Program] = {}
         self._new: list[Program] = []
         self._watched = 0
         self._flops_counted = 0.0
         self._uncounted = 0
-        #: primitives that were not counted, for people
+        #: uncounted primitives, for people
         self._missing: set[str] = set()
         self._program_devices = 0
         self.device_kind: str | None = None
         self.device_count = 0
-        #: when the run was made, which is before its first step
+        #: when the run was created, which is before its first step
         self.prepared_ns: int | None = None
 
     def step_begins(self) -> None:
         self._called.clear()
 
     def called(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A program was started in a step that is watched."""
+        """A program was started in a watched step."""
         # Single operations outside jit are no programs of the step.
         if not self.bands_open and not is_of_jax(jitted):
             self._called.append(self._find(jitted, args, kwargs))
 
     def ran(self, program: Program | None) -> None:
-        """As `called`, for a program that is known. None: what it computes is not."""
+        """Like `called`, for a known program. None: its operations are unknown."""
         if not self.bands_open:
             self._called.append(program)
 
@@ -177,7 +177,7 @@ class Throughput:
             self._uncounted += program is None or not program.exact
 
     def reused(self, run: str) -> list[CompileMessage]:
-        """Of programs that the run has begun to call, those that were compiled before it."""
+        """Of the programs that the run has started to call, those that were compiled before it."""
         new, self._new = self._new, []
         return [
             {**reported, "run": run, "reused": True}
@@ -187,14 +187,14 @@ class Throughput:
 
     @property
     def flops_per_step(self) -> float:
-        """Of late; 0 where it is not known."""
+        """The recent value; 0 where unknown."""
         return self._flops()[0] if self._window else 0.0
 
     def due(self, *, force: bool = False) -> bool:
         return force or now_ns() >= self._next_ns
 
     def message(self, run: Figures) -> ThroughputMessage | None:
-        """How the run goes on as of now. None before the first step."""
+        """The current progress of the run. None before the first step."""
         moment = now_ns()
         self._next_ns = moment + PERIOD_NS
         if run.totals.steps == 0:
@@ -217,7 +217,7 @@ class Throughput:
             self._window.popleft()
         rate = self._rate(totals)
         left = None
-        # Of the first steps nobody can say how long the others take.
+        # The first steps do not show how long the others take.
         is_steady = totals.steps - totals.compiled >= STEADY_STEPS or self._compiles_always(totals)
         if rate and is_steady and run.total is not None and run.total >= run.recorded:
             left = (run.total - run.recorded) / rate + self._bands_to_come(run.total)
@@ -245,7 +245,7 @@ class Throughput:
             self._bands[kind] = (count + 1, step, whole + lasted)
 
     def _bands_to_come(self, total: int) -> float:
-        """Seconds of the evaluations and checkpoints that follow if they go on as they have come so far."""
+        """Seconds of the remaining evaluations and checkpoints at their rate so far."""
         seconds = 0.0
         for count, step, whole in list(self._bands.values()):
             if count >= 2 and step > 0:
@@ -253,13 +253,13 @@ class Throughput:
         return seconds
 
     def _compiles_always(self, totals: RunTotals) -> bool:
-        """Compiling is no exception that passes: it belongs into every rate."""
+        """Compilation is a regular cost: it belongs in every rate."""
         return totals.steps >= 2 * STEADY_STEPS and totals.compiled * 4 > totals.steps
 
     def _rate(self, totals: RunTotals) -> float | None:
-        """Steps a second of the time in which steps are taken: without pauses, evaluations and compiling.
+        """Steps a second of the time in which steps run: without pauses, evaluations and compiling.
 
-        Of the window; of the whole run while there is only one look.
+        Of the window; of the whole run while there is only one sample.
         """
         first, last = self._window[0], self._window[-1]
         always = self._compiles_always(totals)
@@ -290,7 +290,7 @@ class Throughput:
         return figures
 
     def _flops(self) -> tuple[float, Source, int]:
-        """Of the steps of the window, as the rate; of the whole run where none of those was watched."""
+        """For the steps of the window, like the rate; for the whole run where none of those was watched."""
         devices = self._program_devices or self.device_count
         if self._effort.flops is not None:
             return self._effort.flops, "given", devices
@@ -304,7 +304,7 @@ class Throughput:
 def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
     """Productive time and its losses by cause; they add up to the total.
 
-    Productive is what the device works. Where nothing is known of the device, what the loop works counts.
+    Productive is the device's working time. Where the device is unknown, the loop's working time counts.
     """
     shown, bands = totals.shown(), totals.bands
     is_known = bool(totals.known)
@@ -319,7 +319,7 @@ def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
     productive = shown.device if is_known else shown.host + shown.device + shown.gap
     other = total_ns - productive - sum(known.values())
     if other < 0:
-        # Bands inside one another count twice; the whole stays the whole.
+        # Nested bands count twice; the total stays the total.
         productive, other = max(productive + other, 0), 0
     bad = {cause: lost / 1e6 for cause, lost in {**known, "OTHER": other}.items() if lost > 0}
     return {

@@ -1,8 +1,8 @@
-"""What the steps of a run have taken so far, added up; and how that is shown.
+"""The total times of the steps of a run so far, and how they are shown.
 
-Short steps are watched in part. Of one that was not, only compiling is known: the rest of its time is divided
-as that of the watched steps, as the panel does it (`extension/src/steps/shown-split.ts`). Text lines,
-`tpulab.status()` and goodput ask `shown`, so that they say what the panel says.
+Short steps are watched in part. For an unwatched step only the compile time is known: the rest is divided
+like the time of the watched steps, as in the panel (`extension/src/steps/shown-split.ts`). Text lines,
+`tpulab.status()` and goodput use `shown`, so that they match the panel.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class RunTotals:
 
     steps: int = 0
     wall: int = 0
-    #: of steps that are shown as they were measured, and of those that are not
+    #: of steps that are shown as measured, and of the others
     measured: StepSplit = _NOTHING
     unknown: StepSplit = _NOTHING
-    #: of the steps that say how the unknown ones are divided: watched, and without compiling
+    #: of the steps that determine how the unknown ones are divided: watched, and without compiling
     watched: StepSplit = _NOTHING
     #: steps whose device time is known
     known: int = 0
@@ -32,7 +32,7 @@ class RunTotals:
     compiled: int = 0
     #: time of checkpoints, evaluations and the like, in steps or between them
     bands: dict[str, int] = field(default_factory=dict)
-    #: the part of them that lies inside steps
+    #: the part of it inside steps
     in_steps: int = 0
 
     @property
@@ -47,7 +47,7 @@ class RunTotals:
         self.bands[kind] = self.bands.get(kind, 0) + nanoseconds
 
     def add(self, split: StepSplit, known: bool, *, first: bool = False, in_bands: int = 0) -> None:
-        """A step. The first one waits for a loader that starts: it is no measure for others."""
+        """Adds a step. The first one waits for a loader that starts: it is no measure for others."""
         self.steps += 1
         self.wall += sum(split)
         self.in_steps += in_bands
@@ -61,13 +61,13 @@ class RunTotals:
             self.watched = _sum(self.watched, split)
 
     def shown(self) -> StepSplit:
-        """Where the time went: steps that were not watched are divided as those that were."""
+        """Where the time went: unwatched steps are divided like the watched ones."""
         whole = sum(self.watched)
         if not whole:
             return _sum(self.measured, self.unknown)
         rest = sum(self.unknown) - self.unknown.compile
         parts = [rest * part // whole for part in self.watched]
-        # What rounding leaves is the device's, the largest part where it matters.
+        # The remainder of rounding goes to the device, the largest part where it matters.
         parts[3] += rest - sum(parts)
         return _sum(self.measured, StepSplit(parts[0], parts[1], self.unknown.compile, parts[3], parts[4]))
 
@@ -98,12 +98,12 @@ def _difference(one: StepSplit, other: StepSplit) -> StepSplit:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Where a run stands."""
+    """The state of a run."""
 
     #: its id
     run: str
     started_ns: int
-    #: number of its steps, where that is known; and how many of them have been recorded
+    #: number of its steps, where known; and how many of them have been recorded
     total: int | None
     recorded: int
     totals: RunTotals

@@ -2,7 +2,7 @@
 
 Takes the arguments of `ipykernel_launcher`. Eight things differ: compiled programs are kept for the next
 kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`),
-what nobody has written down yet can be sent again (`recorded_kernel`), messages are UTF-8, crashes are in
+messages without a record yet can be sent again (`recorded_kernel`), messages are UTF-8, crashes are in
 the log, cells that await can be interrupted (`kernel_io`), tracebacks of deep recursion are short
 (`short_tracebacks`), cells install packages into the kernel's own environment (`own_packages`), and the
 agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the kernel
@@ -18,7 +18,7 @@ import sys
 def drop_working_directory(path: list[str]) -> None:
     """Removes the working directory, which `-m` puts first, while modules are loaded.
 
-    A file `random.py` beside a notebook would otherwise break the start. IPython puts '' back for the user's
+    A file `random.py` beside a notebook would otherwise break the start. IPython restores '' for the user's
     code.
     """
     if path and path[0] in ("", os.getcwd(), os.path.realpath(os.getcwd())):

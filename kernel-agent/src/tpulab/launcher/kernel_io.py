@@ -1,11 +1,11 @@
-"""What a kernel says beside its outputs: messages that are UTF-8, and where native code has crashed.
+"""Kernel output besides the messages of cells: UTF-8 messages, and reports of crashes in native code.
 
 A text of Python may have half a character (`'\\ud83d'`, a file name that is not UTF-8). jupyter_client
-fails at the one and sends bytes of no encoding for the other: the output is lost, and its own traceback is
+fails on the first and sends invalid bytes for the second: the output is lost, and its own traceback is
 shown in the cell.
 
 A crash is reported by `faulthandler` on descriptor 2, which ipykernel has made a pipe to the kernel itself:
-nobody reads it any more. Here the report goes into the kernel's log.
+it is no longer read. Here the report goes into the kernel's log.
 
 An interrupt of a cell that awaits something is only noticed when the event loop wakes up for another
 reason, and a child of `os.fork` has a copy of what was printed before it, and prints it again.
@@ -30,7 +30,7 @@ from tornado.ioloop import IOLoop
 
 
 class Exit(ZMQExitAutocall):  # type: ignore[misc]
-    """`exit` and `quit`: IPython's own end the kernel a moment later, so that cells that wait still run."""
+    """`exit` and `quit`: IPython's own end the kernel a moment later, so that waiting cells still run."""
 
     def __call__(self, keep_kernel: bool = False) -> None:
         super().__call__(keep_kernel)
@@ -47,7 +47,7 @@ HALVES = re.compile("[\ud800-\udfff]")
 
 
 def send_well_formed(session: Session) -> None:
-    """Puts U+FFFD in place of each half of a character in what this session sends."""
+    """Puts U+FFFD in place of each half of a character in messages of this session."""
     plain = session.pack
 
     def pack(content: Any) -> bytes:
@@ -65,7 +65,7 @@ def send_well_formed(session: Session) -> None:
 
 
 def report_crashes() -> None:
-    """Into the log, also when a cell calls `faulthandler.enable()`. Descriptor 2 has to be the log still."""
+    """Into the log, also when a cell calls `faulthandler.enable()`. Descriptor 2 must still be the log."""
     log = os.fdopen(os.dup(2), "w")
     plain = faulthandler.enable
 
@@ -77,7 +77,7 @@ def report_crashes() -> None:
 
 
 def wake_on_signals(loop: IOLoop) -> None:
-    """ipykernel cancels what a cell awaits from the handler of SIGINT, which does not wake its own thread."""
+    """ipykernel cancels a cell's awaited task in the SIGINT handler, which does not wake its own thread."""
     woken, writer = socket.socketpair()
     woken.setblocking(False)
     writer.setblocking(False)
@@ -94,7 +94,7 @@ def wake_on_signals(loop: IOLoop) -> None:
 def flush_before_fork() -> None:
     def flush() -> None:
         for stream in (sys.stdout, sys.stderr):
-            # Whatever a cell has put in its place: a fork must not fail for it.
+            # Any error of a replacement by a cell: a fork must not fail for it.
             with contextlib.suppress(Exception):
                 stream.flush()
 

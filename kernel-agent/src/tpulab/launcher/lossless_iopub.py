@@ -1,12 +1,12 @@
 """Lifts the send mark of ipykernel's iopub socket, so that a reader that stalls loses nothing.
 
-ipykernel publishes on an XPUB socket with libzmq's default mark of 1000 messages per reader and drops what
-comes after. Instead the queue is either unbounded (memory grows while the reader stalls), or it has a
+ipykernel publishes on an XPUB socket with libzmq's default mark of 1000 messages per reader and drops
+later ones. Instead the queue is either unbounded (memory grows while the reader stalls), or it has a
 mark: the iopub thread then waits, and a cell that flushes waits for that thread, up to ipykernel's 10 s a
 flush.
 
 The mark counts only when it is set before `bind`, and `IPKernelApp.init_iopub(context)` makes and binds the
-socket in one go. So the context that it gets is a proxy which sets the mark on the socket it makes.
+together. So the context that it gets is a proxy which sets the mark on the socket it makes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import zmq
 from ipykernel.kernelapp import IPKernelApp
 from traitlets import Enum, Int, default
 
-#: `unbounded` or `block`: what a kernel does that prints faster than anybody reads.
+#: `unbounded` or `block`: the behaviour of a kernel that prints faster than its reader reads.
 QUEUE_VARIABLE = "TPULAB_IOPUB_QUEUE"
 
 UNBOUNDED: Mapping[int, int] = {zmq.SNDHWM: 0}
 
 
 class IopubHookError(RuntimeError):
-    """ipykernel no longer makes its iopub socket in the way that this launcher lifts the mark of."""
+    """ipykernel no longer creates its iopub socket in the way that this launcher relies on."""
 
     code = "IOPUB_HOOK"
 

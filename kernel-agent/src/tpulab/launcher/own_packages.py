@@ -1,8 +1,8 @@
-"""Packages that a cell installs go into the kernel's own environment, and can be imported at once.
+"""Packages that a cell installs go into the kernel's own environment, and can be imported immediately.
 
-`!pip` and `!python` run what is first in PATH, `%uv` and `!uv` act on VIRTUAL_ENV: all are set to the
-environment of the kernel. An environment without pip gets it when a cell first asks. `tpulab env create`
-reads what was added from the environment itself, so nothing is recorded here.
+`!pip` and `!python` run the first match in PATH, `%uv` and `!uv` act on VIRTUAL_ENV: all are set to the
+environment of the kernel. An environment without pip gets it when a cell first uses it. `tpulab env create`
+reads added packages from the environment itself, so nothing is recorded here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INSTALLER = re.compile(r"\b(pip[0-9.]*|uv|conda|mamba)\b")
 def use_own_environment(shell: Any) -> None:
     """For the cells of this shell and the programs that they start."""
     _first_in_path()
-    # Both are what `!` becomes.
+    # `!` becomes one of these.
     shell.system = _with_installers(shell.system)
     shell.getoutput = _with_installers(shell.getoutput)
     for name, magic in (("pip", _pip), ("uv", _uv)):
@@ -45,7 +45,7 @@ def _first_in_path() -> None:
         path.append(str(Path(uv).parent))
     os.environ["PATH"] = os.pathsep.join(path)
     os.environ.pop("PYTHONHOME", None)
-    # What was active where the bridge was started is another environment.
+    # The environment that was active at the bridge's start is another one.
     os.environ.pop("VIRTUAL_ENV", None)
     if _is_conda():
         os.environ["CONDA_PREFIX"] = sys.prefix
@@ -62,7 +62,7 @@ def _with_installers(run: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return run(command, *args, **options)
         finally:
-            # Python remembers what is in its folders.
+            # Python caches the contents of its folders.
             importlib.invalidate_caches()
 
     return with_installers
@@ -87,13 +87,13 @@ def _uv(line: str) -> str:
 
 
 def _conda(line: str) -> None:
-    """Says which line installs a package here."""
+    """Prints which line installs a package here."""
     words = [word for word in line.split() if not word.startswith("-") and word != "install"]
     _report(f"This kernel's environment is not conda's. Use: %pip install {' '.join(words) or 'NAME'}")
 
 
 def ensure_pip() -> None:
-    """Puts pip into an environment that was made without it. It prints why where that is not possible."""
+    """Puts pip into an environment without it. It prints the cause of a failure."""
     if find_spec("pip") is not None:
         return
     _report("Installing pip into the environment of this kernel.")
@@ -115,7 +115,7 @@ def _report(text: str) -> None:
 
 
 def _uv_program() -> str | None:
-    """The one that made the environment, else the user's."""
+    """The tool that created the environment, else the user's."""
     try:
         recorded = json.loads((Path(sys.prefix) / "tpulab.json").read_text())["uv"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""An ipykernel whose four channels record what they send, when a keeper asks for that.
+"""An ipykernel whose four channels record sent messages, at the request of a keeper.
 
-The keeper asks by `resend_socket` in the connection file: not by a variable, which a kernel that a cell
-starts would inherit. Without it nothing is recorded, because nobody would ever confirm anything.
+The keeper sets `resend_socket` in the connection file, not a variable, which a kernel that a cell
+starts would inherit. Without it nothing is recorded, because no keeper would ever confirm anything.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tpulab.launcher.send_ring import (
 
 
 class RecordedSocket(zmq.Socket[Any]):
-    """Made of an existing socket by `record`, because ipykernel makes its sockets itself."""
+    """Created from an existing socket by `record`, because ipykernel creates its sockets itself."""
 
-    # pyzmq lets only attributes be set that the class has; any other name is taken for an option of libzmq.
+    # pyzmq accepts only attributes that the class has; any other name counts as an option of libzmq.
     ring: SendRing | None = None
     channel: str = ""
 
@@ -47,7 +47,7 @@ class RecordedSocket(zmq.Socket[Any]):
 
 
 def record(made: zmq.Socket[Any], channel: str, ring: SendRing) -> RecordedSocket:
-    """Turns a socket that nobody has sent on yet into one that records."""
+    """Turns an unused socket into one that records."""
     made.__class__ = RecordedSocket
     assert isinstance(made, RecordedSocket)
     made.ring = ring
@@ -56,7 +56,7 @@ def record(made: zmq.Socket[Any], channel: str, ring: SendRing) -> RecordedSocke
 
 
 def lasting(part: Any) -> bytes:
-    """The bytes of a frame. A buffer of the user's is copied: it may change as soon as it is sent."""
+    """The bytes of a frame. A buffer of the user's is copied: it may change right after it is sent."""
     return part if type(part) is bytes else bytes(memoryview(part))
 
 
@@ -100,7 +100,7 @@ class RecordedKernelApp(LosslessKernelApp):
             channel for channel in CHANNELS if isinstance(self._channel_socket(channel), RecordedSocket)
         ]
         if len(recorded) < len(CHANNELS):
-            # Not fatal: all is delivered as long as the keeper lives.
+            # Not fatal: all messages are delivered as long as the keeper lives.
             self.log.warning("tpulab: ipykernel created sockets that are not recorded; only %s are", recorded)
         try:
             self.resend_socket = ResendSocket(path, self.ring, self.log)
@@ -123,12 +123,12 @@ class RecordedKernelApp(LosslessKernelApp):
 
     def init_io(self) -> None:
         super().init_io()
-        # Not looked up later: a cell may have put something else in its place.
+        # Resolved now: a cell may have replaced it later.
         self._stderr_of_cells = sys.stderr
 
     def _warn_user(self, text: str) -> None:
         """To the kernel's log and as text of the running cell. Called from any thread, the ring locked."""
-        # The iopub thread says it once it has sent what it is at: ring and wire have one order.
+        # The iopub thread prints it after the message in progress: ring and wire have one order.
         stream = getattr(self, "_stderr_of_cells", None)
         self.iopub_thread.io_loop.add_callback(self._report, text, stream)
 
@@ -138,7 +138,7 @@ class RecordedKernelApp(LosslessKernelApp):
             stream.write(text)
 
     def _channel_socket(self, channel: str) -> Any:
-        # ipykernel puts the socket of iopub away behind a thread
+        # ipykernel wraps the socket of iopub in a thread
         return self.iopub_thread.socket if channel == "iopub" else getattr(self, f"{channel}_socket")
 
     def _resend_path(self) -> str | None:

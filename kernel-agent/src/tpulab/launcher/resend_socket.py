@@ -1,7 +1,7 @@
-"""Gives a keeper that takes over what the one before it has not written down.
+"""Gives a keeper that takes over the messages that the previous one has not recorded.
 
-A unix socket with a thread of its own, which never needs the main one: it works while a cell runs, and only
-code that holds the GIL delays it. The keeper writes one JSON object a line. Answers are frames `u32 length
+A unix socket with a separate thread, which never needs the main thread: it works while a cell runs, and only
+code that holds the GIL delays it. The keeper writes one JSON object per line. Answers are frames `u32 length
 | u8 kind | body`, little-endian:
 
 kind 1: JSON. First `{"hello": 1, "pid": …}`, then one for each request.
@@ -22,7 +22,7 @@ from typing import Any
 
 from tpulab.launcher.send_ring import CHANNELS, Frames, SendRing
 
-#: A keeper that does not read for so long is given up; it can connect again.
+#: A keeper that does not read for so long is disconnected; it can connect again.
 SEND_TIMEOUT_S = 60.0
 #: Answers are written in pieces of about this size, so that a full ring is not copied whole.
 PIECE_BYTES = 1024 * 1024
@@ -78,7 +78,7 @@ class ResendSocket:
                 os.unlink(self._path)
 
     def _abandon(self) -> None:
-        """In a forked child, whose copies of these would keep the keeper from noticing the kernel's end."""
+        """In a forked child, whose copies of these would hide the kernel's end from the keeper."""
         self._closed = True
         for held in (self._listener, self._wake_in, self._wake_out, *(c.peer for c in self._connections)):
             held.close()
@@ -104,7 +104,7 @@ class ResendSocket:
         try:
             peer, _ = self._listener.accept()
         except OSError:
-            return  # it has gone already
+            return  # already closed
         connection = _Connection(peer)
         peer.settimeout(SEND_TIMEOUT_S)
         while len(self._connections) >= MAX_CONNECTIONS:
@@ -129,7 +129,7 @@ class ResendSocket:
                 request = json.loads(line)
                 answer = self._answer_to(request)
             except Exception:
-                # What is not understood is no reason to end the thread that the next keeper needs.
+                # An unknown request is no reason to end the thread that the next keeper needs.
                 self._log.exception("tpulab: a request of the keeper failed")
                 self._end(selector, connection)
                 return

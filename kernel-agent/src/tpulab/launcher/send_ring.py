@@ -1,9 +1,9 @@
-"""What the kernel has sent and the keeper has not yet confirmed to have written down.
+"""Messages that the kernel has sent and the keeper has not yet confirmed as recorded.
 
-A ZMQ publisher forgets a message once it is sent, and a ROUTER drops what it sends to a peer that is not
-there. So when the keeper dies, what the kernel says until the next one listens would be gone. The ring
-holds the frames as they were sent, numbered by channel, until the keeper confirms them; a keeper that takes
-over asks for the rest. It is bounded: past `limit_bytes` the oldest are dropped, and counted.
+A ZMQ publisher forgets a message once it is sent, and a ROUTER drops messages to a missing
+peer. So when the keeper dies, the kernel's messages until the next keeper connects would be lost. The ring
+stores the frames as sent, numbered by channel, until the keeper confirms them; a keeper that takes
+over requests the rest. It is bounded: past `limit_bytes` the oldest are dropped, and counted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _CHOICE = " TPULAB_IOPUB_QUEUE=block (or Bridge.iopub_queue of the bridge) makes
 
 
 class QueueAlarm:
-    """Not thread-safe: its ring calls it with the lock held. `tell` must neither wait nor send."""
+    """Not thread-safe: its ring calls it with the lock held. `write_line` must neither wait nor send."""
 
     def __init__(self, limit_bytes: int, write_line: Callable[[str], None], *, blocks: bool = False) -> None:
         self._limit = limit_bytes
         self._send = write_line
         self._advice = _ADVICE if blocks else _ADVICE + _CHOICE
         self._most = 0
-        #: Told at this many bytes the next time.
+        #: The next report is due at this many bytes.
         self.next_bytes: float = limit_bytes or float("inf")
 
     def grown(self, waiting_bytes: int) -> None:
@@ -46,7 +46,7 @@ class QueueAlarm:
         )
 
     def shrunk(self, waiting_bytes: int) -> None:
-        """Called when something was confirmed. Over is what has come below half of the threshold."""
+        """Called after a confirmation. The warning ends below half of the threshold."""
         if self._most and waiting_bytes < self._limit / 2:
             self._send(
                 f"tpulab: output no longer accumulates in memory: {_mib(waiting_bytes)} are waiting, "
@@ -64,9 +64,9 @@ def _mib(count: float) -> str:
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 CHANNELS = ("shell", "control", "stdin", "iopub")
 
-#: What Python needs for a message beside the bytes of its frames.
+#: Python's overhead for a message beside the bytes of its frames.
 OVERHEAD_BYTES = 512
-#: Ids of dropped messages that are remembered, so that the number of lost ones can be told exactly.
+#: Remembered ids of dropped messages, so that the number of lost ones can be reported exactly.
 REMEMBERED_IDS = 65_536
 
 DELIMITER = b"<IDS|MSG>"
@@ -77,7 +77,7 @@ Frames = Sequence[bytes]
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """What a keeper that takes over has not seen."""
+    """The messages that a keeper that takes over has not seen."""
 
     #: (channel, frames), as they were sent, identities or topic first.
     messages: list[tuple[str, Frames]]
@@ -104,7 +104,7 @@ class _Lane:
         self.entries: deque[_Entry] = deque()
         #: By id of a message: its number, and the bytes sent up to it.
         self.places: dict[bytes, tuple[int, int]] = {}
-        #: Number and id of messages that had to go and are still remembered.
+        #: Number and id of dropped messages that are still remembered.
         self.dropped: deque[tuple[int, bytes]] = deque()
         #: Ids of dropped messages were forgotten too.
         self.forgotten = False
@@ -112,11 +112,11 @@ class _Lane:
         self.sent_bytes = 0
         self.confirmed = 0
         self.confirmed_bytes = 0
-        #: What was sent before the present keeper came, and so does not wait for it.
+        #: Messages sent before the present keeper connected, which therefore do not wait for it.
         self.earlier_bytes = 0
 
     def confirm(self, place: tuple[int, int]) -> int:
-        """Lets go of all up to a place, and answers how many bytes that freed."""
+        """Releases all messages up to a place, and returns the number of freed bytes."""
         self.confirmed, self.confirmed_bytes = place
         while self.dropped and self.dropped[0][0] <= self.confirmed:
             self.places.pop(self.dropped.popleft()[1], None)
@@ -129,7 +129,7 @@ class _Lane:
         return freed
 
     def drop(self) -> int:
-        """Drops the oldest message, and answers how many bytes that freed."""
+        """Drops the oldest message, and returns the number of freed bytes."""
         entry = self.entries.popleft()
         self.dropped.append((entry.number, entry.msg_id))
         if len(self.dropped) > REMEMBERED_IDS:
@@ -147,10 +147,10 @@ class SendRing:
         self._lanes = {channel: _Lane() for channel in CHANNELS}
         self._stamp = 0
         self._bytes = 0
-        #: Null while no keeper reads: libzmq then holds nothing.
+        #: None while no keeper reads: libzmq then queues nothing.
         self._watched: QueueAlarm | None = None
         self._waiting = 0
-        #: Told when much waits for a keeper that reads. The ring's bound does not bound libzmq's queue.
+        #: Notified when much waits for a keeper that reads. The ring's bound does not bound libzmq's queue.
         self.alarm: QueueAlarm | None = None
 
     @property
@@ -158,11 +158,11 @@ class SendRing:
         return self._bytes
 
     def unconfirmed_bytes(self) -> int:
-        """Bytes that were sent and not confirmed, whether the ring still has them or not."""
+        """Bytes that were sent and not confirmed, whether the ring still stores them or not."""
         return sum(lane.sent_bytes - lane.confirmed_bytes for lane in self._lanes.values())
 
     def waiting_bytes(self) -> int:
-        """Bytes sent to the present keeper and not confirmed: what libzmq holds, or the keeper does."""
+        """Bytes sent to the present keeper and not confirmed: they are in libzmq or in the keeper."""
         with self._lock:
             return self._waiting if self._watched is not None else 0
 
@@ -176,7 +176,7 @@ class SendRing:
             self._check()
 
     def readers_ended(self) -> None:
-        """No keeper reads: libzmq has thrown away what waited for it."""
+        """No keeper reads: libzmq has dropped its queue."""
         with self._lock:
             self._waiting = 0
             self._check()
@@ -189,7 +189,7 @@ class SendRing:
     def add(self, channel: str, frames: Frames) -> int:
         """Called with the frames of one message, before they are sent. They must not change afterwards.
 
-        Answers what they are reckoned at, in bytes.
+        Returns their accounted size in bytes.
         """
         msg_id = message_id(frames)
         size = OVERHEAD_BYTES
@@ -212,7 +212,7 @@ class SendRing:
         return size
 
     def confirm(self, last: Mapping[str, str]) -> None:
-        """The keeper has written all up to these messages, given by channel. Unknown ids change nothing."""
+        """The keeper has recorded all up to these messages, given by channel. Unknown ids change nothing."""
         with self._lock:
             for channel, msg_id in last.items():
                 lane = self._lanes[channel]
@@ -230,7 +230,7 @@ class SendRing:
     ) -> Unconfirmed:
         """All after the messages `last`, by channel in the order of sending.
 
-        Of the channels that answer somebody, only what went to `routing_id`.
+        Of the reply channels, only messages to `routing_id`.
         """
         messages: list[tuple[str, Frames]] = []
         lost: dict[str, int] = {}
@@ -259,7 +259,7 @@ def _oldest(lane: _Lane) -> int:
 def message_id(frames: Frames) -> bytes:
     """`msg_id` of a signed message; empty when there is none."""
     header = frames[frames.index(DELIMITER) + 2]
-    # As `json.dumps` writes a header; the parser is for packers that write it otherwise.
+    # In the form that `json.dumps` gives a header; the parser is for packers with another form.
     if header.startswith(_ID_PREFIX):
         return header[len(_ID_PREFIX) : header.index(b'"', len(_ID_PREFIX))]
     try:

@@ -1,7 +1,7 @@
 """Tracebacks of deep recursion are formatted in part.
 
-IPython looks at the modules and the source of every frame: milliseconds a frame, minutes for 100,000 of them,
-and an interrupt does not end that. What anybody reads are the first and the last frames.
+IPython inspects the modules and the source of every frame: milliseconds per frame, minutes for 100,000 of
+them, and an interrupt does not end that. Readers need only the first and the last frames.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-#: Of each end of a traceback.
+#: Number of frames at each end of a traceback.
 MAX_FRAMES = 100
 
 
@@ -29,7 +29,7 @@ def shortened(traceback: TracebackType | None) -> tuple[TracebackType | None, in
 
 
 def shorten_tracebacks(shell: Any) -> None:
-    """For the errors of this shell, the causes of an error among them."""
+    """For the errors of this shell, including the causes of an error."""
     formatter = shell.InteractiveTB
     whole = formatter.format_exception_as_a_whole
 

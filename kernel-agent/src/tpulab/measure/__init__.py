@@ -1,1 +1,1 @@
-"""Where the time of a step goes. Knows of no socket."""
+"""Where the time of a step goes. Independent of sockets."""

@@ -1,4 +1,4 @@
-"""What the adviser says of the figures of a run."""
+"""The adviser's messages about the figures of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.messages import AdviceKind, NonFinite
 
-#: By the span that grew: what is seen, and what to do.
+#: By the span that grew: the observation, and the remedy.
 _GREW = {
     "input": ("It waits {} longer for input.", "Check the data loader, its disk and its network."),
     "host": (
@@ -35,7 +35,7 @@ def advise_on_run(
 
 
 def advise_on_non_finite(adviser: Adviser, run: Run, step: int, found: dict[str, NonFinite]) -> None:
-    """Once for each metric of a run; those of one step together, as one makes the others so."""
+    """Once for each metric of a run; metrics of one step together, as one causes the others."""
     new = {name: text for name, text in found.items() if name not in run.non_finite}
     run.non_finite.update(new)
     if not new:
@@ -50,7 +50,7 @@ def advise_on_non_finite(adviser: Adviser, run: Run, step: int, found: dict[str,
 
 
 def advise_on_freed(adviser: Adviser, run: Run) -> None:
-    """A value that was gone before it could be read is no value of another step, and not 0."""
+    """A value that was freed before it could be read is not a value of another step, and not 0."""
     if not run.freed:
         return
     name, count = max(run.freed.items(), key=lambda item: item[1])

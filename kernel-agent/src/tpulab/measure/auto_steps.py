@@ -1,6 +1,6 @@
-"""Loops that nobody annotated: seen where the framework says when a step is over.
+"""Detects the steps of loops without annotations where the framework shows the end of a step.
 
-A step goes from one launch of a lazy graph, or one call of the same jitted function, to the next one at the
+A step lasts from one launch of a lazy graph, or one call of the same jitted function, to the next one at the
 same line of the same cell. It takes a few in a row to begin, and steps of a millisecond or more, so that
 nothing is measured that costs less than the measuring. One line makes it exact: `tpulab.steps(…)`.
 """
@@ -19,16 +19,16 @@ from tpulab.runtimes.jax_internals import DispatchHookSlot, is_module_of_jax
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.locations import is_user_frame
 
-#: Turns at one place before a loop counts as one.
+#: Iterations at one place before it counts as a loop.
 FEWEST_TURNS = 5
 SHORTEST_STEP_NS = 1_000_000
-#: Functions and lines that may take turns in one loop, such as a training step and its evaluation.
+#: Functions and lines that may alternate in one loop, such as a training step and its evaluation.
 MOST_PLACES = 16
 Place = tuple[CodeType, int]
 
 
 class AutoSteps:
-    """Of the thread that runs cells. Off without a bridge: scripts print only what was asked for."""
+    """For the thread that runs cells. Off without a bridge: scripts print only requested output."""
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
@@ -44,7 +44,7 @@ class AutoSteps:
         self._function: int | None = None
 
     def follow_jax(self) -> None:
-        """Has jax tell of each call of a compiled function on this thread, which is that of the cells."""
+        """Makes jax report each call of a compiled function on this thread, which runs the cells."""
         if not self._tracker.is_shown:
             return
         if self._slot is None:
@@ -57,7 +57,7 @@ class AutoSteps:
         if self._tracked is not None and called != self._function:
             return
         if called not in self._called:
-            # Operations of jax itself are no steps. A call that is the first is not looked at.
+            # Operations of jax itself are no steps. A first call is not inspected.
             is_program = not is_module_of_jax(getattr(function, "__module__", None))
             if is_program and len(self._called) < MOST_PLACES:
                 self._called.add(called)
@@ -68,7 +68,7 @@ class AutoSteps:
                 self._function = called
 
     def cell_begins(self) -> None:
-        """Nothing of the cell before is a reason to begin."""
+        """Nothing of the previous cell may start a run."""
         self._place, self._tracked, self._function = None, None, None
         self._turns, self._called = {}, set()
 
@@ -99,7 +99,7 @@ class AutoSteps:
         self._turns[place] = (turns + 1, first_ns)
         if turns >= FEWEST_TURNS and now_ns() - first_ns > (turns + 1) * SHORTEST_STEP_NS:
             if tracker.steered_in is tracker.cells.running():
-                # The evaluation between the epochs of a training that somebody has annotated.
+                # The evaluation between the epochs of an annotated training.
                 return
             self._place = place
             self._tracked = tracked = TrackedRun(tracker, None, None, user)

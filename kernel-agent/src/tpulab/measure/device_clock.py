@@ -1,4 +1,4 @@
-"""When the device was busy: a thread that waits for outputs, so that the user's thread never does.
+"""When the device was busy: a thread waits for outputs, so that the user's thread never does.
 
 Each dispatch of a watched step is posted here. The watcher takes the newest post, waits for one small output
 of it and notes the time; programs of one thread run in order, so everything posted before has then finished
@@ -8,13 +8,13 @@ moment.
 Waking a thread for each output costs the user's thread a hand-over of the interpreter lock, and most
 loops can do without (`_follow`). A program that is not ready at the end of its step, or when the next one
 is dispatched, has kept the device busy until then. Where the user's own thread waits for it, it is ready
-when that wait ends. So once every program of late was known in one of these ways, nobody is woken. One
-that was ready when it was looked at has ended at some moment before: the time since is called unknown,
+when that wait ends. So while every recent program was known in one of these ways, no thread is woken. A
+program that was already ready when polled has ended at some moment before: the time since is called unknown,
 and the watcher is woken again.
 
 Precision: a note is late by the time the watcher waits for the interpreter lock, at most
 `sys.getswitchinterval()` (5 ms) while the user's thread runs pure Python, microseconds when that thread
-waits. An output is held no longer than the program that computes it runs.
+waits. An output is not referenced longer than the program that computes it runs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tpulab.runtimes.device_value import is_freed, is_running, placement_of, qui
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.guarded import start_thread
 
-#: Intervals kept. A step asks for its own within a second or so; 8192 are minutes of separate programs.
+#: Retained intervals. A step requests its own within a second or so; 8192 are minutes of separate programs.
 MAX_INTERVALS = 8192
-#: What one wait is taken to cost before it has been measured.
+#: The assumed cost of one wait before it has been measured.
 FIRST_WATCH_COST_NS = 20_000
-#: The watcher sleeps once so many looks in a row would have told as much.
+#: The watcher sleeps once so many polls in a row would have been as precise.
 POLLS_BEFORE_SLEEP = 64
 LONG_NS = 1_000_000_000
-#: Device sets on which something was posted within this time count as busy beside one another.
+#: Device sets with a post within this time count as busy at the same time.
 TURNS_NS = 2_000_000_000
 
 
@@ -49,9 +49,9 @@ class Taken(NamedTuple):
     number: int
     #: the first dispatch since the post before
     began: int
-    #: emptied by who waits, so that the output lives no longer than that
+    #: emptied by the waiting thread, so that the output lives no longer than that
     output: list[Any]
-    #: to be looked at, if that is quick
+    #: to be polled, if that is quick
     array: Any
 
 
@@ -61,7 +61,7 @@ class DeviceClock:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._posts: deque[tuple[int, int]] = deque(maxlen=4096)
-        #: the newest post; its output lies in a box that the watcher empties
+        #: the newest post; its output is in a box that the watcher empties
         self._slot: tuple[int, list[Any]] = (0, [])
         self._external: deque[tuple[int, int]] = deque(maxlen=4096)
         self._intervals: deque[Span] = deque(maxlen=MAX_INTERVALS)
@@ -74,30 +74,30 @@ class DeviceClock:
         #: the user's thread and the watcher both note; reentrant, as a finalizer may dispatch a program
         self._guard = threading.RLock()
         self._taken: Taken | None = None
-        #: the newest program, while the watcher sleeps, and since when it is not yet said to be busy
+        #: the newest program, while the watcher sleeps, and the time until which it is not reported as busy
         self._followed: Any = None
         self._followed_since = 0
         self._polls = 0
-        #: the newest post when the user's thread began to wait; the last whose end such a wait has told
+        #: the newest post when the user's thread began to wait; the last post whose end such a wait has shown
         self._awaited = self._reported = 0
         #: a post after which came programs that were not posted
         self._left = 0
         self._unknown: deque[Span] = deque(maxlen=256)
-        #: of what was before, unknown spans were let go
+        #: of earlier time, unknown spans were dropped
         self._unknown_before = 0
-        #: device sets, and when something was last posted on each; when anything was
+        #: device sets, and the time of the last post on each; the time of the last post on any
         self._placed: dict[Any, int] = {}
         self._posted_ns = 0
-        #: whether devices took turns at the last post: those of the posts before may still run
+        #: whether devices took turns at the last post: programs of earlier posts may still run
         self._in_turns = False
-        #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
+        #: waits so far, and their mean processor time: where cores are few, the user pays
         self.waits = 0
         self.watch_cost_ns = FIRST_WATCH_COST_NS
 
     def post(self, output: Any, since: int | None = None) -> int:
         """Notes that `output` (any tree of arrays) has been dispatched, just now or at `since`.
 
-        Answers the number of the post.
+        Returns the number of the post.
         """
         number = next(self._numbers)
         if self._stopped:
@@ -110,7 +110,7 @@ class DeviceClock:
             if self._polls >= POLLS_BEFORE_SLEEP and self._follow(output, number, began):
                 return number
             self._posts.append((number, began))
-            # After the deque, so that the watcher finds the time of every post up to the one it takes.
+            # After the deque, so that the watcher finds the time of every post up to the newest one it reads.
             self._slot = (number, [output])
         if self._thread is None:
             self._start()
@@ -118,8 +118,8 @@ class DeviceClock:
         return number
 
     def _note_devices(self, output: Any, moment: int) -> None:
-        """One program that is ready says nothing of those on other devices: while posts of several device
-        sets come, what the devices do is not known."""
+        """One ready program says nothing about programs on other devices: while posts of several device
+        sets come, the state of the devices is unknown."""
         placed = placement_of(output)
         since, self._posted_ns = self._posted_ns, moment
         if placed is None:
@@ -140,7 +140,7 @@ class DeviceClock:
         self._unknown.append((begin, end))
 
     def look(self, moment: int) -> None:
-        """What can be said of the newest program at `moment`, which is now."""
+        """The known state of the newest program at `moment`, which is now."""
         with self._guard:
             if self._followed is not None:
                 self._poll_followed(moment, ready_is_news=False)
@@ -183,11 +183,11 @@ class DeviceClock:
 
     @property
     def sleeps(self) -> bool:
-        """Whether the next post will likely wake nobody."""
+        """Whether the next post will likely wake no thread."""
         return self._polls >= POLLS_BEFORE_SLEEP
 
     def forget(self) -> None:
-        """Programs run that are not posted: when the newest post ends is not known any more."""
+        """Programs run that are not posted: the end of the newest post is no longer known."""
         if self._left == self._slot[0]:
             return
         with self._guard:
@@ -197,12 +197,12 @@ class DeviceClock:
                 self._settled = self._left
 
     def tidy(self) -> None:
-        """Lets go of an output that nobody has looked at for long. Not sooner: who waits for it says more."""
+        """Releases an output that was not polled for long. Not sooner: waiting for it is more precise."""
         if self._followed is not None and now_ns() - self._followed_since > LONG_NS:
             self.look(now_ns())
 
     def is_known(self, low: int, high: int, unsure: float) -> bool:
-        """Whether it is known what the device did in [low, high], but for this share of it."""
+        """Whether the state of the device in [low, high] is known, except for this share of it."""
         with self._guard:
             if low < self._unknown_before:
                 return False
@@ -214,7 +214,7 @@ class DeviceClock:
         return unknown <= unsure * (high - low)
 
     def _follow(self, output: Any, number: int, began: int) -> bool:
-        """Takes the newest program without waking anybody. False where that says too little of its end."""
+        """Polls the newest program without waking a thread. False where its end would be too imprecise."""
         array = quick_array(output)
         if array is None or not is_running(array):
             self._polls = 0
@@ -223,7 +223,7 @@ class DeviceClock:
         if self._followed is None and number_before > self._settled:
             if not is_running(self._newest()):
                 return False
-            # What the watcher will say of it, or of one before it, is said here already.
+            # The watcher's result for it, or for one before it, is already recorded here.
             first = self._taken.began if self._taken is not None else self._first_post(number_before)
             self._busy(first, began)
             box.clear()
@@ -256,13 +256,13 @@ class DeviceClock:
         self._last_end = ended
 
     def post_external(self, moment: int) -> int:
-        """Notes a launch at `moment` whose end a runtime tells (`add_external`). Answers its number."""
+        """Notes a launch at `moment` whose end a runtime reports (`add_external`). Returns its number."""
         number = next(self._numbers)
         self._external.append((number, moment))
         return number
 
     def add_external(self, spans: Iterable[Span], settled_until: int) -> None:
-        """Busy intervals that a runtime told, oldest first; launches before `settled_until` are over."""
+        """Busy intervals from a runtime, oldest first; launches before `settled_until` are over."""
         last = self._intervals[-1][1] if self._intervals else 0
         for begin, end in spans:
             if end > max(begin, last):
@@ -290,7 +290,7 @@ class DeviceClock:
         return found
 
     def abandon(self) -> None:
-        """In a forked child: there is no watcher any more, and nothing is to be kept for it."""
+        """In a forked child: the watcher no longer exists, and nothing must be kept for it."""
         self._stopped = True
         self._thread = None
         self._guard = threading.RLock()
@@ -330,7 +330,7 @@ class DeviceClock:
                 return
 
     def take(self) -> Taken | None:
-        """The newest post, to be waited for; None when everything has settled."""
+        """The newest post to wait for; None when everything has settled."""
         with self._guard:
             number, box = self._slot
             if number <= self._settled or not box:
@@ -340,11 +340,11 @@ class DeviceClock:
             return self._taken
 
     def note(self, taken: Taken, *, known: bool = True) -> None:
-        """What was taken is ready now; not `known`: it was freed, so that its end cannot be seen."""
+        """The claimed output is ready now; not `known`: it was freed, so that its end cannot be seen."""
         ended = now_ns()
         with self._guard:
             self._taken = None
-            # Otherwise it was said by who looked, while this thread waited for the interpreter.
+            # Otherwise the polling thread has recorded it while this thread waited for the interpreter.
             if self._followed is None and taken.number > self._settled:
                 if known:
                     self._intervals.append((max(taken.began, self._last_end), ended))

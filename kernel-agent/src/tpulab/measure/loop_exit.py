@@ -1,8 +1,8 @@
-"""A loop that is measured: how long it is, and that it was left, and how, from the finalizer of what its
-iterator holds.
+"""A measured loop: its length, and the end of the loop, which it detects by the finalizer of an object
+in its iterator.
 
 CPython drops the iterator of a loop in the loop's own frame. When it is left by `break`, `return` or `del`,
-the instruction that runs is one that pops or stores; when an exception unwinds the frame, it is the one that
+the current instruction pops or stores; when an exception unwinds the frame, it is the instruction that
 raised.
 """
 
@@ -28,7 +28,7 @@ _DROPS = (
     "RETURN_",
     *(f"{act}_{kind}" for act in ("STORE", "DELETE") for kind in ("FAST", "NAME", "GLOBAL", "DEREF")),
 )
-#: A comprehension is a frame of its own before Python 3.12, and cannot be left but by an exception.
+#: A comprehension is a separate frame before Python 3.12, and only an exception can leave it.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 
 
@@ -42,25 +42,25 @@ def left_by_exception(frame: FrameType | None, loop: CodeType | None) -> bool:
 
 
 class LoopGuard:
-    """Ends a run when the loop's iterator, which alone holds this, is dropped.
+    """Ends a run when the loop's iterator, the only reference to this object, is dropped.
 
-    It is taken away as soon as the run ends in another way. A finalizer that a garbage collection runs
+    It is removed as soon as the run ends in another way. A finalizer that a garbage collection runs
     later, in the middle of another cell, could swallow an interrupt that arrives at that moment.
     """
 
     __slots__ = ("_end", "_loop")
 
     def __init__(self, end: Callable[[RunState], None], loop: CodeType) -> None:
-        """`end` is called with how the loop was left, unless `disarm` comes first."""
+        """`end` is called with the kind of exit, unless `disarm` comes first."""
         self._end: Callable[[RunState], None] | None = end
         self._loop = loop
 
     def disarm(self) -> None:
-        """The loop has come to its end in another way."""
+        """The loop has ended in another way."""
         self._end = None
 
     def __del__(self) -> None:
-        # When the interpreter ends, modules may be gone before their objects.
+        # When the interpreter ends, modules may be deleted before their objects.
         end = self._end
         if sys is None or sys.is_finalizing() or end is None:
             return
@@ -79,7 +79,7 @@ def length_of(iterable: Any) -> int | None:
 
 
 class MeasuredLoop(Generic[R]):
-    """What `tpulab.steps` and `run.steps` share: an object that is looped over, perhaps several times."""
+    """The common part of `tpulab.steps` and `run.steps`: an iterable object for one or several loops."""
 
     def __init__(self, iterable: Any, total: int | None, watch: Callable[[], Any] | None) -> None:
         self._iterable = iterable
@@ -99,7 +99,7 @@ class MeasuredLoop(Generic[R]):
     def __len__(self) -> int:
         length = length_of(self._iterable)
         if length is None:
-            # A TypeError, which `list` and `tqdm` take for "not known".
+            # A TypeError, which `list` and `tqdm` interpret as "not known".
             raise TypeError("the length of the iterable of steps is unknown")
         return length
 
@@ -119,13 +119,13 @@ class MeasuredLoop(Generic[R]):
             try:
                 tracked.clock.watch_at_end(self._watch())
             except Exception as error:
-                # The user's loop goes on without it; once is enough to say so.
+                # The user's loop continues without it; one report is enough.
                 self._watch = None
                 tracked.tracker.warn("the `watch` of steps failed and is not called again: %r", error)
         tracked.clock.end()
 
     def _disarm(self) -> None:
-        """The loop has come to its end in another way than by being left: no finalizer runs late."""
+        """The loop has ended without being left: no finalizer runs late."""
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.disarm()

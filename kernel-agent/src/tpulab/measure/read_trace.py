@@ -1,7 +1,7 @@
-"""Reads traces of jax's profiler, in a process of its own: `python read_trace.py FILE…` prints JSON.
+"""Reads traces of jax's profiler in a separate process: `python read_trace.py FILE…` prints JSON.
 
-A trace has up to a million events. Read in the training's own process they would hold the interpreter for
-seconds, in the very steps that are looked at. Imports nothing of TPULab, so that it runs as a file.
+A trace has up to a million events. Reading it in the training's own process would block the interpreter for
+seconds, during the traced steps. Imports nothing of TPULab, so that it runs as a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
 
 def self_times(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
-    """Of one line: each event without the events inside it, as a `while` has its body's."""
+    """For one line: each event without its nested events, such as the body of a `while`."""
     open_events: list[tuple[Event, float]] = []
 
     def close(until_ns: float) -> Iterator[tuple[Event, float]]:
@@ -43,7 +43,7 @@ def self_times(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
 
 
 def summary(timed: Iterable[tuple[Event, float]]) -> tuple[list[dict[str, Any]], float]:
-    """The operations that took most, by name and program, first; and milliseconds of all."""
+    """The longest operations, by name and program, first; and the milliseconds of all."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event, self_ns in timed:
         key = (event.name, event.module)
@@ -57,7 +57,7 @@ def summary(timed: Iterable[tuple[Event, float]]) -> tuple[list[dict[str, Any]],
 
 
 def of_line(line: Any, *, on_device: bool) -> Iterator[Event]:
-    """On a TPU the operations are the events of the line `XLA Ops`; on the CPU those that name one."""
+    """On a TPU the operations are the events of the line `XLA Ops`; on the CPU the events that name one."""
     if on_device and line.name != "XLA Ops":
         return
     for event in line.events:

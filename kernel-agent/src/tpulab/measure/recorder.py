@@ -1,8 +1,8 @@
-"""Turns closed steps and events into messages, in order, and keeps what does not fit within bounds.
+"""Turns closed steps and events into messages, in order, and bounds the queues.
 
 Loops and listeners only append to two deques, which never blocks. `collect` runs on the agent's thread at 10
 Hz at most. Steps that do not fit are dropped oldest first and counted (their numbers leave a hole); runs,
-devices and compilations have a deque of their own, so that no flood of steps ever displaces them.
+devices and compilations have a separate deque, so that no flood of steps ever displaces them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ MAX_EVENTS = 4096
 STEPS_A_BATCH = 256
 #: Names of metrics of one run.
 MOST_METRICS = 256
-#: How long a step may wait for the device clock before it is reported with what is known.
+#: How long a step may wait for the device clock before it is reported without it.
 PATIENCE_NS = 60_000_000_000
 ANNOUNCE_PATIENCE_NS = 1_000_000_000
-#: A loop that an exception leaves has ended before anybody can see the exception.
+#: A loop left by an exception has ended before the exception can be seen.
 ERROR_PATIENCE_NS = 5_000_000_000
 
 
@@ -65,12 +65,12 @@ class Recorder:
         self._unannounced = ("", 0)
         self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
-        #: ends that were told, whose `on_ended` is still to be called, until when at the latest
+        #: reported ends, whose `on_ended` is still to be called, until when at the latest
         self._ended: list[tuple[Run, RunMessage, int]] = []
         self.adviser: Adviser | None = None
-        #: by their text; made by the threads of the user
+        #: by their text; created by the threads of the user
         self.rules: dict[str, Rule] = {}
-        #: also told of what was collected, on the thread that collects; must be quick and never raise
+        #: also receives the collected messages, on the collecting thread; must be quick and never raise
         self.taps: list[Callable[[list[Message]], None]] = []
 
     @property
@@ -85,7 +85,7 @@ class Recorder:
         return len(self.closed) + len(self._waiting) > MAX_STEPS // 4 or len(self.events) > MAX_EVENTS // 4
 
     def collect(self, *, force: bool = False) -> list[Message]:
-        """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
+        """Messages that are complete by now. `force`: report every step as known so far; do not wait."""
         messages: list[Message] = []
         self._device.tidy()
         while self.events:
@@ -107,7 +107,7 @@ class Recorder:
         messages += self._paces(done)
         messages += self._ended_runs(done)
         self._report_ended(force)
-        # Advice on what was just collected: at the end of the process nobody collects again.
+        # Advice on the collected messages: at the end of the process there is no later collection.
         while force and self.events and isinstance(event := self.events[0], dict):
             messages.append(event)
             self.events.popleft()
@@ -116,7 +116,7 @@ class Recorder:
         return messages
 
     def _paces(self, done: list[tuple[Run, RunMessage]]) -> list[Message]:
-        """How the runs of which steps were just recorded go on, or went; and with which programs."""
+        """The progress of the runs whose steps were just recorded; and their programs."""
         found: list[Message] = []
         ending = {run.id for run, _ in done}
         for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
@@ -217,7 +217,7 @@ class Recorder:
     def _read(
         self, run: Run, step: int, values: dict[str, Any]
     ) -> tuple[dict[str, float], dict[str, NonFinite]]:
-        """The metrics of a step that are numbers, and those that are no finite ones."""
+        """The metrics of a step that are numbers, and the non-finite ones."""
         numbers = {name: number for name, value in values.items() if (number := as_number(value)) is not None}
         for name, value in values.items():
             if name not in numbers and is_freed(value):
@@ -254,7 +254,7 @@ class Recorder:
         return False
 
     def _late_figures(self, force: bool) -> list[Message]:
-        """Numbers of steps that have been recorded, in messages of their own."""
+        """Numbers of recorded steps, in separate messages."""
         found: list[Message] = []
         later: list[tuple[Run, int, dict[str, Any]]] = []
         while self.figures:
@@ -280,7 +280,7 @@ class Recorder:
         return found
 
     def _done_endings(self) -> list[tuple[Run, RunMessage]]:
-        """The end of a run is told after its last step, and after the figures that are known by then."""
+        """The end of a run is reported after its last step, and after the figures known by then."""
         # Not by counting: an interrupt may have lost a step between its number and its place in the queue.
         unfinished = {step.run.id for step in self._waiting} | {run.id for run, _, _ in self.figures}
         done = [ending for ending in self._endings if ending[0].id not in unfinished]
@@ -288,7 +288,7 @@ class Recorder:
         return done
 
     def _unrecorded(self, done: list[tuple[Run, RunMessage]]) -> list[StepsMessage]:
-        """The last steps of a run were dropped: no later step of it leaves a hole that says so."""
+        """The last steps of a run were dropped: no later step of it leaves a hole that shows this."""
         found: list[StepsMessage] = []
         for run, _ in done:
             missing, run.recorded = run.closed - run.recorded, run.closed
@@ -317,7 +317,7 @@ class Recorder:
 
 
 def _band_ms(bands: list[tuple[str, int, int]]) -> dict[str, float]:
-    """By kind; of bands inside one another the outer one has the time, so that they add up."""
+    """By kind; of nested bands the outer one has the time, so that they add up."""
     found: dict[str, float] = {}
     reached = 0
     for kind, begin, end in sorted(bands, key=lambda band: (band[1], -band[2])):

@@ -1,4 +1,4 @@
-"""A run: one loop over steps, with what has been measured of it so far."""
+"""A run: one loop over steps, with its measurements so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import CodeLocation, RunControl, RunMessage, RunState
 
 _numbers = itertools.count(1)
-# Part of the id, so that runs of a restarted kernel (same kernel id, new process) are other runs.
+# Part of the id, so that runs of a restarted kernel (same kernel id, new process) have other ids.
 _process_started = f"{time.time_ns() // 1_000_000:x}"
 
 
@@ -32,14 +32,14 @@ class Run:
     non_finite: set[str] = field(default_factory=set)
     #: metrics whose array was freed before it could be read, and in how many steps
     freed: dict[str, int] = field(default_factory=dict)
-    #: rules of `tpulab.alert` that hold, and since which step; below 0: told
+    #: rules of `tpulab.alert` that hold, and since which step; below 0: reported
     alerts: dict[str, int] = field(default_factory=dict)
     slower: SlowerWatch = field(default_factory=SlowerWatch)
     compilations: int = 0
     compile_ms: float = 0.0
-    #: nobody annotated the loop: it was seen by what it repeats
+    #: the loop has no annotation: it was detected by its repeated calls
     noticed: bool = False
-    #: its beginning has been told
+    #: its beginning has been reported
     announced: bool = False
     #: how it can be steered; None for a loop that is only measured
     control: Callable[[], RunControl | None] | None = None
@@ -47,11 +47,11 @@ class Run:
     on_progress: Callable[[int, dict[str, float]], None] | None = None
     #: called by the agent's thread with the message of the run's end, after its last step was recorded
     on_ended: Callable[[Run, RunMessage], None] | None = None
-    #: what ended it, when it failed and that is known
+    #: the cause, when it failed and the cause is known
     error: str | None = None
-    #: rates and goodput, of a run made with `tpulab.run`
+    #: rates and goodput, for a run created with `tpulab.run`
     throughput: Throughput | None = None
-    #: steps handed to the recorder, which numbers them; those above `recorded` are still on their way
+    #: steps handed to the recorder, which numbers them; steps above `recorded` are still on their way
     closed: int = 0
     recorded: int = 0
 
@@ -65,7 +65,7 @@ class Run:
         return index
 
     def figures(self) -> Figures:
-        """Where it stands now."""
+        """The current state of the run."""
         return Figures(self.id, self.started_ns, self.total, self.recorded, self.totals)
 
     def message(self, state: RunState | None = None) -> RunMessage:

@@ -1,7 +1,7 @@
 """Measures the steps of one run on one thread. Costs a few microseconds a step; never waits for the device.
 
-The clock only notes moments. `recorder` works out the spans later, on the agent's thread, when the device
-clock knows until when the device ran.
+The clock only notes moments. The recorder computes the spans later, on the agent's thread, when the device
+clock knows the end of the device's work.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tpulab.measure.runs import Run
     from tpulab.telemetry.messages import RunState
 
-#: The share of a step, at its start, of which the device's state need not be known.
+#: The share of a step, at its start, in which the device's state may be unknown.
 UNSURE_SHARE = 0.02
-#: A loop whose thread has started no program for so many steps may well have its work started elsewhere.
+#: After so many steps without a program on its thread, a loop may well have its work started elsewhere.
 STEPS_WITHOUT = 32
 
 
@@ -81,16 +81,16 @@ class StepClock:
         self._bands: list[tuple[str, int, int]] | None = None
         self._plan = WatchPlan(device)
         self.is_open = False
-        #: ends the run that is measured
+        #: ends the measured run
         self.end_run: Callable[[RunState], None] | None = None
 
     @property
     def usual_ns(self) -> float:
-        """What a step of late took, in the mean; 0 before the first one has ended."""
+        """The mean time of recent steps; 0 before the first one has ended."""
         return self._plan.usual_ns
 
     def begin(self) -> None:
-        """A step begins: the loop asks for its next item."""
+        """A step begins: the loop requests its next item."""
         state = self._state = thread_state()
         if state.lazy_metrics:
             state.lazy_metrics.read_settled(self._device.is_settled)
@@ -123,7 +123,7 @@ class StepClock:
             self.run.throughput.step_begins()
 
     def body(self) -> None:
-        """The item is there: the body of the loop begins."""
+        """The item is available: the body of the loop begins."""
         self._body = now_ns()
 
     def end(self) -> None:
@@ -164,7 +164,7 @@ class StepClock:
         self._wake()
 
     def _end_of_watched(self, state: ThreadState, end: int) -> bool:
-        """Whether the device clock saw every program of the step, and what ran before it."""
+        """Whether the device clock saw every program of the step, and the programs that ran before it."""
         self._device.look(end)
         self._steps_without = 0 if state.dispatches != self._dispatches else self._steps_without + 1
         watched = self._is_device_known(state, end) and (
@@ -176,20 +176,20 @@ class StepClock:
         return watched
 
     def _is_device_known(self, state: ThreadState, end: int) -> bool:
-        """Whether nothing that was not posted can have run in this step, but for a moment at its start."""
+        """Whether no unposted program can have run in this step, except for a moment at its start."""
         since = state.device_known_since
         return self._known_at_start or (
             since is not None and since - self._start <= UNSURE_SHARE * (end - self._start)
         )
 
     def discard(self) -> None:
-        """The open step did not come to an end (an exception, a break): it is no step."""
+        """The open step did not finish (an exception, a break): it is no step."""
         self.is_open = False
         self.leave()
 
     def leave(self) -> None:
         """The loop is over on this thread."""
-        # In a finalizer this may be another thread than the loop's; there is then nothing to take back here.
+        # In a finalizer this may be another thread than the loop's; there is then nothing to undo here.
         state = thread_state()
         if state.lazy_metrics:
             state.lazy_metrics.read_settled(self._device.is_settled, all_of_them=True)
@@ -200,16 +200,16 @@ class StepClock:
             state.hook = None
 
     def watch(self, output: Any) -> None:
-        """Declares `output` (an array or a tree of arrays) to be what this step computes."""
+        """Declares `output` (an array or a tree of arrays) as the result of this step."""
         if self.is_open and self.is_watching:
             self._explicit = True
             self._post(self._state, output)
 
     def watch_at_end(self, output: Any) -> None:
-        """Like `watch`, for an output that is known only when the body is over.
+        """Like `watch`, for an output that is known only after the body.
 
-        When the step was dispatched is then not known, so the device counts as busy from the start of the
-        body (or the end of the last compilation); an output that is ready by now tells nothing.
+        The dispatch time of the step is then not known, so the device counts as busy from the start of the
+        body (or the end of the last compilation); an output that is ready by now shows nothing.
         """
         state = self._state
         seen_otherwise = self._explicit or state.dispatches != self._dispatches
@@ -225,7 +225,7 @@ class StepClock:
             self._metrics = {**self._metrics, **values} if self._metrics else values
 
     def figures(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Numbers that are logged between two steps, or after the last one, as they are kept until read."""
+        """Numbers that are logged between two steps, or after the last one, as stored until read."""
         state, found = thread_state(), _taken(values)
         for value in found.values():
             if isinstance(value, LazyMetric):
@@ -236,12 +236,12 @@ class StepClock:
     def add_band(self, kind: str, began: int, ended: int) -> None:
         """Part of the open step was a checkpoint or the like."""
         bands = self._bands = self._bands or []
-        # An evaluation that began before this step: only what lies in it is its own.
+        # An evaluation that began before this step: only the part inside it counts.
         bands.append((kind, max(began, self._start), ended))
 
     def _enter(self, clocks: list[Clock]) -> None:
         if self in clocks:
-            # Clocks above it belong to loops that were left without a word (a reference to them is kept).
+            # Clocks above it belong to loops that ended without a signal (a reference to them is kept).
             del clocks[clocks.index(self) + 1 :]
         else:
             # Loops that ended on another thread (a finalizer) could not leave this list themselves.
@@ -287,7 +287,7 @@ def _taken(values: dict[str, Any]) -> dict[str, Any]:
     return {name: taken(value) for name, value in values.items()}
 
 
-#: Without the Python code of `StepTimes.__new__`, which costs as much as the rest of the end of a step.
+#: Avoids the Python code of `StepTimes.__new__`, which costs as much as the rest of the end of a step.
 _new_times = tuple.__new__
 
 

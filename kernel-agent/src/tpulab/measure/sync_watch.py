@@ -1,12 +1,12 @@
-"""Notices that a loop waits for the device: when such a wait ends, and that there is one in each step.
+"""Notices that a loop waits for the device: when such a wait ends, and whether each step has one.
 
 jax hands out the value of an array (`float(loss)`, `print(loss)`) by one property, which waits when the
-array is not ready. While a loop is measured, a look is taken there, and at `block_until_ready`. Neither
-is a promise of jax: when they are gone, nothing is noticed (`tests/runtimes/test_jax_contract.py`).
+array is not ready. While a loop is measured, this property and `block_until_ready` are watched. Neither
+is a promise of jax: when they are removed, nothing is noticed (`tests/runtimes/test_jax_contract.py`).
 
-torch_xla counts reads by itself. Only after some steps in a row with a read are the ways to read a tensor
-wrapped, until the line is known or some more steps have gone by. A read of a tensor that is there already
-takes no time; by itself it is not mentioned.
+torch_xla counts reads itself. Only after some steps in a row with a read are the ways to read a tensor
+wrapped, until the line is known or some more steps have passed. A read of a tensor that is ready
+takes no time; alone it is not mentioned.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from tpulab.telemetry.adviser import Adviser
 
 
-#: So many steps with a wait at the same line, and none between them in which it is not read.
+#: So many steps with a wait at the same line, and none between them in which the line does not read.
 STEPS_IN_A_ROW = 20
-#: So many steps in a row with a read, and it is looked at which line does it.
+#: After so many steps in a row with a read, the line that reads is determined.
 SUSPICIOUS = 5
-#: A run that has not shown one line that waits after so many steps with a look is left alone.
+#: A run that has not shown one line that waits after so many watched steps is ignored.
 MAX_POLLS = 5 * STEPS_IN_A_ROW
-#: A read that takes less of a step than this costs too little to speak of it.
+#: A read that takes less of a step than this costs too little to mention.
 WAIT_SHARE = 0.1
 
 
 class _Row(NamedTuple):
-    """Steps of a run in each of which one line reads a value. `read`, `waited`: the last step in which it
-    did, and the last in which that took time; `waits`: how many did."""
+    """Steps of a run in each of which one line reads a value. `read`, `waited`: the last step in which the
+    line read, and the last in which that took time; `waits`: the number of waits."""
 
     line: tuple[str | None, int | None]
     read: int
@@ -63,7 +63,7 @@ class SyncWatch:
         self._rows: dict[str, _Row] = {}
 
     def attach(self) -> None:
-        """Looks at jax's arrays from now on."""
+        """Watches jax's arrays from now on."""
         kind = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
         original = vars(kind).get("_value") if kind is not None else None
         if (
@@ -82,10 +82,10 @@ class SyncWatch:
                 run = clocks[-1].run
                 waits = is_running(array)
                 try:
-                    # Where a row has begun, also when it need not wait: the host may come late now and then.
+                    # Where a sequence has begun, also without a wait: the host may be late occasionally.
                     if waits or run.id in watch._rows:
                         watch.noticed(run, sys._getframe(1), waited=waits)
-                except Exception:  # a reading of the stack that failed is no reason to fail the loop
+                except Exception:  # a failure to read the stack is no reason to fail the loop
                     return read(array)
                 if waits and not state.idle:
                     device.wait_begins()
@@ -133,8 +133,8 @@ class SyncWatch:
         return self._adviser.has_reported("sync-each-step", run.name)
 
     def noticed(self, run: Run, frame: FrameType, *, waited: bool = True) -> None:
-        """The loop of `run` reads a value at `frame`, in the step that is open, and has waited for it or not:
-        on a busy machine the device may be done before the host comes to read."""
+        """The loop of `run` reads a value at `frame`, in the open step, and has waited for it or not:
+        on a busy machine the device may be done before the host reads."""
         if self.has_reported(run):
             return
         location = find_location(self._cells, frame)
@@ -167,7 +167,7 @@ class SyncWatch:
 
 
 class LazySyncs:
-    """Of one runtime. Called on the thread of the loop."""
+    """For one runtime. Called on the thread of the loop."""
 
     def __init__(self, runtime: TorchXlaRuntime, syncs: SyncWatch) -> None:
         self._runtime = runtime
@@ -180,7 +180,7 @@ class LazySyncs:
         self._unwrap: Callable[[], None] | None = None
 
     def launched(self, state: ThreadState) -> None:
-        """A graph was launched in the step that is open."""
+        """A graph was launched in the open step."""
         run = state.clocks[-1].run
         before, self._step = self._step, (run.id, run.closed)
         if before == self._step or self._left_alone == run.id:
@@ -188,7 +188,7 @@ class LazySyncs:
         if before[0] != run.id:
             self.detach()
             self._row = self._polls = 0
-        # What the clock itself reads for the metrics is on none of the user's lines.
+        # The clock's own reads for the metrics are on none of the user's lines.
         reads = self._runtime.reads() - state.lazy_metrics.reads
         more, self._reads = reads > self._reads, reads
         self._row = self._row + 1 if more else 0
@@ -203,7 +203,7 @@ class LazySyncs:
                 self._unwrap = self._runtime.wrap_reads(self._around_read)
 
     def detach(self) -> None:
-        """Puts back what was wrapped."""
+        """Restores the wrapped functions."""
         unwrap, self._unwrap = self._unwrap, None
         if unwrap is not None:
             unwrap()

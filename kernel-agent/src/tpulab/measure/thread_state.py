@@ -1,4 +1,4 @@
-"""What the agent knows of one thread: which step clocks are open on it, and when it compiled."""
+"""The agent's data about one thread: its open step clocks, and when it compiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """A step clock, as its thread knows it."""
+    """A step clock, as stored for its thread."""
 
     run: Run
     is_open: bool
@@ -35,7 +35,7 @@ class Clock(Protocol):
 
 
 class ThreadState:
-    """One per thread. A plain object: a step looks at it a dozen times, and a thread-local is slow."""
+    """One per thread. A plain object: a step reads it a dozen times, and a thread-local is slow."""
 
     __slots__ = (
         "clocks",
@@ -57,18 +57,18 @@ class ThreadState:
         self.clocks: list[Clock] = []
         #: closed compile spans of this thread, oldest first; a step never spans more than these
         self.compiles: deque[Span] = deque(maxlen=512)
-        #: number of programs that the user compiled here (not counting those of single operations)
+        #: number of programs that the user compiled here (not counting single operations)
         self.programs_compiled = 0
         #: when the last dispatch of this thread returned, and the number of its post
         self.last_dispatch = 0
         #: since when every program of this thread has been posted; None: some were not, and may still run.
-        #: One post is enough to know again, as it is ready after all that came before.
+        #: One post is enough to know again, as it is ready after all earlier programs.
         self.device_known_since: int | None = 0
         self.last_post = 0
-        #: dispatches seen by the hook since the thread began
+        #: dispatches seen by the hook since the thread started
         self.dispatches = 0
         self.hook: DispatchHookSlot | None = None
-        #: no clock watches, and the device clock knows that; until a step is watched there is nothing to note
+        #: no clock watches, and the device clock knows that; until a step is watched nothing is noted
         self.idle = False
         #: waits for a loader, and launches of a traced graph, of a lazy runtime (`lazy_watch`)
         self.waits: deque[Span] = deque(maxlen=512)
@@ -96,5 +96,5 @@ _local = _Local()
 
 
 def thread_state() -> ThreadState:
-    """What is known of the calling thread."""
+    """The state of the calling thread."""
     return _local.state

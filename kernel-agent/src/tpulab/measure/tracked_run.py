@@ -18,7 +18,7 @@ from tpulab.telemetry.messages import BandKind, CodeLocation, RunControl, RunSta
 
 
 class TrackedRun:
-    """Ties a run to the tracker. Used on the thread of the loop; `end` may come from a finalizer."""
+    """Connects a run to the tracker. Used on the thread of the loop; `end` may come from a finalizer."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TrackedRun:
         tracker.add_run(self.run)
 
     def begin_step(self) -> None:
-        """A step begins. A run that had ended (with its cell) goes on."""
+        """A step begins. A run that had ended (with its cell) continues."""
         if self.run.ended:
             self.run.state = "running"
             self.tracker.add_run(self.run)
@@ -53,13 +53,13 @@ class TrackedRun:
         self.clock.metric(values)
 
     def figures(self, values: dict[str, Any]) -> None:
-        """Numbers that are known after their step: they count for the newest, also when the run is over."""
+        """Numbers that are known after their step: they count for the newest one, even after the run."""
         step = self.run.closed - 1
         self.tracker.recorder.figures.append((self.run, step, self.clock.figures(values)))
         self.tracker.wake()
 
     def band(self, kind: BandKind, began_ns: int, *, failed: bool = False) -> None:
-        """Tells of a checkpoint, an evaluation and the like that is just over."""
+        """Reports a checkpoint, an evaluation and the like that has just ended."""
         in_step = self.clock.is_open
         ended_ns = now_ns()
         lasted = ended_ns - began_ns
@@ -84,7 +84,7 @@ class TrackedRun:
         self.tracker.wake()
 
     def end(self, state: RunState) -> None:
-        """The loop is over; a step that is open does not count. Idempotent."""
+        """The loop is over; an open step does not count. Idempotent."""
         self.clock.discard()
         step_runs.forget(self)
         if self.run.ended:
@@ -97,16 +97,16 @@ class TrackedRun:
 
 
 class StepRuns:
-    """Runs that have not ended and that no loop owns: they end with the cell of their thread, or with it."""
+    """Runs without a loop that have not ended: they end with the cell of their thread, or with the thread."""
 
     def __init__(self) -> None:
         # By thread, and within it by the place of a block or the run itself. Reentrant: a finalizer may end a
-        # run. Held for microseconds: runs are ended after it was let go of.
+        # run. Held for microseconds: runs are ended after its release.
         self._lock = threading.RLock()
         self._runs: dict[int, dict[object, TrackedRun]] = {}
 
     def of_block(self, tracker: Tracker, name: str | None, frame: FrameType) -> TrackedRun | None:
-        """The run that a block belongs to. None when a block of the same run is open already (recursion)."""
+        """The run of a block. None when a block of the same run is already open (recursion)."""
         thread, key = threading.get_ident(), name or (frame.f_code, frame.f_lineno)
         with self._lock:
             tracked = self._runs.get(thread, {}).get(key)
@@ -119,19 +119,19 @@ class StepRuns:
         return tracked
 
     def keep(self, tracked: TrackedRun) -> None:
-        """A run whose loop is over but which may go on: it ends with the cell of this thread."""
+        """A run whose loop is over but which may continue: it ends with the cell of this thread."""
         with self._lock:
             self._runs.setdefault(threading.get_ident(), {})[tracked] = tracked
 
     def of_this_cell(self) -> list[TrackedRun]:
-        """Runs of this thread's cell that go on."""
+        """Runs of this thread's cell that continue."""
         with self._lock:
             return list(self._runs.get(threading.get_ident(), {}).values())
 
     def end_noticed(self) -> None:
-        """A run that somebody has named begins on this thread: a loop that was only noticed is over.
+        """A run with a name begins on this thread: a loop that was only detected is over.
 
-        Nobody else says so: its last step would go on until its cell ends, with the whole training in it.
+        Nothing else ends it: its last step would continue until its cell ends, with the whole training in it.
         """
         for tracked in self.of_this_cell():
             if tracked.run.noticed:
@@ -159,7 +159,7 @@ class StepRuns:
             tracked.end(state)
 
     def end_orphans(self) -> None:
-        """Ends the runs of threads that have ended: no cell does."""
+        """Ends the runs of threads that have ended: no cell does this."""
         with self._lock:
             owners = list(self._runs)
         living = {thread.ident for thread in threading.enumerate()} if owners else set()
@@ -172,7 +172,7 @@ step_runs = StepRuns()
 
 
 def on_cell_end(success: bool) -> None:
-    """Ends what a cell leaves on this thread: runs of its blocks, and loops that are still referred to."""
+    """Ends the open runs of a cell on this thread: runs of its blocks, and loops with references."""
     state: RunState = "finished" if success else "failed"
     step_runs.end_all(state, thread=threading.get_ident())
     for clock in list(thread_state().clocks):

@@ -1,4 +1,4 @@
-"""What the loops and watches of a process report to: clocks, the recorder, and the runs that go on."""
+"""Receives the reports of the loops and watches of a process: clocks, the recorder, and running runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpulab.telemetry.text import error_text
 
 
 class TextLines(Protocol):
-    """Tells of runs in words, where nobody shows them."""
+    """Prints runs as text where no page shows them."""
 
     def on_step(self, run: Run) -> None: ...
 
@@ -24,7 +24,7 @@ class TextLines(Protocol):
 
 
 class Tracker:
-    """One per agent. Loops use it on their threads; any thread may wake."""
+    """One per agent. Loops use it on their threads; any thread may wake it."""
 
     def __init__(
         self,
@@ -35,24 +35,24 @@ class Tracker:
         is_shown: bool,
         write_line: Callable[[str], None] | None = None,
     ) -> None:
-        #: something is to be reported
+        #: wakes the agent's thread for a report
         self.wake = wake
         self.warn = warn
-        #: works out the steps that are complete; waits at most so many seconds for those that are not
+        #: completes the steps; waits at most so many seconds for incomplete ones
         self.settle: Callable[[float], None] = lambda _: None
         self._on_run = on_run
-        #: a page shows what is measured; otherwise only what was asked for is
+        #: a page shows the measurements; otherwise only requested ones are shown
         self.is_shown = is_shown
         self.cells = CellRegister()
         self.device = DeviceClock()
         self.recorder = Recorder(self.device)
         self.adviser = self.recorder.adviser = Adviser(self.recorder.events, wake, write_line)
         self.text: TextLines | None = None
-        #: called before each step: values of live widgets are handed over
+        #: called before each step: passes on values of live widgets
         self.between_steps: Callable[[], None] | None = None
-        #: the cell in which a loop of `tpulab.run` last began
+        #: the cell in which a loop of `tpulab.run` last started
         self.steered_in: object = None
-        #: runs that have not ended, by id; and the last one that has begun, for `status`
+        #: runs that have not ended, by id; and the last one that has started, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
         self._failed: deque[Run] = deque(maxlen=64)
@@ -65,7 +65,7 @@ class Tracker:
         self.wake()
 
     def end_run(self, run: Run, state: RunState) -> None:
-        """Ends a run. Told before it is noted: an interrupt in between may tell it twice, not never."""
+        """Ends a run. Reported before it is noted: an interrupt in between may report it twice, not never."""
         self.recorder.events.append((run, run.message(state)))
         run.state = state
         self.runs.pop(run.id, None)
@@ -77,7 +77,7 @@ class Tracker:
             self.settle(0.0)
 
     def explain_failures(self, error: BaseException) -> None:
-        """What has ended the runs that failed of late, and ends those that go on with it."""
+        """The errors that ended recent runs, and end the runs that continue with them."""
         text = error_text(error)
         for run in [*self._failed, *list(self.runs.values())]:
             run.error = text

@@ -15,24 +15,24 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-#: The share of a step that measuring it may take, and how much of that the clock's own calls take
+#: The share of a step that measuring it may take, and the part of it that the clock's own calls take
 #: (nanoseconds, measured on a small machine). The rest is for the waits of the device clock.
 MEASURING_SHARE = 0.008
 CLOCK_COST_NS = 5_000
-#: What a wait costs the user's thread, as a multiple of the processor time it takes (measured: 1.2 to 1.5,
+#: The cost of a wait for the user's thread, as a multiple of its processor time (measured: 1.2 to 1.5,
 #: for the hand-over of the interpreter lock).
 WATCH_COST_FACTOR = 1.5
-#: What watching a step costs the user's thread where nobody is woken, beside the clock's own calls.
+#: The cost of watching a step for the user's thread if no thread is woken, beside the clock's own calls.
 ASLEEP_COST_NS = 12_000
-#: However short the steps are, not many more than so many are left out in a row.
+#: However short the steps are, at most about so many are skipped in a row.
 LONGEST_SKIP = 70
 #: The first steps of a loop are all watched: enough for the device clock to learn that it need not wait.
 FIRST_STEPS = 48
-#: Where not every step is watched, so many in a row are: the one before them must be posted too, so that it
-#: is known how long the device is busy with what came earlier.
+#: Where not every step is watched, so many in a row are: the one before them must be posted too, so that
+#: the end of earlier work on the device is known.
 WATCHED_IN_A_ROW = 4
-#: Fraction of the golden ratio, whose multiples are spread evenly: leaving out always the same number of
-#: steps would meet the same one of a loop that logs every tenth, each time or never.
+#: Fraction of the golden ratio, whose multiples are spread evenly: a constant number of skipped
+#: steps would hit the same step of a loop that logs every tenth, each time or never.
 SPREAD = 0.618034
 
 
@@ -49,7 +49,7 @@ class Costs(Protocol):
 
 
 class WatchPlan:
-    """Of one loop. `posts` says of the step that begins whether its programs are noted."""
+    """For one loop. `posts` is whether the programs of the step that begins are noted."""
 
     __slots__ = (
         "_asleep",
@@ -66,16 +66,16 @@ class WatchPlan:
     def __init__(self, device: Costs) -> None:
         self._device = device
         self.state: Literal["watching", "planning", "skipping", "posting"] = "watching"
-        #: steps to come in this state, after the one that runs; of `skipping`, with it
+        #: steps to come in this state, after the current one; of `skipping`, with it
         self.left = FIRST_STEPS
-        #: what a step of late took, in the mean; 0 before the first one has ended
+        #: the mean time of recent steps; 0 before the first one has ended
         self.usual_ns = 0.0
         self._counted = 0
         self._waits = device.waits
-        #: waits that a posted step takes, in the mean: several steps that queue up are one wait
+        #: mean number of waits of a posted step: several steps that queue up are one wait
         self._waits_a_step = 1.0
         self._spread = 0.0
-        #: steps for which nobody was woken, since it was last learned
+        #: steps without a wake-up, since it was last learned
         self._asleep = 0
 
     @property
@@ -83,11 +83,11 @@ class WatchPlan:
         return self.state != "skipping"
 
     def begins_to_watch(self) -> None:
-        """Waits for programs that were posted earlier are no cost of the steps that begin here."""
+        """Waits for programs that were posted earlier do not count for the steps that begin here."""
         self._waits = self._device.waits
 
     def step_ended(self, wall_ns: int, *, is_between: bool, is_device_known: bool) -> None:
-        """`is_between`: after a program, and no new one was started; see the table for what follows."""
+        """`is_between`: after a program, and before the next one; the table lists the transitions."""
         self._learn_usual(wall_ns)
         if self.state == "skipping":
             self.left -= 1
@@ -114,8 +114,8 @@ class WatchPlan:
             self._counted += 1
             self.usual_ns = usual + (wall_ns - usual) / self._counted
         else:
-            # The mean, not the least: where the loop runs ahead of the device, most steps only queue their
-            # work, and the next one waits for all of it. The bound is for a checkpoint now and then.
+            # The mean, not the minimum: where the loop runs ahead of the device, most steps only queue their
+            # work, and the next one waits for all of it. The bound is for an occasional checkpoint.
             self.usual_ns = usual + 0.1 * (min(wall_ns, 16 * usual) - usual)
 
     def _plan(self) -> None:
@@ -123,7 +123,7 @@ class WatchPlan:
         if sleeps:
             self._asleep += 1
         elif self._asleep >= 4 * FIRST_STEPS:
-            # One program of many ended unseen: it is learned again, which costs little beside what was saved.
+            # One program of many ended unseen: it is learned again, which costs little beside the saving.
             self._asleep = 0
             self._watch(FIRST_STEPS)
             return

@@ -1,8 +1,8 @@
-"""What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read by `read_trace`.
+"""The devices' work of some seconds, by XLA operation: a trace of jax's profiler, read by `read_trace`.
 
 The whole trace stays in a folder for XProf or TensorBoard: beside the log of its run, the newest few, or
 without one until the next trace or the kernel's end. Such a folder's name has the number of the process: the
-next trace of any kernel of this user removes what a killed one has left.
+next trace of any kernel of this user removes the folders of killed ones.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tpulab.telemetry.messages import ProfileMessage
 
 _PREFIX = "tpulab-profile-"
 _mine: list[Path] = []
-#: Beside one log; each may have 100 MB.
+#: Number of traces beside one log; each may have 100 MB.
 KEPT_TRACES = 4
 
 
 def new_folder(parent: Path | None = None) -> Path:
-    """An empty folder for a trace: in `parent`, or in place of the one before it."""
+    """An empty folder for a trace: in `parent`, or as a replacement of the previous one."""
     if parent is not None:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def new_folder(parent: Path | None = None) -> Path:
 
 
 def remove_all() -> None:
-    """Those of this process."""
+    """The traces of this process."""
     while _mine:
         shutil.rmtree(_mine.pop(), ignore_errors=True)
 
@@ -59,7 +59,7 @@ def _remove_orphans(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdigit() and not _is_alive(int(pid)):
-            # Those of other users cannot be removed, and are theirs.
+            # Folders of other users cannot be removed, and belong to them.
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -73,18 +73,18 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-#: For the process that reads the trace.
+#: Timeout of the process that reads the trace.
 READ_TIMEOUT_S = 300.0
 
 
 class ProfileError(RuntimeError):
-    """A trace cannot be taken; its text says why and what to do."""
+    """A trace cannot be taken; its text states why and what to do."""
 
     code = "PROFILE_FAILED"
 
 
 def capture(seconds: float, parent: Path | None = None) -> ProfileMessage:
-    """Traces for so long and reads the trace, which stays in `parent`. Call it on a thread of its own.
+    """Traces for so long and reads the trace, which stays in `parent`. Call it on a separate thread.
 
     Raises `ProfileError`.
     """
@@ -133,9 +133,9 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
 
 
 def _read(traces: list[Path]) -> dict[str, Any]:
-    """In another process, which yields to the training."""
+    """Reads it in another process, which yields to the training."""
     program = [sys.executable, "-P", str(Path(__file__).with_name("read_trace.py"))]
-    # It reads files: the devices are the training's.
+    # It only reads files: the devices belong to the training.
     env = os.environ | {"JAX_PLATFORMS": "cpu"}
     try:
         done = subprocess.run(
@@ -157,7 +157,7 @@ def _read(traces: list[Path]) -> dict[str, Any]:
 
 
 class _Trace:
-    """A trace that runs. It ends as soon as the user's code begins one, as jax has room for one only."""
+    """A running trace. It ends as soon as the user's code starts one, as jax supports only one at a time."""
 
     def __init__(self, profiler: Any) -> None:
         self._lock = threading.Lock()
@@ -187,7 +187,7 @@ class _Trace:
 
 
 def _options(profiler: Any) -> dict[str, Any]:
-    """Without the Python tracer, which slows the loop that is looked at."""
+    """Without the Python tracer, which slows the traced loop."""
     kind = getattr(profiler, "ProfileOptions", None)
     if kind is None:
         return {}

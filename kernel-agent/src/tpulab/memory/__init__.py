@@ -1,1 +1,1 @@
-"""Who holds the memory of the devices. Knows of no run."""
+"""The owners of the memory of the devices. Independent of runs."""

@@ -1,4 +1,4 @@
-"""A RESOURCE_EXHAUSTED of the runtime as figures: what was asked, what is free, and who holds the rest."""
+"""A RESOURCE_EXHAUSTED of the runtime as figures: requested bytes, free bytes, and the owners of the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpulab.telemetry.messages import CodeLocation, DevicesMessage, MemoryErrorM
 from tpulab.telemetry.plain import short
 
 TEXT_LENGTH = 2000
-#: Of an error, in which the sizes are looked for.
+#: The part of an error's text that is searched for sizes.
 SEARCHED_LENGTH = 10**6
 _UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = r"([0-9.]+)\s*([KMGT]?)i?B?(?:\b|ytes)"
@@ -30,14 +30,14 @@ class Exhausted:
     limit: int | None = None
 
 
-#: torch_xla 2.9 and torch_tpu 0.2 tell the words of the runtime without its code.
+#: torch_xla 2.9 and torch_tpu 0.2 show the text of the runtime without its code.
 _OUT_OF_MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|[Rr]an out of memory|Out of memory (?:while trying to allocate|allocating) \d"
     r"|out of memory\. Tried to allocate \d"
     r"|[Aa]ttempting to (?:allocate|reserve) [0-9.]+.* free"
 )
 
-#: Wordings of XLA:TPU, XLA:GPU, XLA:CPU (libtpu 0.0.50, jaxlib 0.12) and CUDA, the more telling ones first.
+#: Wordings of XLA:TPU, XLA:GPU, XLA:CPU (libtpu 0.0.50, jaxlib 0.12) and CUDA, the more precise ones first.
 _PROGRAM = (
     re.compile(rf"required for .*?\({_SIZE}\) exceeds available .*?\({_SIZE}\)", re.S),
     re.compile(rf"Used {_SIZE} of {_SIZE}"),
@@ -54,7 +54,7 @@ _ALLOCATION = (
 
 
 def parse(text: str) -> Exhausted | None:
-    """What a message of the runtime says. None when it is about something else."""
+    """The figures in a message of the runtime. None for a message about something else."""
     if _OUT_OF_MEMORY.search(text) is None:
         return None
     for pattern in _PROGRAM:
@@ -79,7 +79,7 @@ def memory_error(
     run: str | None,
     read_devices: Callable[[], DevicesMessage | None],
 ) -> MemoryErrorMessage | None:
-    """The message about an exception that ended a cell. None when it is none of memory."""
+    """The message about an exception that ended a cell. None when it is not about memory."""
     text = short(error, SEARCHED_LENGTH, plain=True)
     found = parse(text)
     if found is None:
@@ -107,7 +107,7 @@ def memory_error(
 
 
 def _device_memory(read_devices: Callable[[], DevicesMessage | None]) -> tuple[int | None, int | None]:
-    """Bytes in use and limit of the fullest local device; None where the runtime does not say (XLA:CPU)."""
+    """Bytes in use and limit of the fullest local device; None where the runtime reports none (XLA:CPU)."""
     fullest: tuple[int | None, int | None] = (None, None)
     with contextlib.suppress(Exception):
         message = read_devices()
@@ -119,7 +119,7 @@ def _device_memory(read_devices: Callable[[], DevicesMessage | None]) -> tuple[i
 
 
 def in_words(message: MemoryErrorMessage) -> str:
-    """One line for a reader of text."""
+    """One line of text for people."""
     words = ["The device has no memory left"]
     if message["requestedBytes"] is not None:
         words.append(f"asked {_mib(message['requestedBytes'])}")

@@ -1,4 +1,4 @@
-"""What a notebook holds without anybody meaning to: the last traceback and the results in `Out[]`."""
+"""Arrays that a notebook keeps alive unintentionally: the last traceback and the results in `Out[]`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _RECENT = ("_", "__", "___")
 
 
 def free_held() -> str:
-    """Drops both and collects garbage. Answers what was let go of, in words. User variables stay."""
+    """Drops both and collects garbage. Returns the released items, in words. User variables stay."""
     before = live_bytes()
-    # Others hold the exception too (IPython's result of the last cell): its frames let go of their values.
+    # Others hold the exception too (IPython's result of the last cell): its frames release their values.
     frames = list(traceback_frames())
     for found in list(_tracebacks()):
         traceback.clear_frames(found)
     for frame in frames:
-        # The dictionary that looking at the names made is brought up to date by looking again.
+        # A read of the names creates a dictionary; another read updates it.
         len(frame.f_locals)
     del frames
     for name in _LAST:
@@ -51,7 +51,7 @@ def free_held() -> str:
 
 
 def live_bytes() -> int:
-    """Of jax's arrays and of torch's tensors on XLA devices."""
+    """Bytes of jax's arrays and of torch's tensors on XLA devices."""
     jax = sys.modules.get("jax")
     found = 0
     with contextlib.suppress(Exception):
@@ -73,7 +73,7 @@ def _forget_outputs(shell: Any) -> None:
         del value
     hook = getattr(shell, "displayhook", None)
     for name in _RECENT:
-        # Only those that IPython keeps: a `_` of the user's own stays.
+        # Only the names that IPython keeps: a `_` of the user's own stays.
         if hook is not None and space.get(name, None) is getattr(hook, name, _MISSING):
             space[name] = ""
             setattr(hook, name, "")
@@ -97,7 +97,7 @@ def traceback_frames() -> Iterator[Any]:
 
 
 def _tracebacks() -> Iterator[TracebackType]:
-    """The last traceback, and those of the exceptions that led to it."""
+    """The last traceback, and the tracebacks of the exceptions that led to it."""
     first = last_traceback()
     if first is not None:
         yield first

@@ -1,6 +1,6 @@
 """Which names of a notebook hold its arrays: variables, `Out[]`, and the last traceback's.
 
-The look happens beside the loop, whose containers it must neither copy nor catch in the middle of a change.
+The search runs beside the loop, whose containers it must neither copy nor read in the middle of a change.
 So they are read lazily, a few items of each in turn, within one budget of time and memory for everything.
 """
 
@@ -22,19 +22,19 @@ from tpulab.telemetry.messages import HeldArrays, HeldBytes
 
 SHOWN = 12
 NAMES_SHOWN = 4
-#: Processor time of a whole look. The loop waits for the interpreter that long at most, in slices of 5 ms.
+#: Processor time of a whole search. The loop waits for the interpreter that long at most, in slices of 5 ms.
 BUDGET_S = 0.02
-#: Containers and objects that are looked into: 8 MiB in all.
+#: Containers and objects that are inspected: 8 MiB in all.
 MOST_CONTAINERS = 30_000
-#: Items taken of one container before it is the turn of the others. Taken in one call of C, during which no
+#: Items read of one container before it is the turn of the others. Read in one call of C, during which no
 #: other thread changes it.
 TURN = 256
 _DEPTH = 6
-#: Packages whose objects are not looked into.
+#: Packages whose objects are not inspected.
 _NO_OWNERS = frozenset(
     {"builtins", "types", "functools", "jax", "jaxlib", "IPython", "ipykernel", "traitlets", "numpy"}
 )
-#: Whose mappings are plain memory. Those of others may read files or a network when they are asked for items.
+#: Packages whose mappings are plain memory. Other mappings may read files or a network on access.
 _PLAIN_MAPPINGS = frozenset({"builtins", "collections", "types", "flax", "haiku", "ml_collections", "optax"})
 _LEAVES = (str, bytes, bytearray, int, float, complex, type, type(None))
 
@@ -42,7 +42,7 @@ Kind = str
 
 
 class _Budget:
-    """Of one look."""
+    """The state of one search."""
 
     def __init__(self) -> None:
         self._until = time.thread_time() + BUDGET_S
@@ -54,7 +54,7 @@ class _Budget:
 
 
 class _Place(NamedTuple):
-    """Where a value was found; its path is put together only for an array."""
+    """The place of a value; its path is assembled only for an array."""
 
     above: _Place | None
     step: str
@@ -66,9 +66,9 @@ class _Place(NamedTuple):
 
 
 def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
-    """The largest live arrays with their owners; and what only a traceback or `Out[]` holds.
+    """The largest live arrays with their owners; and the arrays that only a traceback or `Out[]` holds.
 
-    `asked`: bytes that the device has just refused.
+    `requested`: bytes that the device has just refused.
     """
     held: HeldBytes = {"traceback": 0, "outputs": 0}
     # Kept alive while their addresses are compared. Views of one tensor are one array.
@@ -106,9 +106,9 @@ def _live_arrays(requested: int | None) -> tuple[list[Any], dict[int, int]]:
     """All arrays on devices; and, by the address of each and of its views, the address of the array."""
     jax: Any = sys.modules.get("jax")
     live: list[Any] = []
-    # Asking jax without a backend would make it one.
+    # A request to jax without a backend would create one.
     if jax is not None and backends_ready():
-        # The newest come first; the first one made is the first one named.
+        # The newest come first; the first one created is the first one named.
         live += [array for array in reversed(jax.live_arrays()) if not is_freed(array)]
     same = {id(array): id(array) for array in live}
     for one in held_tensors(requested):
@@ -140,7 +140,7 @@ def _roots() -> Iterator[tuple[Kind, str, Any]]:
 
 
 def _find(roots: Iterable[tuple[Kind, str, Any]], wanted: Container[int]) -> Iterator[tuple[_Place, Any]]:
-    """Arrays among the roots, and in their containers and objects. All of one depth before the next."""
+    """Arrays among the roots, and in their containers and objects. Breadth first."""
     budget = _Budget()
     seen: set[int] = set()
     turns: deque[tuple[_Place, Any, int]] = deque()
@@ -170,11 +170,11 @@ def _find(roots: Iterable[tuple[Kind, str, Any]], wanted: Container[int]) -> Ite
 
 
 def _items(value: Any, start: int) -> tuple[list[tuple[str, Any]], bool]:
-    """The next items of a container, or what an object holds; and whether there are more."""
+    """The next items of a container, or the attributes of an object; and whether there are more."""
     kind = type(value)
     package = (kind.__module__ or "").split(".")[0]
     try:
-        # Not by the methods of a subclass, which may do anything.
+        # Not through the methods of a subclass, which may do anything.
         if issubclass(kind, (list, tuple)):
             base = list if issubclass(kind, list) else tuple
             part = base.__getitem__(value, slice(start, start + TURN))
@@ -200,12 +200,12 @@ def _items(value: Any, start: int) -> tuple[list[tuple[str, Any]], bool]:
         if package not in _NO_OWNERS and kind.__dictoffset__:
             pairs = list(itertools.islice(vars(value).items(), TURN))
             return [(f".{name}", item) for name, item in pairs], False
-    except Exception:  # it changed meanwhile, or is no such thing after all: the rest of it is left out
+    except Exception:  # it changed meanwhile, or is not a container after all: the rest of it is left out
         return [], False
     return [], False
 
 
 def _key(key: Any) -> str:
-    # The text of a tensor, by which optimizers keep their state, is its value: it would be computed for it.
+    # The text of a tensor, by which optimizers key their state, is its value: that would be computed.
     plain = isinstance(key, (str, bytes, int, float, type(None)))
     return repr(key) if plain else f"<{type(key).__name__}>"

@@ -1,1 +1,1 @@
-"""Guarded access to jax, torch and torch_xla. Knows of no step."""
+"""Guarded access to jax, torch and torch_xla. Independent of steps."""

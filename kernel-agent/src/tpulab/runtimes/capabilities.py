@@ -1,6 +1,6 @@
-"""Which hooks the agent has found in the packages that are loaded, for its greeting (`hello`).
+"""The hooks that the agent has found in the loaded packages, for its greeting (`hello`).
 
-A package that is not loaded is not judged. Each look is guarded, and changes nothing.
+A package that is not loaded is not judged. Each check is guarded, and changes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
 from tpulab.telemetry.messages import Capability, CapabilityName
 
-#: Names of the parts that `missing_parts` tells in words.
+#: Names of the parts that `missing_parts` describes in words.
 _JAX_PARTS: dict[CapabilityName, str] = {
     "compilations": "compilations",
     "device-time": "device time",
@@ -20,7 +20,7 @@ _JAX_PARTS: dict[CapabilityName, str] = {
 
 
 def capabilities(kernel: Any, torch_xla_found: bool | None) -> list[Capability]:
-    """Of this process.
+    """The capabilities of this process.
 
     Args:
         kernel: the ipykernel that runs it; None outside one.

@@ -1,8 +1,8 @@
-"""The only place that looks at a value on a device: whether it was freed, whether it is ready, what it is.
+"""The only module that inspects values on a device: whether a value was freed or is ready, and its kind.
 
 The loop owns its arrays: at any moment it, or another of its threads, may delete one or donate it.
-jaxlib ends the process (SIGSEGV) when a deleted array is asked whether it is ready, and when an array is
-deleted while another thread waits for it or reads it. So whoever wants to know more of a value asks here.
+jaxlib ends the process (SIGSEGV) on a readiness query of a deleted array, and when an array is
+deleted while another thread waits for it or reads it. So all code queries values here.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Callable
 from operator import call
 from typing import Any
 
-#: Held while a value is read, and while one is deleted. Reentrant, as a finalizer may delete.
+#: Held during the read and the deletion of a value. Reentrant, as a finalizer may delete.
 _reading = threading.RLock()
 
 
 def is_running(value: Any) -> bool:
-    """Whether a program still computes the value. False where nothing can be said, as of a freed one."""
+    """Whether a program still computes the value. False where this is unknown, as for a freed one."""
     try:
         ready, deleted = getattr(value, "is_ready", None), getattr(value, "is_deleted", None)
         if ready is None:
             return False
-        # Both in one call of C, which ends at the first that is true: between two lines of Python another
+        # Both in one call of C, which ends at the first true one: between two lines of Python another
         # thread could free the array.
         return not any(map(call, (deleted, ready) if deleted is not None else (ready,)))
     except Exception:
@@ -41,7 +41,7 @@ def is_freed(value: Any) -> bool:
 
 
 def as_number(value: Any) -> float | None:
-    """The value as a number, NaN and infinity too. None: it is none, it is not ready yet, or it was freed."""
+    """The value as a number, NaN and infinity too. None: no number, not ready yet, or freed."""
     with _reading:
         if is_running(value) or is_freed(value):
             return None
@@ -52,8 +52,8 @@ def as_number(value: Any) -> float | None:
 
 
 def guard_delete(kind: Any) -> Callable[[], None]:
-    """Lets `delete` of jax's arrays wait while one of them is read here, for microseconds. Returns how to
-    undo it. A donation needs no such thing: jaxlib itself waits for who reads."""
+    """Lets `delete` of jax's arrays wait while one of them is read here, for microseconds. Returns a function
+    that undoes it. A donation does not need it: jaxlib itself waits for readers."""
     delete = getattr(kind, "delete", None)
     if not callable(delete):
         return lambda: None
@@ -68,7 +68,7 @@ def guard_delete(kind: Any) -> Callable[[], None]:
 
 
 def byte_size(value: Any) -> int:
-    """Bytes of an array; 0 of a freed one."""
+    """Bytes of an array; 0 for a freed one."""
     try:
         return int(value.nbytes)
     except Exception:
@@ -80,31 +80,31 @@ def wait_until_ready(output: Any) -> bool:
     array = smallest_array(output)
     if array is None:
         return False
-    # References of one's own: an array that is deleted while somebody waits for it takes the process with it.
+    # A separate reference: an array that is deleted while a thread waits for it crashes the process.
     with contextlib.suppress(Exception):
         array = [shard._fully_replicated_shard() for shard in array._arrays]
     for own in array if isinstance(array, list) else [array]:
         try:
             own.block_until_ready()
-        except Exception:  # whatever the program failed with, the user's own wait tells it
+        except Exception:  # whatever the program failed with, the user's own wait raises it
             return not is_freed(own)
     return True
 
 
 def all_ready(output: Any) -> bool:
-    """Whether the array that would be waited for is there already; False where it was freed meanwhile."""
+    """Whether the array to wait for is ready; False where it was freed meanwhile."""
     array = smallest_array(output)
     return array is None or (not is_running(array) and not is_freed(array))
 
 
 _placements: dict[Any, Any] = {}
-#: the last one that was asked for, which is mostly the next one too
+#: the last request, which is mostly the next one too
 _newest: list[Any] = [None, None]
 
 
 def placement_of(output: Any) -> Any | None:
-    """The devices of an output, where they are told at once: the same object, or an equal one, for the same
-    devices. None: not known."""
+    """The devices of an output, where they are known immediately: the same object, or an equal one, for the
+    same devices. None: not known."""
     first = output[0] if type(output) in (tuple, list) and output else output
     try:
         sharding = first.sharding
@@ -117,12 +117,12 @@ def placement_of(output: Any) -> Any | None:
             found = _placements[sharding] = frozenset(sharding.device_set)
         _newest[:] = sharding, found
         return found
-    except Exception:  # no array of jax, or one that was freed
+    except Exception:  # no array of jax, or a freed one
         return None
 
 
 def quick_array(output: Any) -> Any | None:
-    """The array to look at, where finding it costs nothing: the output itself, or a number in it."""
+    """The array to inspect, where finding it costs nothing: the output itself, or a number in it."""
     if _is_array(output):
         return output
     if isinstance(output, (tuple, list)):
@@ -131,9 +131,9 @@ def quick_array(output: Any) -> Any | None:
 
 
 def smallest_array(output: Any) -> Any | None:
-    """The array of a tree that is cheapest to wait for, floats first.
+    """The array of a tree with the cheapest wait, floats first.
 
-    A loss is a float and lives on; a small integer is likely a counter in a state that the next step donates.
+    A loss is a float and survives; a small integer is likely a counter in a state that the next step donates.
     """
     if _is_array(output):
         return output
@@ -157,7 +157,7 @@ def _is_array(value: Any) -> bool:
     kind = type(value)
     known = _waitable.get(kind)
     if known is None:
-        # A tracer stands for an array while a function is traced; there is nothing to wait for.
+        # A tracer represents an array while a function is traced; there is nothing to wait for.
         tracer = any(base.__name__ == "Tracer" for base in kind.__mro__)
         known = _waitable[kind] = not tracer and all(
             hasattr(kind, name) for name in ("block_until_ready", "is_deleted")

@@ -16,7 +16,7 @@ PERIOD_NS = 1_000_000_000
 
 
 class DeviceReport:
-    """Reads the devices at 1 Hz at most and says when something has changed."""
+    """Reads the devices at 1 Hz at most and reports changes."""
 
     def __init__(self) -> None:
         self._next_ns = 0
@@ -25,7 +25,7 @@ class DeviceReport:
         self.last: DevicesMessage | None = None
 
     def poll(self) -> DevicesMessage | None:
-        """The devices if they, or a figure of them, changed since the last call; else None."""
+        """The devices if they, or one of their figures, changed since the last call; else None."""
         if now_ns() < self._next_ns or not (self.runtimes or backends_ready()):
             return None
         self._next_ns = now_ns() + PERIOD_NS
@@ -37,7 +37,7 @@ class DeviceReport:
         return None
 
     def read(self) -> DevicesMessage | None:
-        """The devices of the runtime in use, as of now."""
+        """The current devices of the runtime in use."""
         for runtime in self.runtimes:
             message = runtime.devices()
             if message is not None:
@@ -46,7 +46,7 @@ class DeviceReport:
 
 
 def read_devices() -> DevicesMessage | None:
-    """All devices of the default backend; memory of those of this process. None while there is no backend."""
+    """All devices of the default backend; memory only of this process's. None while there is no backend."""
     jax = loaded_jax()
     if jax is None or not backends_ready():
         return None

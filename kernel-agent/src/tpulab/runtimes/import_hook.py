@@ -1,7 +1,7 @@
 """Calls back when jax has been imported, and costs an import of anything else one comparison.
 
-A finder at the head of `sys.meta_path` asks the other finders for jax and lets the loader that they name
-call back after the module has run. The loader stays what it was, so tools that look at it see no difference.
+A finder at the head of `sys.meta_path` queries the other finders for jax and lets the loader that they return
+call back after the module has run. The loader is unchanged, so tools that inspect it see no difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `callback` once, after `name` has been imported (at once if it has been already)."""
+    """Calls `callback` once, after `name` has been imported (immediately if it already has been)."""
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
         self._name = name

@@ -1,8 +1,8 @@
-"""Every look at a part of jax that jax does not promise, in one place, each guarded.
+"""Every use of private parts of jax, in one place, each guarded.
 
 Checked against jax 0.10.2 (Python 3.11) and 0.12.0.1 by `tests/runtimes/test_jax_contract.py`. When a part
-has changed, the function here answers None and the feature that needs it is missing; the user's code is never
-broken by it.
+has changed, the function here returns None and the feature that needs it is missing; the user's code never
+breaks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def backends_ready() -> bool:
         return False
     if lock is None:
         return True
-    # Held while backends are being initialised, which takes seconds on a TPU.
+    # Held during the initialization of backends, which takes seconds on a TPU.
     if not lock.acquire(blocking=False):
         return False
     lock.release()
@@ -48,7 +48,7 @@ def backends_ready() -> bool:
 
 
 def missing_parts() -> list[str]:
-    """What cannot be known with the jax that is loaded, in words: a part that tells it has changed."""
+    """The features that are unavailable with the loaded jax, in words: a private part has changed."""
     monitoring: Any = sys.modules.get("jax.monitoring")
     dispatch: Any = sys.modules.get("jax._src.dispatch")
     array: Any = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
@@ -79,7 +79,7 @@ class DispatchHookSlot:
     """jax's hook after each call of a compiled function on this thread: `hook(function, args, kwargs,
     output)`.
 
-    jax uses it for `jax_debug_nans`. What is installed there is called on, so that both work.
+    jax uses it for `jax_debug_nans`. A function installed there is still called, so that both work.
     It is not called for the call that compiles, nor for the first call of a function compiled ahead of time.
     """
 
@@ -98,7 +98,7 @@ class DispatchHookSlot:
         return cls(state)
 
     def install(self, hook: DispatchHook) -> None:
-        """Puts the hook in place on this thread; a second call puts it back when jax has replaced it."""
+        """Installs the hook on this thread; a second call reinstalls it when jax has replaced it."""
         if self._wrapped is not None and self._state.get_local() is self._wrapped:
             return
         state = self._state
@@ -141,12 +141,12 @@ def is_of_jax(jitted: Any) -> bool:
 
 
 def is_module_of_jax(module: str | None) -> bool:
-    """What `pmap` jits has jax's module, and is the user's."""
+    """A function jitted by `pmap` has jax's module, but is the user's."""
     return (module or "jax").split(".")[0] == "jax" and module != _PMAP
 
 
 def written_function(function: Any) -> Any:
-    """The function as the user wrote it; what `pmap` jits holds it in a closure."""
+    """The function as the user wrote it; a `pmap` wrapper has it in a closure."""
     written = inspect.unwrap(function)
     if getattr(written, "__module__", None) == _PMAP:
         for name, cell in zip(written.__code__.co_freevars, written.__closure__ or (), strict=True):
@@ -161,8 +161,8 @@ def find_jit_call(
     is_user_frame: Callable[[FrameType], bool],
     names: tuple[str, ...] = ("cache_miss", "jit_trace"),
 ) -> JitCall | None:
-    """The innermost call of a jitted function above the first frame of the user; `names` are those of jax's
-    functions that make one."""
+    """The innermost call of a jitted function above the first frame of the user; `names` are jax's functions
+    that make one."""
     pjit = os.path.join(folder, "_src", "pjit.py")
     while frame is not None and not is_user_frame(frame):
         if frame.f_code.co_filename == pjit and frame.f_code.co_name in names:
@@ -195,7 +195,7 @@ def under_transformation(
 
 
 def find_lowered(frame: FrameType | None) -> tuple[Any, int] | None:
-    """The traced program that is being lowered and the number of devices it is for, from jax's own frame."""
+    """The traced program that is being lowered and its number of devices, from jax's own frame."""
     for _ in range(8):
         if frame is None:
             return None
@@ -208,7 +208,7 @@ def find_lowered(frame: FrameType | None) -> tuple[Any, int] | None:
 
 
 def program_fingerprint(frame: FrameType | None) -> str | None:
-    """Of the program that is being compiled, from jax's own frame; another run's same program has the same.
+    """A fingerprint of the program that is being compiled, from jax's own frame; the same in another run.
 
     Without its places in the source, which change with each edit of a cell, and its large constants. Takes
     about a hundredth of the compilation (2 MB of text: 0.12 s, on the thread that then compiles for 19 s).
@@ -237,7 +237,7 @@ def phase_error(frame: FrameType | None) -> type[BaseException] | None:
 def before_compile(look: Callable[[Any, Any], None]) -> bool:
     """Calls `look(module, devices)` before a program is compiled, or loaded from the compilation cache.
 
-    What `look` raises surfaces where the user called the function. False: this jax compiles in another way.
+    Exceptions of `look` surface where the user called the function. False: this jax compiles differently.
     """
     compiler: Any = sys.modules.get("jax._src.compiler")
     compile_program = getattr(compiler, "compile_or_get_cached", None)

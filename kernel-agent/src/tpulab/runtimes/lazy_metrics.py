@@ -1,11 +1,11 @@
 """Metrics that are tensors of torch.
 
-One on the CPU is read at once. One of a lazy runtime must be read on the thread that traces (another one may
+A metric on the CPU is read immediately. A lazy one must be read on the thread that traces (another one may
 find it between two states), and only when the device is done with it, so that nothing waits. That costs some
 tens of microseconds, so the newest one is read ten times a second, and the others are left out.
 
 A metric can be logged before its step is launched: loaders such as MpDeviceLoader launch it when they are
-asked for the next batch. Reading it then would compile a second program and compute the step twice.
+requested to load the next batch. Reading it then would compile a second program and compute the step twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_ENTRIES = 256
 
 
 class LazyMetric:
-    """A number that is not known yet. `float` raises while it is not, and once it has been left out."""
+    """A number that is not known yet. Until then, and after it has been dropped, `float` raises."""
 
     __slots__ = ("_freed", "_left_out", "_tensor", "_value")
 
@@ -57,7 +57,7 @@ class LazyMetric:
         tensor, self._tensor = self._tensor, None
         try:
             self._value = float(tensor.detach())
-        except Exception:  # its data was freed, or it is no number
+        except Exception:  # its data was freed, or it is not a number
             self._left_out = True
             self._freed = tensor.numel() == 1
 
@@ -66,14 +66,14 @@ class LazyMetric:
 
 
 class LazyMetrics:
-    """Those of one thread that wait to be read, oldest first."""
+    """The metrics of one thread that wait to be read, oldest first."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[LazyMetric, int]] = deque()
-        #: those that no launch has computed yet
+        #: metrics that no launch has computed yet
         self._unlaunched: deque[LazyMetric] = deque()
         self._next_ns = 0
-        #: how many have been read
+        #: number of reads so far
         self.reads = 0
 
     def __bool__(self) -> bool:
@@ -91,12 +91,12 @@ class LazyMetrics:
         self._waiting.append((metric, post))
 
     def launched(self, post: int) -> None:
-        """The launch `post` has computed some of those that waited for one."""
+        """The launch `post` has computed some of the metrics that waited for one."""
         while self._unlaunched and self._unlaunched[0].is_launched():
             self.add(self._unlaunched.popleft(), post)
 
     def read_settled(self, is_settled: Callable[[int], bool], *, all_of_them: bool = False) -> None:
-        """Reads what the device is done with: the newest step, or everything that was launched."""
+        """Reads the finished values: of the newest step, or of everything that was launched."""
         if not all_of_them and now_ns() < self._next_ns:
             return
         self._next_ns = now_ns() + PERIOD_NS
@@ -114,7 +114,7 @@ class LazyMetrics:
 
 
 def taken(value: Any) -> Any:
-    """A metric as it is kept until it is read."""
+    """A metric as stored until it is read."""
     torch: Any = sys.modules.get("torch")
     if not hasattr(torch, "Tensor") or not isinstance(value, torch.Tensor):
         return value

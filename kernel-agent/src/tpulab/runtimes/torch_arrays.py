@@ -7,16 +7,16 @@ import sys
 import weakref
 from typing import Any, NamedTuple
 
-#: A failure names what it asked for in two decimals ("3.00G").
+#: A failure states the requested size in two decimals ("3.00G").
 _ROUNDING = 0.01
-#: Where tensors take no memory of a device.
+#: Devices on which tensors take no device memory.
 HOST = ("cpu", "meta")
-#: tensors that the device has refused and that somebody still holds
+#: tensors that the device has refused and that are still referenced
 _refused: list[weakref.ref[Any]] = []
 
 
 class HeldTensor(NamedTuple):
-    """Memory of one storage: the largest tensor on it, and whatever is a view of it."""
+    """Memory of one storage: the largest tensor on it, and its views."""
 
     tensor: Any
     views: list[Any]
@@ -26,7 +26,7 @@ class HeldTensor(NamedTuple):
 def held_tensors(requested: int | None = None) -> list[HeldTensor]:
     """One entry for each storage on a device.
 
-    `asked`: bytes that the device has just refused. The newest tensor of that size is left out from now on,
+    `requested`: bytes that the device has just refused. The newest tensor of that size is then left out,
     because it exists in name only.
     """
     torch: Any = sys.modules.get("torch")
@@ -34,7 +34,7 @@ def held_tensors(requested: int | None = None) -> list[HeldTensor]:
     if not hasattr(torch, "Tensor"):  # not imported, or not completely
         return []
     by_storage: dict[int, list[Any]] = {}
-    # Not by isinstance: that asks objects of others for their `__class__`.
+    # Not by isinstance: that reads the `__class__` of other objects.
     for found in [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)]:
         for tensor in (found, *_gradient(found)):
             key = _storage(tensor)
@@ -51,7 +51,7 @@ def held_tensors(requested: int | None = None) -> list[HeldTensor]:
 
 
 def is_launched(tensor: Any) -> bool:
-    """Whether the tensor is more than a graph: a launched program computes it, or has."""
+    """Whether the tensor is more than a graph: a launched program computes it, or has computed it."""
     xlac: Any = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
     try:
         return not xlac._check_tensor_need_materialization([tensor])[0]
@@ -60,7 +60,7 @@ def is_launched(tensor: Any) -> bool:
 
 
 def gradient_of(value: Any) -> Any:
-    """The gradient of a parameter, which nothing but the parameter holds."""
+    """The gradient of a parameter, which only the parameter references."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not issubclass(type(value), torch.Tensor):
         return None
@@ -68,7 +68,7 @@ def gradient_of(value: Any) -> Any:
 
 
 def tensors_of_module(value: Any) -> list[tuple[str, Any]] | None:
-    """Parameters and buffers of a module by their names, however deep; None of what is no module."""
+    """Parameters and buffers of a module by their names, however deep; None for other objects."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not issubclass(type(value), torch.nn.Module):
         return None
@@ -77,7 +77,7 @@ def tensors_of_module(value: Any) -> list[tuple[str, Any]] | None:
 
 def _gradient(tensor: Any) -> list[Any]:
     try:
-        # Only of leaves: asking others is a warning.
+        # Only for leaves: reading it of others prints a warning.
         return [tensor.grad] if tensor.is_leaf and tensor.grad is not None else []
     except Exception:
         return []
@@ -91,7 +91,7 @@ def _storage(tensor: Any) -> int | None:
 
 
 def _computed(held: list[HeldTensor], xlac: Any) -> list[HeldTensor]:
-    """Without tensors that are so far only a graph: they hold nothing."""
+    """Without tensors that are so far only a graph: they use no memory."""
     try:
         pending = xlac._check_tensor_need_materialization([one.tensor for one in held])
     except Exception:

@@ -1,7 +1,7 @@
-"""PyTorch as it is: eager operations and compiled programs, on the processor, CUDA or torch_tpu.
+"""Plain PyTorch: eager operations and compiled programs, on the processor, CUDA or torch_tpu.
 
-There is no graph that somebody launches, as a lazy runtime has; `torch_watch` works with a few figures of
-whatever device PyTorch calls its accelerator.
+It has no graph to launch, unlike a lazy runtime; `torch_watch` works with a few figures of
+the device that PyTorch calls its accelerator.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Mark:
 
 
 class TorchRuntime:
-    """What `torch_watch` asks of it. Nothing here initialises a device, waits for one, or raises."""
+    """The interface that `torch_watch` uses. Nothing here initialises a device, waits for one, or raises."""
 
     def __init__(self) -> None:
-        #: kinds of devices that a step has ended on; without one nothing is told
+        #: kinds of devices that a step has ended on; without one nothing is reported
         self.seen: set[str] = set()
 
     def mark(self, device_type: str) -> Mark | None:
-        """Stands for all that was asked of the device so far. None: it has no queue, or does not say."""
+        """Represents all work queued on the device so far. None: it has no queue, or reports none."""
         self.seen.add(device_type)
         if device_type in ("cpu", "meta", "mps") or not _is_initialized(device_type):
             return None
@@ -54,8 +54,8 @@ class TorchRuntime:
         return Mark(event)
 
     def eager_programs(self) -> tuple[int, float]:
-        """Programs compiled so far for whatever ran, and the seconds that took; 0 where nothing counts."""
-        # Of torch_tpu, whose eager operations are programs too. Private, and guarded.
+        """Number of compiled programs so far, and their compile seconds; 0 where they are not counted."""
+        # For torch_tpu, whose eager operations are programs too. Private, and guarded.
         if not _is_initialized("tpu"):
             return 0, 0.0
         with contextlib.suppress(Exception):
@@ -94,7 +94,7 @@ def device_of(
     total: int | None = None,
     peak: int | None = None,
 ) -> RuntimeDevice:
-    """A device as it is told; bytes that its runtime does not know (None, or below 0) are left out."""
+    """A device as reported; bytes that its runtime does not know (None, or below 0) are left out."""
 
     def known(count: int | None) -> int | None:
         return int(count) if count is not None and count >= 0 else None

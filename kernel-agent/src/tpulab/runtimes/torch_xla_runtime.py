@@ -2,7 +2,7 @@
 
 Every way to launch a traced graph (`torch_xla.sync`, `xm.mark_step`, `torch_xla.compile`,
 `torch_xla.step`, MpDeviceLoader) calls `_XLAC._xla_step_marker`, looked up each time. `ExecuteTime` closes
-when the device is done, and holds pairs of end and duration, so device time is known without a
+when the device is done, and stores pairs of end and duration, so device time is known without a
 profiler and without a wait. Its duration starts when the program was queued.
 """
 
@@ -22,7 +22,7 @@ from tpulab.telemetry.messages import DevicesMessage
 _MARKER = "_xla_step_marker"
 _EXECUTE_METRICS = ("ExecuteTime", "ExecuteReplicatedTime")
 _EXECUTE_COUNTERS = ("ExecuteComputation", "ExecuteReplicated")
-#: What a program calls to get the one value of a tensor; `print` and formatting come by `item`.
+#: The calls that read the one value of a tensor; `print` and formatting go through `item`.
 _READS = ("item", "__float__", "__int__", "__bool__")
 
 
@@ -32,14 +32,14 @@ Read = Callable[[], Value]
 
 
 class Execution(NamedTuple):
-    """A program that has run: when it ended, and how long it took from the moment it was queued."""
+    """An executed program: its end, and its duration from the moment it was queued."""
 
     end_unix_ns: int
     duration_ns: int
 
 
 class TorchXlaRuntime:
-    """What `lazy_watch` asks of it. Nothing here initialises the runtime, waits for a device, or raises."""
+    """The interface for `lazy_watch`. Nothing here initialises the runtime, waits for a device, or raises."""
 
     name = "torch_xla"
 
@@ -52,8 +52,8 @@ class TorchXlaRuntime:
         return getattr(sys.modules.get("torch_xla"), "_XLAC", None)
 
     def attach(self, around_launch: Callable[[Launch], Any], around_wait: Callable[[Launch], Any]) -> bool:
-        """Has each launch of a traced graph go through `around_launch`, and each wait of a loader for an item
-        through `around_wait`; both call what they are given. False: the place to do so is not there."""
+        """Routes each launch of a traced graph through `around_launch`, and each wait of a loader for an item
+        through `around_wait`; both call their argument. False: the patch point does not exist."""
         original = getattr(self._xlac, _MARKER, None)
         if not callable(original):
             return False
@@ -71,13 +71,13 @@ class TorchXlaRuntime:
             setattr(owner, name, original)
 
     def reads(self) -> int:
-        """How often a value of a tensor was asked for so far. Cheap: it is asked once a step."""
+        """The number of tensor reads so far. Cheap: it is read once per step."""
         return self._counter("aten::_local_scalar_dense")
 
     def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
-        """Has each such read go through `around`. Answers what takes that back."""
+        """Routes each such read through `around`. Returns a function that undoes it."""
         tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-        # Inherited from a class in C: to take it back is to take it away.
+        # Inherited from a class in C: removing the attribute restores it.
         names = [name for name in _READS if tensor is not None and name not in vars(tensor)]
         for name in names:
             setattr(tensor, name, _read_through(around, getattr(tensor, name)))
@@ -90,7 +90,7 @@ class TorchXlaRuntime:
         return unwrap
 
     def compilations(self) -> int:
-        """Number of programs compiled so far, also of one that goes on. Cheap: it is asked at each launch."""
+        """Number of programs compiled so far, including a running one. Cheap: it is read at each launch."""
         return self._counter("UncachedCompile")
 
     def compile_ns(self) -> int:
@@ -100,7 +100,7 @@ class TorchXlaRuntime:
         return sum(self._counter(name) for name in _EXECUTE_COUNTERS)
 
     def executions(self) -> tuple[int, Sequence[Execution]]:
-        """Number of programs that have run, and the newest of them, oldest first."""
+        """Number of executed programs, and the newest of them, oldest first."""
         number, found = 0, []
         for name in _EXECUTE_METRICS:
             count, _, samples = self._metric(name)
@@ -122,7 +122,7 @@ class TorchXlaRuntime:
             platform = names[0].split(":")[0].lower() if names else os.environ.get("PJRT_DEVICE", "").lower()
             kind = self._find_kind(platform)
             devices = [
-                # Of devices elsewhere, whose own processes tell of them, only that they are.
+                # For devices of other processes, which report them themselves, only their existence.
                 device_of(
                     platform,
                     kind,
@@ -136,7 +136,7 @@ class TorchXlaRuntime:
         return None
 
     def _find_kind(self, platform: str) -> str:
-        """The chip as jax names it ("TPU v5 lite"), by which its peak rate is found."""
+        """jax's name of the chip ("TPU v5 lite"), the key of its peak rate."""
         if platform != "tpu":
             return platform.upper()
         with contextlib.suppress(Exception):
@@ -156,7 +156,7 @@ class TorchXlaRuntime:
         return used.get("bytes_used"), used.get("bytes_limit"), used.get("peak_bytes_used")
 
     def _patch_waits(self, around: Callable[[Launch], Any]) -> None:
-        # Not `PerDeviceLoader.next`: that one launches the graph of the step before it waits. Of a DataLoader
+        # Not `PerDeviceLoader.next`: it launches the graph of the step before it waits. For a DataLoader
         # `torch_watch` sees the waits.
         loader = getattr(sys.modules.get("torch_xla.distributed.parallel_loader"), "ParallelLoader", None)
         if callable(getattr(loader, "next_item", None)):

@@ -1,7 +1,7 @@
-"""Which TPU this machine has, where the runtime says no more than "TPU". Opens no device.
+"""The TPU of this machine, where the runtime reports only "TPU". Opens no device.
 
-torch_xla names its devices `TPU:0`, and under SPMD refuses to tell their kind. The answer is what jax
-reports as `device_kind` of the chip, so that one table of peak rates serves both.
+torch_xla names its devices `TPU:0`, and under SPMD does not report their kind. The result is jax's
+`device_kind` of the chip, so that one table of peak rates serves both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def count_chips(root: Path = Path("/")) -> int:
 
 
 def chip_ids(root: Path = Path("/")) -> list[tuple[str, str]]:
-    """PCI device and subsystem of each TPU chip; what could be read, where not all can."""
+    """PCI device and subsystem of each TPU chip; the readable ones, where not all can be read."""
     found: list[tuple[str, str]] = []
     try:
         for entry in (root / "sys/bus/pci/devices").iterdir():
@@ -37,7 +37,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-#: What a type of accelerator begins with (`v5litepod-8`), as Cloud TPU names them.
+#: Prefixes of accelerator types (`v5litepod-8`), as Cloud TPU names them.
 _BY_TYPE = {
     "v2": "TPU v2",
     "v3": "TPU v3",
@@ -63,7 +63,7 @@ TPU_DEVICES = frozenset(device for device, _ in _BY_PCI)
 
 
 def tpu_kind(root: Path = Path("/")) -> str | None:
-    """By what the environment says, else by the chips on the PCI bus. None when neither is known here."""
+    """From the environment, else from the chips on the PCI bus. None when neither is known here."""
     named = os.environ.get("TPU_ACCELERATOR_TYPE", "").lower().split("-")[0]
     if named in _BY_TYPE:
         return _BY_TYPE[named]

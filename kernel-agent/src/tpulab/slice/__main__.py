@@ -1,5 +1,5 @@
 """`python -m tpulab.slice add | list | remove`: the slices that are offered as kernels. `lead` starts one,
-and `check` says whether this environment can run on its hosts."""
+and `check` reports whether this environment can run on its hosts."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def error_content(error: BaseException) -> dict[str, Any]:
     return {"ename": name, "evalue": str(error), "traceback": [f"\x1b[31m{name}\x1b[0m: {error}"]}
 
 
-#: The fold shows what other hosts print so often while the cell runs.
+#: While the cell runs, the fold shows the output of other hosts at this interval.
 REFRESH_S = 1.0
-#: Each time it is sent as a whole, and stored: many hosts with much to show are shown less often.
+#: Each time it is sent as a whole, and stored: many hosts with much output are shown less often.
 FOLD_CHARS_PER_S = 50_000
-#: After the loss of a host the others get so long to end the cell by themselves.
+#: After the loss of a host the others get so long to end the cell themselves.
 LAST_WORDS_S = 2.0
-#: When some hosts are done and others are not, for so long, it is said.
+#: When some hosts are done and others are not, this is reported after so long.
 UNEVEN_S = 5.0
 _GLOO = re.compile(r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\.[^\n]*\n")
 
@@ -67,13 +67,13 @@ class CellRun:
         self._decisions = Spoken(cell.hosts[0], self._answer)
         self._programs = ProgramChecks(cell.hosts, self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Lines of gloo of which the end is still to come.
+        #: Lines of gloo whose end is still missing.
         self._gloo: dict[int, str] = {}
         #: By host: the id of its request, its reply, and whether all of its output has come.
         self._requests: dict[int, str] = {}
         self._replies: dict[int, dict[str, Any]] = {}
         self._idle: set[int] = set()
-        #: Hosts whose code runs, and those that an interrupt waits for: earlier it would be ignored there.
+        #: Hosts whose code runs, and hosts that an interrupt waits for: earlier it would be ignored there.
         self._begun: set[int] = set()
         self._interrupt_late: set[int] = set()
         self._done = asyncio.Event()
@@ -81,7 +81,7 @@ class CellRun:
         self._interrupts = 0
 
     def send(self, options: Mapping[str, Any], metadata: dict[str, Any]) -> list[str]:
-        """Starts the cell and answers the ids of its requests. `options`: what the front end asked for."""
+        """Starts the cell and returns the ids of its requests. `options`: from the front end."""
         if len(self.hosts) < self._group.spec.count and (call := touches_whole_slice(self._cell.code)):
             self._warn(
                 f"This cell runs on {name_hosts(self.hosts)}, and {call} speaks of devices of all hosts: a "
@@ -104,7 +104,7 @@ class CellRun:
         return list(self._requests.values())
 
     async def finish(self) -> dict[str, Any]:
-        """Waits for the end. Answers the content of the `execute_reply`."""
+        """Waits for the end. Returns the content of the `execute_reply`."""
         tick = self._task(self._refresh())
         try:
             await self._done.wait()
@@ -157,7 +157,7 @@ class CellRun:
         return text
 
     def interrupt(self) -> None:
-        """The first reaches the code on all hosts; the second ends hosts that cannot hear it."""
+        """The first reaches the code on all hosts; the second ends unreachable hosts."""
         self._interrupts += 1
         running = self._running()
         if self._interrupts == 1:
@@ -186,7 +186,7 @@ class CellRun:
 
     _silent_reported = False
     _uneven_reported = False
-    #: A silent request does not say that it has begun.
+    #: A silent request does not report its start.
     _silent = False
 
     def _running(self) -> list[int]:

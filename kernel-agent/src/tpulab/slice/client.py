@@ -1,4 +1,4 @@
-"""ipyparallel's client: hands the engines' messages on as they are, and sends any message to one of them."""
+"""ipyparallel's client: forwards the engines' messages unchanged, and sends any message to one of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ipyparallel import Client
 from ipyparallel.client.client import unpack_message
 
-#: Requests whose late outputs are still known to be of a host.
+#: Requests whose late outputs are still assigned to a host.
 MAX_REQUESTS = 16_384
 
 #: Host, channel (`iopub` or `shell`), message. Called on the client's thread.
@@ -17,7 +17,7 @@ Deliver = Callable[[int, str, dict[str, Any]], None]
 
 
 class SliceClient(Client):  # type: ignore[misc]
-    """Keeps no results: they would grow with each cell."""
+    """Stores no results: they would grow with each cell."""
 
     def __init__(self, connection: dict[str, Any], deliver: Deliver, joined: Callable[[int], None]) -> None:
         self._deliver = deliver
@@ -33,7 +33,7 @@ class SliceClient(Client):  # type: ignore[misc]
             self._joined(int(index))
 
     def _unregister_engine(self, msg: dict[str, Any]) -> None:
-        """The supervisor of the host says more, and sooner."""
+        """The supervisor of the host reports more, and sooner."""
 
     @unpack_message  # type: ignore[untyped-decorator]
     def _dispatch_iopub(self, msg: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ class SliceClient(Client):  # type: ignore[misc]
         buffers: list[Any] | None = None,
         control: bool = False,
     ) -> str:
-        """Answers the id of the message."""
+        """Returns the id of the message."""
         message = self.session.msg(msg_type, content=content, metadata=metadata)
         # The streams, not their sockets: a send on a socket may swallow the event that a reply has come.
         stream = self._control_stream if control else self._mux_stream

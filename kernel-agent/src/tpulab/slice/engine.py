@@ -1,8 +1,8 @@
-"""The process that runs the cells on one host: an ipyparallel engine that has met those of the other hosts.
+"""The process that runs the cells on one host: an ipyparallel engine that has joined the other hosts.
 
-`python -m tpulab.slice.engine FRAMEWORK`, started by the supervisor. The first line of standard input says
-how to meet them and how to reach the controller; no file is written on the host. Standard input stays open as
-the lifeline: when it ends, the lead is gone, and so is this process.
+`python -m tpulab.slice.engine FRAMEWORK`, started by the supervisor. The first line of standard input states
+how to join them and how to reach the controller; no file is written on the host. Standard input stays open as
+the lifeline: when it ends, the lead has ended, and this process ends too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ProgramCheck:
         self._programs: collections.Counter[tuple[int, ...]] = collections.Counter()
 
     def install(self) -> bool:
-        """False: this JAX cannot be asked; programs are then not compared."""
+        """False: this JAX offers no query; programs are then not compared."""
         return before_compile(self._check)
 
     def begin_cell(self) -> None:
@@ -87,7 +87,7 @@ class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
 
     async def do_execute(self, *args: Any, **kwargs: Any) -> Any:
         metadata = self.get_parent("shell").get("metadata") or {}
-        # The same number on all hosts, also after cells that ran on some.
+        # The same number on all hosts, even after cells that ran on some.
         if (count := metadata.get("tpulab_count")) is not None:
             self.shell.execution_count = count
         self.programs.begin_cell()
@@ -124,7 +124,7 @@ def hold_lifeline(descriptor: int) -> None:
 
 
 def read_order() -> dict[str, Any]:
-    """The first line, and standard input as the user's code should find it: empty."""
+    """The first line, and standard input as the user's code should see it: empty."""
     lifeline = os.dup(0)
     line = bytearray()
     while not line.endswith(b"\n"):
@@ -155,7 +155,7 @@ def main(framework: str) -> None:
         id=order["index"],
         connection_info_env=json.dumps(order["connection"]),
         enable_nanny=False,
-        # The lifeline does that at once.
+        # The lifeline does that immediately.
         max_heartbeat_misses=0,
         timeout=60.0,
         log_level=30,

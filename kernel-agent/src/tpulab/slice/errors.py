@@ -1,10 +1,10 @@
-"""What can go wrong with a slice, one class per decision that a user can take."""
+"""The failures of a slice, one class per decision of the user."""
 
 from __future__ import annotations
 
 
 class SliceError(RuntimeError):
-    """The base of them; `code` stays the same when the text is improved."""
+    """Their base class; `code` stays the same when the text is improved."""
 
     code = "SLICE"
 
@@ -22,7 +22,7 @@ class SliceStartError(SliceError):
 
 
 class HostLostError(SliceError):
-    """A host died, froze or was cut off. The group cannot go on without it."""
+    """A host died, froze or was cut off. The group cannot continue without it."""
 
     code = "SLICE_HOST_LOST"
 
@@ -39,7 +39,7 @@ class ProgramMismatchError(SliceError):
     code = "SLICE_PROGRAMS"
 
 
-#: The one thing to do after a loss.
+#: The only remedy after a loss.
 RESTART = (
     "Restart the kernel to start all hosts again; training that saves checkpoints resumes from the last."
 )

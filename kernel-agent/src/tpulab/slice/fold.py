@@ -1,4 +1,4 @@
-"""The outputs of the hosts that do not speak in the cell, folded below it: one line for hosts that agree."""
+"""The outputs of the hosts that do not write into the cell, folded below it: one line for equal hosts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from tpulab.slice.hosts import name_hosts
 from tpulab.slice.recording import WIDGET, Part
 
-#: Pages with TPULab make tabs of the folds in the HTML beside it.
+#: Pages with TPULab turn the folds in the HTML beside it into tabs.
 _HOSTS = "application/vnd.tpulab.hosts+json"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-#: While the cell runs, a fold shows the end of what each group printed, and is sent again and again.
+#: While the cell runs, a fold shows the end of each group's text, and is sent repeatedly.
 LIVE_CHARS = 4000
 _STYLE = "margin:0;padding:0 0 0 1.2em;white-space:pre-wrap"
 _DIFFERS = "border-left:3px solid var(--jp-warn-color1,#e9a100);padding-left:6px"
@@ -24,7 +24,7 @@ def bundle_of(
 ) -> dict[str, Any]:
     """The mime bundle of one part. Each group: its hosts, their part, whether it equals the speaker's.
 
-    None instead of that: the cell still runs, so who is equal cannot be said.
+    None instead of the last: the cell still runs, so which hosts are equal is not known yet.
     """
     plain: list[str] = []
     rich: list[str] = []
@@ -50,7 +50,7 @@ def bundle_of(
 
 
 def widgets_of(part: Part) -> list[dict[str, Any]]:
-    """Displays that a page must show itself: they cannot stand inside the fold."""
+    """Displays that a page must show itself: they cannot be inside the fold."""
     return [item for kind, item in part.items if kind == "bundle" and WIDGET in item["data"]]
 
 
@@ -67,7 +67,7 @@ def _headline(who: str, hosts: Sequence[int], part: Part, same: bool | None, con
 
 
 def _text(pieces: Sequence[str]) -> str:
-    """As a terminal would show it: a line that is written over shows what was written last."""
+    """As a terminal would show it: an overwritten line shows its last content."""
     joined = _ANSI.sub("", "".join(pieces)).replace("\r\n", "\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in joined.split("\n"))
 

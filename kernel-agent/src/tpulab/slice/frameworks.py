@@ -1,8 +1,8 @@
-"""How the processes of a slice meet in JAX, or in PyTorch: `jax.distributed`, or a gloo group of
+"""How the processes of a slice join in JAX, or in PyTorch: `jax.distributed`, or a gloo group of
 `torch.distributed`.
 
 On chips PyTorch runs as torch_xla's one program over all devices, and the group carries only what the hosts
-tell each other (a checkpoint that one of them has read). On processors, where torch_xla finds no other
+send each other (a checkpoint that one of them has read). On processors, where torch_xla finds no other
 process, it carries the gradients too.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 from tpulab.slice.errors import SliceError
 
 TITLES = {"jax": "JAX", "torch": "PyTorch"}
-#: JAX must not end the survivors itself: its abort would hide what happened. The lead ends them.
+#: JAX must not end the survivors itself: its abort would hide the cause. The lead ends them.
 JAX_HEARTBEAT_S = 3600
-#: Longer than any host waits for another at a collective; the lead finds those that are lost.
+#: Longer than any host waits for another at a collective; the lead finds lost hosts.
 GLOO_PATIENCE = timedelta(days=2)
 
 
@@ -31,7 +31,7 @@ _BY_BACKEND = {"jax": "jax", "torch_xla": "torch", "cpu": "torch"}
 def check() -> str:
     """The framework that this kernel uses. Raises `SliceError` where it cannot run on the hosts of a slice.
 
-    An environment may hold several: what the kernel names comes first, then JAX.
+    An environment may have several: the framework that the kernel names comes first, then JAX.
     """
     backend = os.environ.get("TPULAB_BACKEND", "")
     named = _BY_BACKEND.get(backend)
@@ -55,7 +55,7 @@ def load(framework: str) -> None:
 
 
 def join(framework: str, order: dict[str, Any]) -> None:
-    """Meets the other processes. Returns when all have come."""
+    """Joins the other processes. Returns when all have joined."""
     (_join_torch if framework == "torch" else _join_jax)(order)
 
 
@@ -82,7 +82,7 @@ def _join_torch(order: dict[str, Any]) -> None:
     # PyTorch's own socket would listen at all addresses of the machine.
     listener = socket.create_server((address, int(port))).detach() if order["index"] == 0 else None
     if (interface := _interface_towards(address)) is not None:
-        # The name of a machine may stand for its loopback interface.
+        # The name of a machine may resolve to its loopback interface.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     store = distributed.TCPStore(
         address,
@@ -98,7 +98,7 @@ def _join_torch(order: dict[str, Any]) -> None:
 
 
 def _interface_towards(address: str) -> str | None:
-    """The network interface from which this machine speaks with that address."""
+    """The network interface of this machine that reaches that address."""
     import psutil  # type: ignore[import-untyped]  # ipykernel's
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,7 +1,7 @@
 """All hosts of a slice: set up side by side, watched, and ended together.
 
-Multi-controller JAX cannot go on without one of its processes. So the first host that is lost breaks the
-group: it is named, the others are interrupted and ended, and each later cell says so until the kernel is
+Multi-controller JAX cannot continue without one of its processes. So the first lost host breaks the
+group: it is named, the others are interrupted and ended, and each later cell reports it until the kernel is
 restarted.
 """
 
@@ -28,23 +28,23 @@ from tpulab.slice.meeting import connections, controller_order, meeting_point
 from tpulab.slice.reports import HostReports
 from tpulab.slice.spec import SliceSpec
 
-#: A host that says nothing for so long is cut off. Supervisors speak each second.
+#: A host without messages for so long is disconnected. Supervisors send one each second.
 SILENCE_S = 6.0
-#: A process that is seen stopped for so long will not come back by itself.
+#: A process that is seen stopped for so long will not continue automatically.
 STOPPED_S = 2.0
 CONTROLLER_S = 60.0
 _TICK_S = 0.5
-#: The lead itself was not running, so nobody's silence means anything.
+#: The lead itself was not running, so the silence of a host means nothing.
 _OWN_PAUSE_S = 2.0
-#: A host that hears nothing of the lead for so long ends its process, so that its chips are free again.
+#: A host without messages from the lead for so long ends its process, so that its chips are free again.
 PATIENCE_S = 30.0
-#: Hosts get so long to say their last words when the group is ended.
+#: Hosts get so long to send their last messages when the group is ended.
 _REAP_S = 2.0
 _FORWARD_TRIES = 3
 
 
 class GroupListener(Protocol):
-    """Whoever is told what the hosts say. All in the loop."""
+    """Receives the messages of the hosts. All in the loop."""
 
     def message(self, host: int, channel: str, message: dict[str, Any]) -> None: ...
 
@@ -55,7 +55,7 @@ class GroupListener(Protocol):
 
 class Group:
     def __init__(self, spec: SliceSpec, listener: GroupListener, log: logging.Logger, name: str) -> None:
-        """`name`: the same for this kernel after a restart, and of no other."""
+        """`name`: unique to this kernel, and the same after a restart."""
         self.spec = spec
         self._name = name
         self._listener = listener
@@ -66,7 +66,7 @@ class Group:
         self._controller: HostLink | None = None
         self._client: SliceClient | None = None
         self._joined: set[int] = set()
-        #: Requests that only ask for a sign on iopub, and the hosts of which one came.
+        #: Requests that only wait for a sign on iopub, and the hosts that have sent one.
         self._greetings: set[str] = set()
         self._received: set[int] = set()
         self._preempted: set[int] = set()
@@ -83,7 +83,7 @@ class Group:
         #: Why no cell can run any more.
         self.broken: SliceError | None = None
         self._ready = asyncio.ensure_future(self._start())
-        # Asked for by each cell; a failure that no cell has met is no error of the loop.
+        # Requested by each cell; a failure before any cell is no error of the loop.
         self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     @property
@@ -91,7 +91,7 @@ class Group:
         return self._ready.done() and self.broken is None and not self._closed
 
     async def ready(self) -> None:
-        """Waits until all hosts have joined. Raises `SliceStartError` or why the group has ended."""
+        """Waits until all hosts have joined. Raises `SliceStartError` or the error that ended the group."""
         if self.broken is None:
             await asyncio.shield(self._ready)
         if self.broken is not None:
@@ -117,7 +117,7 @@ class Group:
         return {host: link.pid for host, link in self._links.items()}
 
     def end(self, error: SliceError) -> None:
-        """Ends the processes of all hosts at once. Later cells get this error."""
+        """Ends the processes of all hosts immediately. Later cells get this error."""
         self.broken = self.broken or error
         if self._reports is not None:
             self._reports.process_ended()
@@ -194,7 +194,7 @@ class Group:
         # The supervisor has a socket for the agent of each host.
         env.pop("TPULAB_AGENT_SOCKET", None)
         if index:
-            # Lines of text would only repeat those of process 0.
+            # Lines of text would only repeat the lines of process 0.
             env["TPULAB_TEXT"] = "0"
         env |= self.spec.framework_env()
         patience_s = PATIENCE_S if self.spec.destination(index) else 0.0
@@ -203,7 +203,7 @@ class Group:
             "env": env,
             "cwd": os.getcwd(),
             "patience_s": patience_s,
-            # What is on this machine ends with the lead.
+            # Processes on this machine end with the lead.
             "place": f"{self._name}-{index}" if patience_s else None,
             "reports": self._reports is not None,
         }
@@ -223,7 +223,7 @@ class Group:
         return found
 
     async def _reach(self, index: int, connection: dict[str, Any], join: dict[str, Any]) -> None:
-        """Starts the supervisor of another machine. Drawn ports may be taken there, so it is tried again."""
+        """Starts the supervisor of another machine. Its random ports may be in use, so it is tried again."""
         for attempt in range(1, _FORWARD_TRIES + 1):
             there, forwarded = forwarded_connection(connection)
             first_word: asyncio.Future[dict[str, Any]] = self._loop.create_future()
@@ -259,8 +259,8 @@ class Group:
                 )
 
     async def _receive_all(self) -> None:
-        """Waits until the outputs of each host arrive: a subscription takes a moment, and what is printed
-        before it would be lost."""
+        """Waits until the outputs of each host arrive: a subscription takes a moment, and earlier output
+        would be lost."""
         while silent := set(range(self.spec.count)) - self._received:
             self._raise_if_broken()
             for host in silent:
@@ -285,7 +285,7 @@ class Group:
         label = self.spec.label(host)
         return label[0].upper() + label[1:]
 
-    # --- what is heard ---
+    # --- received messages ---
 
     def _call_soon(self, function: Any, *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -332,7 +332,7 @@ class Group:
 
     def _lose(self, host: int, reason: str) -> None:
         if self._closed or self.broken is not None:
-            return  # what the others say while the group ends is no news
+            return  # the messages of the others while the group ends are not relevant
         if not self.is_ready:
             self._break(
                 SliceStartError(f"{self._capital(host)} did not join: {reason}. Then restart the kernel.")
@@ -344,7 +344,7 @@ class Group:
         self._listener.lost(host, reason)
 
     def _write_down(self, host: int) -> None:
-        """Its machine is away, and may be another one when it comes back."""
+        """Its machine is unreachable, and may be another one when it returns."""
         if self.spec.lost_file and not self._closed and self.broken is None:
             with contextlib.suppress(OSError), Path(self.spec.lost_file).open("a") as file:
                 file.write(f"{host}\n")
@@ -367,7 +367,7 @@ class Group:
             for host, link in self._links.items():
                 link.greet()
                 silent_s = now - link.received_at
-                # Before its first word a supervisor is still being started.
+                # Before its first message a supervisor is still being started.
                 if link.pid and silent_s > SILENCE_S:
                     self._write_down(host)
                     self._lose(host, loss.of_silence(silent_s))

@@ -1,4 +1,4 @@
-"""The lead's end of a supervisor: starts it here or over ssh, and hears what it says and when."""
+"""The lead's end of a supervisor: starts it here or over ssh, and receives its messages with their times."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 
 from tpulab.slice.spec import SliceSpec
 
-#: What another host gets of the lead's environment. What names a machine (`TPU_…`) stays here.
+#: The part of the lead's environment that another host gets. Variables of a machine (`TPU_…`) stay here.
 _PASSED_ON = (
     *("JAX_", "XLA_", "PJRT_DEVICE", "LIBTPU_INIT_ARGS", "HF_", "MPLBACKEND"),
     *("TPULAB_BACKEND", "TPULAB_TEXT", "TPULAB_COMPILATION"),
 )
-#: Where the forwarded ports of the controller lie on another host.
+#: Range of the controller's forwarded ports on another host.
 _REMOTE_PORTS = range(20_000, 32_000)
 SSH = (
     *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes"),
@@ -33,7 +33,7 @@ HostMessage = Callable[[dict[str, Any]], None]
 
 
 class HostLink:
-    """`said` is called in the loop with each message, and last with `{"gone": exit code, "why": text}`."""
+    """`message` is called in the loop with each message, and last with `{"gone": exit code, "why": text}`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class HostLink:
         self._send({"line": line})
 
     def greet(self) -> None:
-        """A sign of life: without any, the supervisor of another machine ends its process."""
+        """A sign of life: without one, the supervisor of another machine ends its process."""
         self._send({})
 
     def signal(self, number: int) -> None:
@@ -82,7 +82,7 @@ class HostLink:
             self.process.stdin.close()
 
     def reap(self, patience_s: float) -> None:
-        """Waits for the supervisor, and ends it when it does not."""
+        """Waits for the supervisor, and kills it after a timeout."""
         try:
             self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -104,7 +104,7 @@ class HostLink:
             try:
                 message = json.loads(line)
             except ValueError:
-                continue  # what a login shell prints
+                continue  # output of a login shell
             if isinstance(message, dict):
                 self._hand_on(self._receive, message)
         why = self.process.stderr.read(4000).decode(errors="replace").strip()
@@ -113,7 +113,7 @@ class HostLink:
         self._hand_on(self._reported, {"gone": self.process.wait(), "why": why})
 
     def _hand_on(self, function: HostMessage, message: dict[str, Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there is no recipient
             self._loop.call_soon_threadsafe(function, message)
 
     def _receive(self, message: dict[str, Any]) -> None:
@@ -147,9 +147,9 @@ def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def forwarded_connection(connection: dict[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:
-    """The controller's connection as another host sees it, and which of its ports are which here.
+    """The controller's connection as another host sees it, and a map of its ports to the ports here.
 
-    The ports there are drawn, as free ones cannot be asked for before ssh connects; ssh refuses used ones.
+    The ports there are random, as free ones cannot be queried before ssh connects; ssh refuses used ones.
     """
     here: dict[str, Any] = {
         name: value for name, value in connection.items() if _is_ports(value) and name != "location"

@@ -1,8 +1,8 @@
-"""Where the steps of each host went, and who keeps the others waiting.
+"""Where the steps of each host went, and which host delays the others.
 
 All hosts leave a collective at the same moment, so a step is as long on one as on another, and no clocks
-need to agree. What differs is how long a host takes until its devices have work: the time of a step in which
-they have none. Who takes longer than the others is waited for by them, in their device time.
+need to agree. The difference is how long a host takes until its devices have work: the time of a step
+without work. The others wait for a slower host in their device time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypedDict
 
 from tpulab.telemetry.messages import StepSpans
 
-#: Steps that are compared, and that are kept of a host which is ahead of the others.
+#: Steps that are compared, and that are stored for a host which is ahead of the others.
 WINDOW = 20
 MAX_ENTRIES = 512
-#: A host that is later by less is none that is waited for: timers and the scheduler do as much.
+#: A host that is later by less does not count as slow: timers and the scheduler cause as much.
 LEAST_MS = 2.0
 LEAST_SHARE = 0.05
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
-#: In which a host may be late. Of the others' device time a part is waiting.
+#: Spans in which a host may be late. A part of the others' device time is waiting.
 OWN_SPANS = ("inputMs", "hostMs", "compileMs", "gapMs")
 WORDS = {"inputMs": "input", "hostMs": "host", "compileMs": "compile", "gapMs": "gap"}
 
@@ -45,7 +45,7 @@ class HostSteps:
         self._steps: list[collections.OrderedDict[int, dict[str, Any]]] = [
             collections.OrderedDict() for _ in range(count)
         ]
-        #: By step: how many hosts have told of it.
+        #: By step: how many hosts have reported it.
         self._hosts_at: collections.Counter[int] = collections.Counter()
         self._complete: collections.deque[list[dict[str, Any]]] = collections.deque(maxlen=WINDOW)
         self.last = -1
@@ -73,7 +73,7 @@ class HostSteps:
         return len(self._complete)
 
     def splits(self) -> list[HostSplit]:
-        """Means over the steps that are compared."""
+        """Means over the compared steps."""
         steps = list(self._complete)
         means = [
             {name: statistics.fmean(step[host][name] for step in steps) for name in ("wallMs", *SPANS)}
@@ -97,7 +97,7 @@ class HostSteps:
 
 
 def straggler(splits: list[HostSplit]) -> Straggler | None:
-    """The host that the others wait for; None: nobody is."""
+    """The host that the others wait for; None: they wait for none."""
     latest = max(splits, key=lambda one: one["lateMs"])
     if latest["lateMs"] < max(LEAST_MS, LEAST_SHARE * latest["wallMs"]):
         return None
@@ -118,5 +118,5 @@ def _excess(splits: list[HostSplit], host: int, name: str) -> float:
 
 
 def _of_others(values: list[float], host: int) -> float:
-    """The slowest of the others: only what comes after it keeps everybody waiting."""
+    """The slowest of the others: only the excess over it delays the group."""
     return max(value for index, value in enumerate(values) if index != host)

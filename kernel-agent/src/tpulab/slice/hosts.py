@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tpulab.slice.errors import HostSelectionError
 
 MAGIC = "%%host"
-#: What speaks of devices of all hosts, as the last name of a call.
+#: Names of devices of all hosts, as the last name of a call.
 _WHOLE_SLICE = frozenset(
     {
         "devices",
@@ -35,7 +35,7 @@ class Cell:
 
 
 def read_cell(source: str, count: int) -> Cell:
-    """Raises `HostSelectionError` when the first line names hosts that are not there."""
+    """Raises `HostSelectionError` when the first line names hosts that do not exist."""
     first, _, rest = source.lstrip("\n").partition("\n")
     words = first.split(None, 1)
     if not words or words[0] not in (MAGIC, MAGIC + "s"):
@@ -75,7 +75,7 @@ def _ranges(numbers: Sequence[int]) -> list[str]:
 
 
 def touches_whole_slice(code: str) -> str | None:
-    """The first call in a cell that speaks of devices of all hosts; None: none that can be seen."""
+    """The first call in a cell that refers to devices of all hosts; None: none is visible."""
     try:
         tree = ast.parse(code)
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""The lead: an ordinary kernel to Jupyter, with one engine a host behind it. It runs no user code itself."""
+"""The lead: an ordinary kernel to Jupyter, with one engine per host behind it. It runs no user code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CommHosts:
             self._known.pop(content.get("comm_id", ""), None)
 
     def host_for(self, kind: str, content: dict[str, Any]) -> int:
-        """Where a message of the page goes: to the host of the comm. What the page opens is process 0's."""
+        """The target of a message of the page: the comm's host. Comms of the page belong to process 0."""
         identifier = content.get("comm_id", "")
         host, _ = self._known.get(identifier, (0, ""))
         self.received(0 if kind == "comm_open" else host, kind, content)
@@ -52,9 +52,9 @@ class CommHosts:
         }
 
 
-#: Completion and inspection ask process 0, which may be busy.
+#: Completion and inspection use process 0, which may be busy.
 QUESTION_S = 30.0
-#: Cells and comm messages whose late outputs still find their place.
+#: Cells and comm messages whose late outputs are still assigned.
 MAX_PARENTS = 1024
 _STDIN_POLL_S = 0.02
 _COMMS = ("comm_open", "comm_msg", "comm_close")
@@ -71,7 +71,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         self._cell: CellRun | None = None
         #: Publishes for the cell that waits until all hosts have joined.
         self._starting: Callable[[str, dict[str, Any]], None] | None = None
-        #: By the id of a message to a host: the request of the front end that it stands for.
+        #: By the id of a message to a host: the front end's request that it represents.
         self._parents: collections.OrderedDict[str, dict[str, Any]] = collections.OrderedDict()
         #: By the id of a request to a host. Late outputs find their cell.
         self._runs: collections.OrderedDict[str, CellRun] = collections.OrderedDict()
@@ -113,7 +113,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         allow_stdin: bool = False,
         *,
         cell_meta: dict[str, Any] | None = None,
-        cell_id: str | None = None,  # noqa: ARG002 - stands in the metadata too
+        cell_id: str | None = None,  # noqa: ARG002 - it is in the metadata too
     ) -> dict[str, Any]:
         parent = self.get_parent("shell")
         ident = self._get_shell_context_var(self._shell_parent_ident)
@@ -151,7 +151,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def _interrupts(self) -> Iterator[asyncio.Event]:
-        """While the cell runs, an interrupt goes to its hosts; before that, it ends the wait for them."""
+        """While the cell runs, an interrupt is sent to its hosts; before that, it ends the wait for them."""
         early = asyncio.Event()
 
         def interrupt() -> None:
@@ -170,11 +170,11 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
             signal.signal(signal.SIGINT, before)
 
     async def _request(self, ident: Any, parent: dict[str, Any], prompt: str, password: bool) -> str | None:
-        """What the user types; None: end of file, also where the front end cannot ask."""
+        """The user's input; None: end of file, also where the front end cannot ask."""
         if not self._allow_stdin:
             return None
         with contextlib.suppress(zmq.Again):
-            while True:  # answers to what nobody asks any more
+            while True:  # answers to prompts that no longer wait
                 self.stdin_socket.recv_multipart(zmq.NOBLOCK)
         question = {"prompt": prompt, "password": password}
         self.session.send(self.stdin_socket, "input_request", question, parent, ident=ident)
@@ -232,14 +232,14 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         self._parents[request] = message
         _keep_newest(self._parents)
         if self._cell is None:
-            # The request is said to be idle when its host is: pages wait for that before they send the next.
+            # The request is reported as idle when its host is: pages wait for that before they send the next.
             await self._answer_to(request)
 
     async def comm_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         comms = self._comms.info(parent["content"].get("target_name"))
         self.session.send(stream, "comm_info_reply", {"comms": comms, "status": "ok"}, parent, ident)
 
-    # --- what the group says ---
+    # --- messages of the group ---
 
     def message(self, host: int, channel: str, message: dict[str, Any]) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
@@ -258,7 +258,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         elif run is not None:
             run.message(host, channel, message)
         elif channel == "iopub" and kind in OUTPUTS and requested in self._parents:
-            # What a widget's callback prints or shows.
+            # Output of a widget's callback.
             self._publish(self._parents[requested], kind, content)
 
     def lost(self, host: int, reason: str) -> None:
@@ -295,7 +295,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
 
 
 def _place_name(connection_file: str) -> str:
-    """Of this kernel on all hosts: its connection file is the same after a restart."""
+    """A name of this kernel on all hosts: its connection file is the same after a restart."""
     return hashlib.sha256(f"{socket.gethostname()}:{connection_file}".encode()).hexdigest()[:16]
 
 
@@ -305,7 +305,7 @@ def _keep_newest(kept: collections.OrderedDict[str, Any]) -> None:
 
 
 async def _first(waiting: Any, interrupted: asyncio.Event) -> None:
-    """Waits; raises KeyboardInterrupt when the user interrupts before."""
+    """Waits; raises KeyboardInterrupt on an earlier interrupt."""
     wait, stop = asyncio.ensure_future(waiting), asyncio.ensure_future(interrupted.wait())
     try:
         await asyncio.wait((wait, stop), return_when=asyncio.FIRST_COMPLETED)

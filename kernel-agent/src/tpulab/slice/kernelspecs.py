@@ -22,7 +22,7 @@ def kernels_folder() -> Path:
 
 
 def add(spec: SliceSpec, folder: Path | None = None) -> Path:
-    """Writes the kernelspec, over one of the same name. Answers its folder."""
+    """Writes the kernelspec, and replaces one of the same name. Returns its folder."""
     if not _NAME.fullmatch(spec.name):
         raise SliceError(
             f"invalid name {spec.name!r}: use at most 61 lowercase letters, digits, '.', '_', '-'"

@@ -9,7 +9,7 @@ from tpulab.launcher.__main__ import drop_working_directory
 
 
 def main(arguments: list[str]) -> None:
-    """`SPEC_FILE -f CONNECTION_FILE`, and what else an IPython kernel takes."""
+    """`SPEC_FILE -f CONNECTION_FILE`, and the other arguments of an IPython kernel."""
     drop_working_directory(sys.path)
     from tpulab.launcher.recorded_kernel import RecordedKernelApp
     from tpulab.slice import frameworks

@@ -1,7 +1,7 @@
-"""How the code on a host asks the lead something and waits for the answer: input, what the first host
-decides, and leave to run a program.
+"""How the code on a host sends the lead a question and waits for the answer: input, a decision of the first
+host, and permission to run a program.
 
-The question goes out on iopub, after what the cell has printed; the answer comes on the control channel,
+The question is sent on iopub, after the output of the cell; the answer comes on the control channel,
 whose thread is free while the cell runs.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 QUESTION = "tpulab_question"
 ANSWER = "tpulab_answer"
-#: The main thread looks up so often for an interrupt.
+#: The main thread checks for an interrupt at this interval.
 _POLL_S = 0.2
 
 

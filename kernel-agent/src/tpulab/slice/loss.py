@@ -1,11 +1,11 @@
-"""Why a host is gone, in words, from what its supervisor and the system said."""
+"""Why a host was lost, in words, from the messages of its supervisor and the system."""
 
 from __future__ import annotations
 
 import signal
 from typing import Any
 
-#: Lines of a process that say why it ended rather than where.
+#: Lines of a process that state why it ended rather than where.
 _TELLING = ("Error", "error:", "fatal", "FATAL", "Terminating", "Killed")
 
 

@@ -1,4 +1,4 @@
-"""Where the processes of a slice meet: ipyparallel's controller on loopback, the framework's coordinator."""
+"""Where the processes of a slice connect: ipyparallel's controller on loopback, the coordinator."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SSH_S = 15
 
 
 def controller_order(folder: Path) -> dict[str, Any]:
-    """What a supervisor runs as the controller. Other hosts reach it through their ssh connections."""
+    """The controller's command for a supervisor. Other hosts reach it through their ssh connections."""
     options = {
         "ProfileDir.location": str(folder),
         "IPController.ip": "127.0.0.1",
         "IPController.location": "127.0.0.1",
         "IPController.use_threads": True,
         "IPController.db_class": "NoDB",
-        # An engine is let in with its first heartbeat; that it lives says its supervisor.
+        # An engine is admitted with its first heartbeat; its supervisor reports that it lives.
         "HeartMonitor.period": 500,
         "HeartMonitor.max_heartmonitor_misses": 10_000,
         "IPController.log_level": 30,
@@ -52,7 +52,7 @@ def meeting_point(spec: SliceSpec) -> dict[str, str]:
 
 
 def _own_address(spec: SliceSpec) -> str:
-    """The address from which this machine speaks with the first other host."""
+    """The address of this machine that reaches the first other host."""
     destination = next(filter(None, spec.others))
     known = subprocess.run(
         ["ssh", "-G", *spec.ssh_options, destination], capture_output=True, text=True, timeout=_SSH_S

@@ -1,4 +1,4 @@
-"""Where outputs of a cell go: those of the speaking host into the cell at once, the others' into the fold."""
+"""Where outputs of a cell go: the speaking host's into the cell immediately, the others' into the fold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUTS = frozenset({"stream", "display_data", "execute_result", "update_display
 
 
 class Outputs:
-    """Of one cell. The lowest of its hosts speaks."""
+    """For one cell. The lowest of its hosts speaks."""
 
     def __init__(self, hosts: Sequence[int], publish: Publish, count: int) -> None:
         self.speaker = hosts[0]
@@ -25,11 +25,11 @@ class Outputs:
         self._others = list(hosts[1:])
         self._recordings = {host: Recording(host != self.speaker) for host in hosts} if self._others else {}
         self._finished: set[int] = set()
-        #: The first part whose fold may still change, its display, and what that shows.
+        #: The first part whose fold may still change, its display, and the content of that display.
         self._part = 0
         self._display_id: str | None = None
         self._shown: tuple[object, ...] = ()
-        #: Of the newest fold, about.
+        #: Approximate size of the newest fold.
         self.fold_chars = 0
 
     def add(self, host: int, msg_type: str, content: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ class Outputs:
         self._finished.add(host)
 
     def refresh(self, *, ended: bool = False) -> None:
-        """Shows what the others have put out up to now; `ended`: says who differs."""
+        """Shows the outputs of the others so far; `ended`: states which hosts differ."""
         if not self._recordings:
             return
         while self._is_complete(self._part, ended):
@@ -55,7 +55,7 @@ class Outputs:
                     recording.forget(self._part)
             self._part += 1
             self._display_id, self._shown = None, ()
-        # What the speaker says matters only in the end, when it is compared.
+        # The speaker's output matters only in the end, when it is compared.
         received = tuple(self._recordings[host].version for host in self._others)
         state = (ended, *received)
         if state != self._shown and (ended or any(received)):
@@ -78,7 +78,7 @@ class Outputs:
         if all(part.is_empty for _, part in groups.values()) and (spoken.is_empty or not final):
             return
         if final and number and agree is not None and len(groups) == 1:
-            return  # the fold of the first part has said so
+            return  # the fold of the first part has reported it
         bundle = bundle_of(
             [
                 (hosts, part, key == spoken.key() if final else None)

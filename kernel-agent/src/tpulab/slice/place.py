@@ -1,7 +1,7 @@
-"""One process of a kernel on a host at a time: a host that was cut off may still have the one from before.
+"""One process of a kernel per host at a time: a disconnected host may still run the previous one.
 
-That one holds the chips, so the next would find them in use. The next one's supervisor has the other end it,
-and waits until it has. They meet at an abstract socket, which leaves no file.
+That process uses the chips, so the next would find them in use. The next one's supervisor ends the other,
+and waits until it has ended. They connect through an abstract socket, which leaves no file.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import threading
 import time
 from collections.abc import Callable
 
-#: Longer than a process without its lead is kept. What still holds the place then is left to itself.
+#: Longer than a process without its lead lives. A holder after that is ignored.
 WAIT_S = 40.0
-#: A wait that is longer is worth a word.
+#: A longer wait is reported.
 REPORT_S = 1.0
 _POLL_S = 0.05
 
 
 def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | None:
-    """Returns with the place once it is free. None: this system has no places, or it stays taken."""
+    """Returns with the place once it is free. None: this system has no places, or it stays occupied."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     began = time.monotonic()
@@ -39,13 +39,13 @@ def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | 
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as holder:
             holder.settimeout(REPORT_S)
             holder.connect(_address(name))
-            holder.recv(1)  # it ends with the process over there
+            holder.recv(1)  # it ends with the other process
         time.sleep(_POLL_S)
     return place
 
 
 def give_place(place: socket.socket, end: Callable[[], None]) -> None:
-    """Calls `end` when the next one asks for the place, which is free when that returns."""
+    """Calls `end` when the next process requests the place, which is free when that returns."""
 
     def listen() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The lead's answers to the hosts: what the user typed, what the first host decides, and whether a program
+"""The lead's answers to the hosts: the user's input, the first host's decisions, and whether a program
 may run."""
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 from tpulab.slice.hosts import name_hosts
 
 Answer = Callable[[int, dict[str, Any]], None]
-#: `ask(prompt, password)`: what the user typed; None: end of file.
+#: `ask(prompt, password)`: the user's input; None: end of file.
 Ask = Callable[[str, bool], Awaitable[str | None]]
 
 
-#: When two hosts differ, those that may still come get so long to say with whom they agree.
+#: When two hosts differ, the undecided ones get so long to state with whom they agree.
 _LATE_S = 10.0
 
 
 class Spoken:
-    """What only the speaker decides: its n-th answer goes to the n-th question of each host."""
+    """The speaker's decisions: its n-th answer goes to the n-th question of each host."""
 
     def __init__(self, speaker: int, answer: Answer) -> None:
         self._speaker = speaker
@@ -50,7 +50,7 @@ class Spoken:
 
 
 class Inputs(Spoken):
-    """`input()` is the speaker's: the user is asked once."""
+    """`input()` is the speaker's: the user is prompted once."""
 
     def __init__(self, speaker: int, ask: Ask, answer: Answer) -> None:
         super().__init__(speaker, answer)
@@ -68,9 +68,9 @@ class ProgramChecks:
         self._hosts = set(hosts)
         self._answer = answer
         self._finished: set[int] = set()
-        #: (processes, place) to host to what it showed
+        #: (processes, place) to host to its output
         self._shown: dict[tuple[tuple[int, ...], int], dict[int, dict[str, Any]]] = {}
-        #: What was refused, for hosts that come to it later.
+        #: Refusals, for hosts that reach them later.
         self._refused: dict[tuple[tuple[int, ...], int], str] = {}
 
     def question(self, host: int, content: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""What one host has printed and shown in a cell, in parts of a fixed size that are compared between hosts.
+"""The text and displays of one host in a cell, in parts of a fixed size that are compared between hosts.
 
-Of the host whose output stands in the cell only what comparing needs is kept. Text of the two streams is
-compared apart, because how they interleave depends on timing.
+For the host whose output is in the cell, only the data for the comparison is stored. Text of the two streams
+is compared separately, because how they interleave depends on timing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 PART_CHARS = 256 * 1024
-#: Two hosts that show the same object show other addresses of it.
+#: Two hosts that show the same object show different addresses of it.
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -23,7 +23,7 @@ class Part:
     def __init__(self, keeps_items: bool) -> None:
         self._keeps = keeps_items
         self._digests = {"stdout": hashlib.blake2b(digest_size=16), "stderr": hashlib.blake2b(digest_size=16)}
-        #: (display id or None, what it shows)
+        #: (display id or None, its content)
         self._bundles: list[tuple[str | None, str]] = []
         self.chars = 0
         #: ("stdout" | "stderr", pieces of text) or ("bundle", content), in the order of arrival
@@ -115,7 +115,7 @@ def _display_id(content: dict[str, Any]) -> str | None:
 
 def _shown(content: dict[str, Any]) -> str:
     data = content.get("data") or {}
-    if WIDGET in data:  # names a model, which is another one on each host
+    if WIDGET in data:  # names a model, which differs on each host
         data = {"text/plain": data.get("text/plain", "")}
     text = _ADDRESS.sub("0x", json.dumps(data, sort_keys=True, default=str))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
-"""What the agents of all hosts report, made into the reports of one kernel; and commands for all of them.
+"""Merges the reports of the agents of all hosts into reports of one kernel; sends commands to all of them.
 
-The messages of process 0 are passed on as they are. Those of the others add to them: their devices, how their
-steps went (`hosts`), and which programs not all hosts compiled. A command is applied at the same step on all.
+The messages of process 0 are forwarded unchanged. Messages of the others add to them: their devices, their
+step times (`hosts`), and programs that not all hosts compiled. A command is applied at the same step on all.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tpulab.telemetry.clocks import unix_now_ms
 
 #: Hosts compile the same program at about the same time; the slowest gets so long.
 GRACE_S = 5.0
-#: Ids of the hosts' own, apart from those of process 0 and each other.
+#: Ids of the hosts' own, distinct from process 0's and from each other.
 IDS_OF_HOST = 1_000_000_000
-#: What is told, so that its late companions are not taken for others.
+#: Reported programs, so that late reports of other hosts are not taken for new ones.
 MAX_ENTRIES = 2048
 
 Key = tuple[str, int]
@@ -41,11 +41,11 @@ class HostCompilations:
         self._count = count
         self._send = send
         self._programs: collections.OrderedDict[Key, _Program] = collections.OrderedDict()
-        #: Those of which it is not known yet whether all hosts have them.
+        #: Programs of which it is not known yet whether all hosts have them.
         self._open: dict[Key, _Program] = {}
 
     def add(self, host: int, message: dict[str, Any], now: float) -> None:
-        """What process 0 compiles is told at once; which others did not is known a while later."""
+        """Programs of process 0 are reported immediately; missing ones on others are known a while later."""
         if host == 0:
             self._send(message)
         # Small programs of eager operations differ with what a host prints and checks.
@@ -72,29 +72,29 @@ class HostCompilations:
             self._send({**message, "id": number, "hosts": sorted(program.by_host)})
 
 
-#: What waits for a keeper that is being started again; the oldest goes first.
+#: Messages that wait for a keeper that restarts; the oldest is dropped first.
 MAX_MESSAGES = 4096
-#: Runs of a host: an evaluation in each epoch is one. And those of which the steps are compared.
+#: Runs of a host: an evaluation in each epoch is one. And the runs whose steps are compared.
 MAX_RUNS = 1024
 COMPARED_RUNS = 32
 HOSTS_PERIOD_S = 1.0
-#: Answers of agents come within milliseconds, unless a host stands still or its interpreter never lets go.
-#: One that answers later may be at another step than the others, which hold their loops a little longer
+#: Answers of agents come within milliseconds, unless a host is stopped or its interpreter is never free.
+#: An agent that answers later may be at another step than the others, which hold their loops a little longer
 #: (`HOLD_S`).
 FENCE_S = 8.0
-#: For what is left to send.
+#: Timeout for the remaining messages.
 _CLOSE_S = 3.0
 _POLL_S = 1.0
-#: What only one process can do, or what would be done on all and shown of one.
+#: Actions that only one process can do, or whose result only one shows.
 _OF_FIRST = ("branch", "memory", "profile")
 
 Body = dict[str, Any]
-#: A name of runs, and how many of it began before this one.
+#: A name of runs, and the number of earlier runs with this name.
 Place = tuple[str, int]
 
 
 class HostReports:
-    """In the lead's loop, but for the two threads of its connections. `tell` gives a body to an agent."""
+    """In the lead's loop, except the threads of its connections. `write_line` sends a body to an agent."""
 
     def __init__(self, socket_path: str, labels: list[str], write_line: Callable[[int, Body], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -105,12 +105,12 @@ class HostReports:
         self._hello: Body | None = None
         self._devices: dict[int, Body] = {}
         self._runs = [HostRuns() for _ in labels]
-        #: Of the runs of process 0 that had a step last.
+        #: For the runs of process 0 that had a step last.
         self._steps: collections.OrderedDict[str, HostSteps] = collections.OrderedDict()
         self._compilations = HostCompilations(len(labels), self._line.send)
         self._hosts: Body | None = None
         self._reported_at = 0.0
-        #: By id of the command; the first one that is not decided is on its way, the others wait for it.
+        #: By id of the command; the first undecided one is being sent, the others wait for it.
         self._orders: dict[str, _Order] = {}
         self._queue: collections.deque[_Order] = collections.deque()
 
@@ -120,7 +120,7 @@ class HostReports:
         self._line.close()
 
     def process_ended(self) -> None:
-        """All hosts are ended at once, and say nothing more of their runs."""
+        """All hosts are ended together, and report nothing more about their runs."""
         for message in self._runs[0].messages:
             if message["state"] == "running":
                 self._line.send({**message, "time": unix_now_ms(), "state": "failed"})
@@ -216,7 +216,7 @@ class HostReports:
     # --- the same run on another host ---
 
     def _of_first(self, host: int, run: str) -> str | None:
-        """Process 0's id of a run of another host: the first of this name there is the first of it here."""
+        """Process 0's id of a run of another host: runs of one name correspond in order."""
         return self._matching(host, run, 0)
 
     def _matching(self, host: int, run: str, other: int) -> str | None:
@@ -228,7 +228,7 @@ class HostReports:
     # --- commands ---
 
     def _receive(self, body: Body) -> tuple[Any, bool]:
-        """On the thread of the connection for commands. What becomes of it is told by process 0."""
+        """On the thread of the connection for commands. Process 0 reports the result."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._command, body)
         return None, True
@@ -236,7 +236,7 @@ class HostReports:
     def _command(self, body: Body) -> None:
         run, identifier = body.get("run"), body.get("id")
         if body.get("action") in _OF_FIRST or not isinstance(identifier, str) or identifier in self._orders:
-            # One that comes again is answered word for word.
+            # A repeated command is answered word for word.
             self._send_all(0, body)
             return
         everybody = range(len(self._labels))
@@ -245,7 +245,7 @@ class HostReports:
                 self._send_all(host, body)
             return
         runs = {host: self._matching(0, run, host) if isinstance(run, str) else None for host in everybody}
-        # Process 0 says of a run that nobody knows that it is over.
+        # Process 0 reports an unknown run as over.
         known = {host: found for host, found in runs.items() if found or run is None or host == 0}
         order = self._orders[identifier] = _Order(self, body, known)
         for old in list(itertools.islice(self._orders, max(0, len(self._orders) - MAX_MESSAGES))):
@@ -260,18 +260,18 @@ class HostReports:
             self._queue[0].begin()
 
     def _standing(self) -> list[Body]:
-        """For a keeper that has been started again."""
+        """For a keeper that has been restarted."""
         known = (self._hello, self._all_devices(), *self._runs[0].messages, self._hosts)
         return [one for one in known if one is not None]
 
 
 class HostRuns:
-    """The runs of one host, by which of its name they are. Of those that have ended, the newest."""
+    """The runs of one host, by their index among runs of the same name. Of ended runs, the newest."""
 
     def __init__(self) -> None:
         self._runs: dict[str, tuple[Body, Place]] = {}
         self._at: dict[Place, str] = {}
-        #: by name: how many have begun
+        #: by name: how many have started
         self._count: collections.OrderedDict[str, int] = collections.OrderedDict()
 
     @property
@@ -305,13 +305,13 @@ class HostRuns:
 
 
 class _Order:
-    """A command on its way to all hosts: each says which step it can still apply it at, the latest is taken.
+    """A command to all hosts: each states the first step at which it can still apply it; the latest wins.
 
-    Until then no host goes past the step that it has named, so nobody is ahead of what is decided.
+    Until then no host passes the step that it has stated, so no host is ahead of the decision.
     """
 
     def __init__(self, reports: HostReports, body: Body, runs: dict[int, str | None]) -> None:
-        """`runs`: what the run is called on each host; None: the newest there."""
+        """`runs`: the id of the run on each host; None: the newest there."""
         self._reports = reports
         self._body = body
         self._runs = runs
@@ -338,7 +338,7 @@ class _Order:
         self._reports._decided()
 
     def answered(self, host: int, message: Body) -> None:
-        """Of another host only what went wrong is news; process 0 speaks for those that agree."""
+        """For another host, only errors are reported; process 0 represents hosts that agree."""
         if host and message["phase"] in ("refused", "failed"):
             reason = f"host {host}: {message['reason']}"
             self._reports._line.send(
@@ -356,7 +356,7 @@ class _Order:
 
 
 class KeeperLine:
-    """Sends messages to the keeper on a thread of its own, and says who we are when it has been restarted."""
+    """Sends messages to the keeper on a separate thread, and identifies us when it has been restarted."""
 
     def __init__(self, path: str, standing: Callable[[], list[Body]]) -> None:
         self._socket = KeeperSocket(path)

@@ -1,4 +1,4 @@
-"""What a slice is made of, as it stands beside its kernelspec."""
+"""The description of a slice, stored beside its kernelspec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tpulab.slice.frameworks import TITLES
 
-#: Names of kernels of slices begin so.
+#: Prefix of the names of slice kernels.
 PREFIX = "tpulab-slice-"
 
 
@@ -24,14 +24,14 @@ class SliceSpec:
     type: str = ""
     #: Of the environment: `jax` or `torch`.
     framework: str = "jax"
-    #: XLA:CPU devices of each host (PyTorch: its processor); 0: the chips that are found.
+    #: XLA:CPU devices of each host (PyTorch: its processor); 0: the available chips.
     cpu_devices: int = 0
-    #: The address at which the other hosts reach host 0; empty: found out.
+    #: The address at which the other hosts reach host 0; empty: detected.
     address: str = ""
     #: Python on the other hosts; empty: at the same path as here.
     python: str = ""
     ssh_options: tuple[str, ...] = ()
-    #: Where the lead writes down that it did not reach a host, for the bridge that has set the hosts up.
+    #: Where the lead records that it did not reach a host, for the bridge that has set the hosts up.
     lost_file: str = ""
     env: dict[str, str] = field(default_factory=dict)
     #: Seconds until all hosts must have joined.
@@ -64,7 +64,7 @@ class SliceSpec:
         return PREFIX + self.name + ("-pytorch" if self.framework == "torch" else "")
 
     def framework_env(self) -> dict[str, str]:
-        """Variables with which the processes find their devices; in PyTorch what the user has set wins."""
+        """Variables with which the processes find their devices; in PyTorch the user's take precedence."""
         if self.framework == "jax":
             if not self.cpu_devices:
                 return {}
@@ -75,7 +75,7 @@ class SliceSpec:
         else:
             defaults |= {"TPULAB_BACKEND": "torch_xla", "PJRT_DEVICE": "TPU"}
         if self.is_local:
-            # As PyTorch's own launcher: each process would take all cores of the machine.
+            # Like PyTorch's own launcher: each process would otherwise take all cores of the machine.
             defaults["OMP_NUM_THREADS"] = "1"
         return {name: os.environ.get(name, value) for name, value in defaults.items()}
 

@@ -1,9 +1,9 @@
-"""Runs one process on a host for the lead: starts it, says each second how it is, and ends it with the lead.
+"""Runs one process on a host for the lead: starts it, reports its state each second, ends it with the lead.
 
 `python -m tpulab.slice.supervisor`, started by the lead on its own machine or over ssh. Standard input is the
 lifeline: when it ends, or the lead is silent for too long because the network is cut, the process is ended.
 
-One JSON object a line. From the lead: first what to run (`argv`, `env`, `cwd`, `patience_s`, `reports`,
+One JSON object per line. From the lead: first the process (`argv`, `env`, `cwd`, `patience_s`, `reports`,
 `place`), then `{"line": text}` for the process, `{"command": …}` for its agent, `{"signal": number}`,
 `{"kill": true}`, and `{}` as a sign of life. To the lead: `{"waits": text}` before the process starts,
 `{"alive": pid, …}`, `{"agent": message}`, and last `{"exited": code, "oom": bool, "tail": text}`.
@@ -35,7 +35,7 @@ class AgentRelay:
     def __init__(self, hand_on: Callable[[dict[str, Any]], None]) -> None:
         """`hand_on` is called on any thread."""
         self._hand_on = hand_on
-        # Of mode 0700, so nobody else connects.
+        # Of mode 0700, so no other user can connect.
         self._folder = tempfile.mkdtemp(prefix="tpulab-agent-")
         self.path = f"{self._folder}/agent.sock"
         self._commands: socket.socket | None = None
@@ -45,7 +45,7 @@ class AgentRelay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def command(self, body: dict[str, Any]) -> None:
-        """For the agent; lost when it does not listen for commands."""
+        """Sends a line to the agent; lost when the agent does not listen for commands."""
         connection = self._commands
         if connection is not None:
             with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ class AgentRelay:
 
 ALIVE_S = 1.0
 TAIL_LINES = 30
-#: As Google's own libraries name another metadata server.
+#: The variable by which Google's own libraries name another metadata server.
 METADATA_VARIABLES = ("GCE_METADATA_IP", "GCE_METADATA_HOST")
 _METADATA = "metadata.google.internal"
 _PREEMPTED = "/computeMetadata/v1/instance/preempted"
@@ -83,10 +83,10 @@ class Supervisor:
     def __init__(self, order: dict[str, Any], place: socket.socket | None) -> None:
         self._report_lock = threading.Lock()
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
-        #: one count a second: a kill of another process, long ago, explains nothing
+        #: one count per second: an older kill of another process explains nothing
         self._kills = collections.deque([_oom_kills()], maxlen=10)
         self._preempted = False
-        #: 0: the lead is on this machine, and its end is heard at once.
+        #: 0: the lead is on this machine, and its end is noticed immediately.
         self._patience_s = float(order.get("patience_s", 0))
         self._received_at = time.monotonic()
         self._place = place
@@ -186,7 +186,7 @@ class Supervisor:
         self._process.wait()
 
     def _watch_lead(self) -> None:
-        # By itself: where the network is cut, what is said to the lead blocks sooner or later.
+        # A separate thread: where the network is cut, a message to the lead blocks sooner or later.
         while self._process.poll() is None:
             if time.monotonic() - self._received_at > self._patience_s:
                 self._kill()
@@ -213,7 +213,7 @@ def _write(what: dict[str, Any]) -> None:
 
 
 def _oom_kills() -> int:
-    """How often a process of this control group, or else of this machine, was ended for want of memory."""
+    """How often a process of this control group, or else of this machine, was killed for lack of memory."""
     groups = [line.split(":", 2) for line in _lines("/proc/self/cgroup") if line.count(":") > 1]
     named = {controllers: path for _, controllers, path in groups}
     counts = [f"/sys/fs/cgroup/memory{named['memory']}/memory.oom_control"] if "memory" in named else []

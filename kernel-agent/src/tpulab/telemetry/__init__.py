@@ -1,1 +1,1 @@
-"""Messages, moments and lines of the user's code. Knows of no framework."""
+"""Messages, moments and lines of the user's code. Independent of frameworks."""

@@ -1,4 +1,4 @@
-"""Says once what costs time or will go wrong, and what to do about it."""
+"""Reports once what costs time or will fail, and the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpulab.telemetry.messages import AdviceKind, AdviceMessage, CodeLocation
 
 
 class Adviser:
-    """Owner of what has been said. Any thread may speak."""
+    """Stores which advice was given. Usable on any thread."""
 
     def __init__(
         self, events: deque[Any], wake: Callable[[], None], text: Callable[[str], None] | None = None

@@ -15,7 +15,7 @@ _READINGS = 5
 
 
 def unix_ahead_ns() -> int:
-    """By how much Unix time is ahead of `now_ns`, as the wall clock stands now."""
+    """The current difference between Unix time and `now_ns`."""
     readings = []
     for _ in range(_READINGS):
         before = now_ns()

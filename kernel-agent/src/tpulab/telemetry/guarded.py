@@ -1,4 +1,4 @@
-"""Threads of ours: none ends by an error of its own, and starting one never fails in the user's code."""
+"""TPULab's own threads: an error never ends one, and starting one never fails in the user's code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-#: Between two tries of a thread whose work fails each time.
+#: Pause between two tries of a thread whose work fails each time.
 PAUSE_S = 0.2
 
 _log = logging.getLogger("tpulab")
@@ -15,7 +15,7 @@ _logged: set[str] = set()
 
 
 def log_once(what: str, error: BaseException) -> None:
-    """A fault of ours: one line for each place and kind, as it may come ten times a second."""
+    """An internal fault: one line for each place and kind, as it may come ten times a second."""
     identity = f"{what}: {type(error).__name__}"
     if identity not in _logged:
         _logged.add(identity)
@@ -23,9 +23,9 @@ def log_once(what: str, error: BaseException) -> None:
 
 
 def start_thread(name: str, work: Callable[[], None], *, again: bool = True) -> threading.Thread | None:
-    """Runs `work` on a daemon thread. What it raises is logged once, and with `again` it begins again.
+    """Runs `work` on a daemon thread. Its exceptions are logged once, and with `again` it restarts.
 
-    None: the process can have no further thread.
+    None: the process can start no further thread.
     """
 
     def guarded() -> None:

@@ -1,4 +1,4 @@
-"""Finds the line of the user's code that runs: the innermost frame that is neither ours nor a library's."""
+"""Finds the running line of the user's code: the innermost frame that is neither ours nor a library's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpulab.telemetry.messages import CodeLocation
 
 
 def _package_folder() -> str:
-    """Of `tpulab`: all of its code is ours, in whatever room it is."""
+    """The folder of `tpulab`: all of its code is ours, in whatever subpackage it is."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -32,7 +32,7 @@ def is_user_frame(frame: FrameType) -> bool:
     """Whether a frame runs the user's code: a cell, a script or a module of their own."""
     file = frame.f_code.co_filename
     if file.startswith("<"):
-        # Code without a file: a prompt or `python -c` is the user's, what libraries generate is not.
+        # Code without a file: a prompt or `python -c` is the user's, generated code of libraries is not.
         return frame.f_globals.get("__name__") == "__main__"
     known = _known.get(file)
     if known is None:

@@ -1,6 +1,6 @@
 """The messages that the agent sends, as the project's protocol defines them (`protocol/src/telemetry.ts`).
 
-Times are Unix milliseconds, durations milliseconds, sizes bytes. Names are those of the wire.
+Times are Unix milliseconds, durations milliseconds, sizes bytes. Names are the names on the wire.
 """
 
 from __future__ import annotations
@@ -146,11 +146,11 @@ class ControlMessage(Timed):
 
 
 class FenceMessage(TypedDict):
-    """Of a host of a slice, for the lead alone: the first step at which a command can still be applied."""
+    """From a host of a slice, only for the lead: the first step at which a command can still be applied."""
 
     type: Literal["fence"]
     id: str
-    #: -1: no run takes commands
+    #: -1: no run accepts commands
     step: int
 
 
@@ -329,7 +329,7 @@ class CompileMessage(Timed):
 
 
 class ControlHello(TypedDict):
-    """First line of the connection that carries commands; for the keeper alone."""
+    """First line of the connection that carries commands; only for the keeper."""
 
     type: Literal["control-hello"]
     v: Literal[1]

@@ -1,7 +1,7 @@
-"""The boundary to JSON: what users give is made plain at the call, what leaves the process is encoded here.
+"""The boundary to JSON: users' values are made plain at the call, outgoing messages are encoded here.
 
-Figures of users are whatever their framework made of them: `np.int64`, an array of no dimensions, NaN. What
-cannot mean anything is refused at once, with the name of its argument. What is left over is made plain, or
+Figures of users are whatever their framework made of them: `np.int64`, an array of no dimensions, NaN. A
+meaningless value is refused immediately, with the name of its argument. Other values are made plain, or
 dropped, message by message: one figure never costs the others.
 """
 
@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: JavaScript holds whole numbers up to here exactly.
+#: JavaScript represents whole numbers up to here exactly.
 MOST_EXACT = 2**53
 
 _log = logging.getLogger("tpulab")
@@ -21,7 +21,7 @@ _dropped: set[str] = set()
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One line of JSON; nothing where the message cannot be said, which is logged once for each type."""
+    """One line of JSON; nothing for an invalid message, which is logged once for each type."""
     try:
         return _line(message)
     except Exception:
@@ -55,7 +55,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """A number of numpy, jax or torch as one of Python; everything else as it is."""
+    """A number of numpy, jax or torch as one of Python; everything else unchanged."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     try:
@@ -93,6 +93,6 @@ def short(value: Any, length: int = 60, *, plain: bool = False) -> str:
     """The value for a sentence, or for a table; `plain`: a text without its quotes. Never raises."""
     try:
         text = str(value) if plain else repr(value)
-    except Exception:  # an int of thousands of digits, an array that was deleted, whatever a user wrote
+    except Exception:  # an int of thousands of digits, an array that was deleted, any object of the user's
         text = f"a {type(value).__name__}"
     return text if len(text) <= length else text[: length - 1] + "…"

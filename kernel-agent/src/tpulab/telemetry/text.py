@@ -1,4 +1,4 @@
-"""Lines of text for people: written where they look for them, and errors in a few words.
+"""Lines of text for people: printed where they look for them, and errors in a few words.
 
 Lines go to stdout in a notebook (where stderr looks like an error), to stderr in a script (whose stdout may
 be data).
@@ -12,12 +12,12 @@ import traceback
 
 from tpulab.telemetry.cells import notebook_shell
 
-#: Of an error's text: enough to say what it was.
+#: Length of an error's text: enough to identify it.
 ERROR_LENGTH = 500
 
 
 def write_line(line: str) -> None:
-    """One line of text, where people who run this look for it."""
+    """Prints one line of text where the people who run this look for it."""
     # A closed or broken stream must not end a training.
     with contextlib.suppress(Exception):
         stream = sys.stdout if in_notebook() else sys.stderr
@@ -30,5 +30,5 @@ def in_notebook() -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """As the last line of a traceback has it."""
+    """In the form of the last line of a traceback."""
     return "".join(traceback.format_exception_only(error)).strip()[:ERROR_LENGTH]

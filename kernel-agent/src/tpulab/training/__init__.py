@@ -1,1 +1,1 @@
-"""`tpulab.run`: a run that can be steered. Knows of no socket."""
+"""`tpulab.run`: a run that can be steered. Independent of sockets."""

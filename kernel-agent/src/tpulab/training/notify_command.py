@@ -1,6 +1,6 @@
-"""A command of the user's that is run when a training has ended: for who has no page open to be told by.
+"""A command of the user that runs when a training has ended: for users without an open page.
 
-`tpulab.run(..., notify="command")`. What there is to know stands in the command's environment.
+`tpulab.run(..., notify="command")`. The command's environment describes the run.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from tpulab.measure.runs import Run
     from tpulab.telemetry.messages import RunMessage
 
-#: What starts the run's name in the environment, and in the documentation (`docs/control.md`).
+#: Prefix of the run's name in the environment, and in the documentation (`docs/control.md`).
 PREFIX = "TPULAB_RUN_"
 
 
 class NotifyCommand:
     """Called by the agent's thread after the last step of the run has been recorded; never waits.
 
-    A text goes to the shell, a sequence is a program with its arguments. It outlives this process. What it
-    prints goes nowhere; that it failed is told as a warning.
+    A string is a shell command, a sequence is a program with its arguments. It outlives this process. Its
+    output is discarded; its failure is reported as a warning.
     """
 
     def __init__(self, command: str | Sequence[str], warn: Callable[..., None]) -> None:
@@ -45,10 +45,10 @@ class NotifyCommand:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except Exception as error:  # the report of this and other runs must go on
+        except Exception as error:  # the report of this and other runs must continue
             self._warn("the notify command of the run %r could not be started: %s", run.name, error)
             return
-        # Waited for, so that no zombie is left and a mistake in the command is seen.
+        # Waited for, so that no zombie is left and an error in the command is noticed.
         start_thread("tpulab-notify", lambda: self._reap(process, run.name), again=False)
 
     def _reap(self, process: subprocess.Popen[bytes], name: str) -> None:
@@ -58,12 +58,12 @@ class NotifyCommand:
 
 
 def facts(run: Run, message: RunMessage) -> dict[str, str]:
-    """The environment of the command; what is not known is not in it."""
+    """The environment of the command; unknown values are left out."""
     control = message.get("control")
     found = {
         "ID": run.id,
         "NAME": run.name,
-        # A run that somebody has stopped has finished too; its control state tells the two apart.
+        # A stopped run has finished too; its control state distinguishes the two.
         "STATE": control["state"]
         if control is not None and control["state"] == "stopped"
         else message["state"],
@@ -76,5 +76,5 @@ def facts(run: Run, message: RunMessage) -> dict[str, str]:
         "ERROR": run.error or "" if message["state"] == "failed" else "",
         "LOG": (control["log"] or "") if control is not None else "",
     }
-    # The operating system takes no zero bytes.
+    # The operating system accepts no zero bytes.
     return {PREFIX + name: value.replace("\0", "") for name, value in found.items() if value}

@@ -1,4 +1,4 @@
-"""`tpulab.run`: a training that a page can watch and steer. Without a bridge it runs as if it were not there.
+"""`tpulab.run`: a training that a page can watch and steer. Without a bridge it runs as if it did not exist.
 
 run = tpulab.run("mnist", config, hyperparameters={"learning_rate": tpulab.hyper(3e-4, min=1e-6, max=1e-2)})
 run.on_checkpoint(lambda step: save(state, step))
@@ -6,7 +6,7 @@ for batch in run.steps(loader):
     state, loss = train_step(state, batch, run.hyper.learning_rate)
     run.log(loss=loss)
 
-`run.restore` goes on from the last checkpoint of the run before, if that one was stopped or cut off.
+`run.restore` resumes from the last checkpoint of the previous run, if that one was stopped or cut off.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TrainingRun:
         self.name = name
         self.config = plain_config(config)
         self.total = total
-        #: values as arrays (`run.hyper.name`) and as they are (`run.hyper["name"]`)
+        #: values as arrays (`run.hyper.name`) and as plain values (`run.hyper["name"]`)
         self.hyper = Hyperparameters(hyperparameters or {}, backend)
         self._effort = effort
         self._notify = notify
@@ -80,7 +80,7 @@ class TrainingRun:
         self._tracked: SteeredRun | None = None
         self._later: dict[str, Any] = {}
         self._waiting_for_id: list[Callable[[str], None]] = []
-        #: The step that it goes on from, if it was resumed.
+        #: The step that the run resumed from, if it was resumed.
         self._resumed: int | None = None
         self._branch: RunBranch | None = None
         self.controller = Controller("", self.hyper, replay=replay)
@@ -115,7 +115,7 @@ class TrainingRun:
 
     def log(self, **metrics: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
-        are ready. Outside a step, the numbers count for the step before, also after the last one.
+        are ready. Outside a step, the numbers count for the previous step, also after the last one.
         """
         tracked = self._tracked
         if tracked is None or tracked.run.closed == 0:
@@ -143,7 +143,7 @@ class TrainingRun:
         return self._tracked.run.closed if self._tracked is not None else self._resumed or 0
 
     def __del__(self) -> None:
-        # Nobody can go on with it: a sweep that names each trial `run` ends the one with the next.
+        # No other run can continue it: a sweep that names each trial `run` ends one with the next.
         tracked = self.__dict__.get("_tracked")
         if tracked is None or tracked.run.ended or tracked.clock.is_open or sys.is_finalizing():
             return
@@ -151,7 +151,7 @@ class TrainingRun:
             tracked.end("finished")
 
     def finish(self, state: RunState = "finished") -> None:
-        """Ends the run. Otherwise it ends with its cell, with the process, or when nothing refers to it any
+        """Ends the run. Otherwise it ends with its cell, with the process, or when it has no references any
         more. Idempotent."""
         if self._tracked is not None:
             self._tracked.end(state)
@@ -173,12 +173,12 @@ class TrainingRun:
             self._tracked.run.error = error_text(error)
         self.finish("finished" if kind is None else "failed")
 
-    # -- what can be asked of it -----------------------------------------------------------------------
+    # -- requests to the run ---------------------------------------------------------------------------
 
     def on_checkpoint(self, function: H, *, every: int | None = None) -> H:
         """Sets the function that writes a checkpoint. It takes the step or nothing; its result is shown.
 
-        It runs on the thread of the loop, between two steps, when the page asks and after each `every`
+        It runs on the thread of the loop, between two steps, on a request of the page and after each `every`
         steps. If it raises an exception, the command has failed and the run continues. A coroutine function
         needs `async for`. Usable as a decorator.
         """
@@ -189,17 +189,17 @@ class TrainingRun:
         return function
 
     def restore(self, load: Callable[[Checkpoint], Any]) -> int:
-        """Calls `load` with the last checkpoint of the run before, if that one did not come to its end.
+        """Calls `load` with the last checkpoint of the previous run, if that run did not finish.
 
         It was stopped, cut off, or failed. Where the page has requested a branch of a run with this log, it
-        is the checkpoint that the page has chosen, and its value is set. Returns the step to go on with:
-        `for step in run.steps(range(run.restore(load), total))`. 0: the run before finished, wrote no
+        is the checkpoint that the page has chosen, and its value is set. Returns the step to continue with:
+        `for step in run.steps(range(run.restore(load), total))`. 0: the previous run finished, wrote no
         checkpoint, or there was none. Runs belong together if
         they have the same `log`, or, without one, the same name and working directory. On a slice all
         hosts load the checkpoint that process 0 has logged.
 
         Raises:
-            ValueError: the run has neither a name nor a log, or its first loop has begun.
+            ValueError: the run has neither a name nor a log, or its first loop has started.
         """
         self._before_first_loop("restore")
         if self._log_given is False or (self._log_file is None and self.name is None):
@@ -220,7 +220,7 @@ class TrainingRun:
         return self._load(checkpoint, load, "the checkpoint that the page has chosen")
 
     def _to_restore(self) -> list[Any] | None:
-        """Step and text of a checkpoint; of a branch also the other run and what is changed in it."""
+        """Step and text of a checkpoint; of a branch also the other run and its changes."""
         branch, name = planned(), self.name or ""
         if branch is not None:
             found = checkpoint_of_run(self._log_file, name, branch.run, branch.step)
@@ -248,7 +248,7 @@ class TrainingRun:
             step: step of the checkpoint. Default: the last one.
 
         Raises:
-            ValueError: the log has no such checkpoint, or the first loop of this run has begun.
+            ValueError: the log has no such checkpoint, or the first loop of this run has started.
         """
         self._before_first_loop("branch")
         found = checkpoint_of(log, step) if together.is_first else None
@@ -273,7 +273,7 @@ class TrainingRun:
 
     @property
     def _log_file(self) -> str | os.PathLike[str] | None:
-        """The file that was asked for; None: one of the run's own, or none."""
+        """The requested file; None: one of the run's own, or none."""
         given = self._log_given
         return None if given is None or isinstance(given, bool) else given
 
@@ -292,7 +292,7 @@ class TrainingRun:
     @overload
     def action(self, name: str, function: H) -> H: ...
     def action(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
-        """Adds a button of this name, for whatever the training may be asked to do; see `on_checkpoint`.
+        """Adds a button of this name, for any action of the training; see `on_checkpoint`.
 
             run.action("full evaluation", evaluate_all)
 
@@ -428,7 +428,7 @@ class TrainingRun:
         run.closed = run.recorded = self._resumed or 0
         tracked.agent, tracked.controller = agent, weakref.ref(self.controller)
         self.controller.belongs_to(run.id, tracked)
-        # On a slice all hosts say the same, perhaps in the same folder.
+        # On a slice all hosts report the same, perhaps in the same folder.
         if self._log_given is not False and together.is_first:
             path = log_path(self._log_file, run.name, run.id)
             self._log = tracked.log = RunLog(path, self._header(tracked), agent.warn)
@@ -448,13 +448,13 @@ class TrainingRun:
         return tracked
 
     def _header(self, tracked: SteeredRun) -> Callable[[], Mapping[str, Any]]:
-        # Without a reference to this run: the log must not keep it.
+        # Without a reference to this run: the log must not keep it alive.
         run, hyper = tracked.run, self.hyper
         fixed = {"name": run.name, "run": run.id, "resumed": self._resumed, "config": self.config}
         return lambda: {**fixed, "hyperparameters": dict(hyper)}
 
     def add_band(self, kind: BandKind, began: int, *, failed: bool = False) -> None:
-        """Such work is over that began at this moment of `tpulab.telemetry.clocks`."""
+        """Ends such work that began at this moment of `tpulab.telemetry.clocks`."""
         if self._tracked is not None:
             self._tracked.band(kind, began, failed=failed)
 
@@ -489,7 +489,7 @@ def run(
         flops_per_step: floating-point operations of a step on all devices, for the MFU. Default: counted.
         tokens_per_step, samples_per_step: for the throughput.
         updates_per_step: of the parameters, where a step is several (a `lax.scan` of 100 in one call).
-        peak_flops: peak operations per second of one device. Default: that of the chip, if known.
+        peak_flops: peak operations per second of one device. Default: the peak of the chip, if known.
         notify: command to run when the run has finished, was stopped or has failed: a string for the shell,
             or a program with its arguments. Its environment has `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and
             others. For a killed kernel, see the server's `--notify`.

@@ -1,4 +1,4 @@
-"""What a run was started with, as far as it is numbers, booleans and text."""
+"""The configuration at the start of a run, as far as it is numbers, booleans and text."""
 
 from __future__ import annotations
 

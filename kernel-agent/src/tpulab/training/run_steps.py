@@ -1,6 +1,6 @@
 """The loops of a run that can be steered: `for`, `async for`, and a block.
 
-Between two steps the commands that wait are applied; a pause holds the loop there, a stop ends it.
+Between two steps the waiting commands are applied; a pause holds the loop there, a stop ends it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Training(Protocol):
-    """The run that a loop belongs to."""
+    """The run of a loop."""
 
     total: int | None
 
@@ -95,7 +95,7 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
             raise StopAsyncIteration from None
 
     def _between(self, frame: FrameType) -> SteeredRun:
-        """The step before is over, if there is one."""
+        """The previous step is over, if there is one."""
         tracked = self._tracked
         if tracked is None:
             tracked = self._tracked = self._training.begin_loop(frame, self._length())

@@ -1,4 +1,4 @@
-"""What the agent holds of a run that can be steered, and how changes of it are told."""
+"""The agent's side of a run that can be steered, and the reports of its changes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SETTLE_S = 0.5
 
 
 class SteeredRun(TrackedRun, ControlListener):
-    """The measured side of a run that can be steered. Lives until its last step has been told.
+    """The measured side of a run that can be steered. Lives until its last step has been reported.
 
-    As a listener it tells the page, the log and, without a bridge, the reader of the text.
+    As a listener it notifies the page, the log and, without a bridge, the reader of the text.
     """
 
-    #: weak: it holds optimizers, and a run that nobody refers to any more cannot be steered
+    #: weak: it references optimizers, and a run without references cannot be steered
     controller: weakref.ref[Controller] = staticmethod(lambda: None)  # type: ignore[assignment]
     log: RunLog | None = None
     agent: Agent
@@ -35,7 +35,7 @@ class SteeredRun(TrackedRun, ControlListener):
 
     @property
     def halted(self) -> bool:
-        """Ended by a command: no loop goes on until the cell is over."""
+        """Ended by a command: no loop continues until the cell is over."""
         return self._halted_in is not _NEVER and self._halted_in is self.tracker.cells.running()
 
     def halt(self) -> None:
@@ -51,7 +51,7 @@ class SteeredRun(TrackedRun, ControlListener):
             self.clock.discard()
 
     def changed(self) -> None:
-        """State or hyperparameters are others now."""
+        """State or hyperparameters have changed."""
         if not self.run.ended:
             self.tracker.recorder.events.append((self.run, self.run.message()))
             self.tracker.wake()
@@ -83,13 +83,13 @@ class SteeredRun(TrackedRun, ControlListener):
             controller.finish(event, f"{why} before its next step.")  # type: ignore[arg-type]
         super().end(state)
         if ends and self.log is not None:
-            # The figures of the last steps belong into it: they are worked out first, if that is quick.
+            # The figures of the last steps belong in it: they are computed first, if that is quick.
             self.tracker.settle(SETTLE_S)
             self.log.end(state, self.run.closed, self.run.metrics)
 
 
 def in_words(message: ControlMessage) -> str:
-    """One line about what became of a command."""
+    """One line about the result of a command."""
     what: str = message["action"]
     if message["action"] == "call":
         what = str(message["name"])

@@ -3,7 +3,7 @@
 `DeviceMonitor()`, `StepTimeline()` and `TrainingControls()` are displayed like any other widget. In a
 JupyterLab with TPULab their figures come from the bridge and their commands go by it; elsewhere both travel
 over the widget's own comm, twice a second. A saved notebook keeps a picture. They need ipywidgets, which is
-imported when one of them is first asked for; `tpulab.live` is in this room too, and goes without.
+imported when one of them is first used; `tpulab.live` is in this package too, and works without that import.
 """
 
 TYPE_CHECKING = False

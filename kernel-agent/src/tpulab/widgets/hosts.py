@@ -1,7 +1,7 @@
-"""Which front end the widgets speak to: TPULab's own module, or anywidget's, which carries our code along.
+"""The front end of the widgets: TPULab's own module, or anywidget's, which carries our code along.
 
-A JupyterLab with TPULab has the module. VS Code and Colab know nothing of it, but load anywidget's from where
-they load all widgets. `TPULAB_WIDGETS=tpulab` or `=anywidget` decides where the choice is wrong.
+A JupyterLab with TPULab has the module. VS Code and Colab do not, but load anywidget's from their usual
+source of widgets. `TPULAB_WIDGETS=tpulab` or `=anywidget` overrides a wrong choice.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Host = Literal["tpulab", "anywidget"]
 
 VARIABLE = "TPULAB_WIDGETS"
 MODULE = "@tpulab/widgets"
-#: Of the traits that Python and the views share.
+#: Version of the traits that Python and the views share.
 MODULE_VERSION = "1.0.0"
 ANYWIDGET_VERSION = "~0.11.0"
 _STATIC = Path(__file__).parent / "static"
 
 
 class WidgetFilesError(RuntimeError):
-    """The front end of the widgets is not in this installation: it is built from TypeScript."""
+    """The front end of the widgets is missing in this installation: it is built from TypeScript."""
 
     code = "WIDGET_FILES"
 
@@ -81,7 +81,7 @@ def host_traits(host: Host, name: str, file: str) -> dict[str, Any]:
 
 
 def _enable_in_colab() -> None:
-    """Colab shows widgets of others only after it was asked to."""
+    """Colab shows third-party widgets only after a request."""
     output = getattr(sys.modules.get("google.colab"), "output", None)
     if output is not None:
         with contextlib.suppress(Exception):

@@ -1,9 +1,9 @@
 """Lets messages to chosen comms through while a cell is busy.
 
-ipykernel reads the shell socket on a thread of its own and queues a message of a comm for the main thread,
-which is busy with the cell. A route set here looks at each message on that thread: those to a live comm are
-taken while a cell runs, and everything else goes its way untouched. Messages of the bridge and of other
-clients, signatures and order included, stay as they are.
+ipykernel reads the shell socket on a separate thread and queues a message of a comm for the main thread,
+which is busy with the cell. A route set here checks each message on that thread: messages to a live comm are
+processed while a cell runs, and everything else continues unchanged. Messages of the bridge and of other
+clients, including signatures and order, are unchanged.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 
 from tpulab.telemetry.guarded import start_thread
 
-#: For a machine that is busy: without the route a live widget acts only when its cell has ended.
+#: For a busy machine: without the route a live widget acts only when its cell has ended.
 INSTALL_TIMEOUT_S = 60.0
-#: A slider that is dragged sends some tens a second. The oldest go first; the newest value is what counts.
+#: A dragged slider sends some tens a second. The oldest are dropped first; the newest value counts.
 MAX_MESSAGES = 1024
 
 Deliver = Callable[[Any, dict[str, Any]], None]
 
 
 class LiveRouteError(RuntimeError):
-    """This ipykernel takes its messages in another way than the route knows."""
+    """This ipykernel receives its messages in another way than the route supports."""
 
     code = "LIVE_ROUTE"
 
 
 class LiveRoute:
-    """One per kernel. `pump` delivers what was taken; on the main thread only."""
+    """One per kernel. `pump` delivers the accepted messages; on the main thread only."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
@@ -39,10 +39,10 @@ class LiveRoute:
         self._immediate: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=MAX_MESSAGES)
         self._news = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
-        #: the request of the cell that runs; changed and told under the lock: no busy comes after its idle
+        #: the request of the running cell; changed and reported under the lock: no busy comes after its idle
         self._cell: dict[str, Any] | None = None
         self._cell_lock = threading.Lock()
-        #: comm id to whether its callbacks run at once, on a thread of their own
+        #: comm id to whether its callbacks run immediately, on a separate thread
         self.comms: dict[str, bool] = {}
 
     @classmethod
@@ -73,7 +73,7 @@ class LiveRoute:
         return route
 
     def pump(self) -> None:
-        """Delivers what was taken, in order. Does nothing on another thread than the main one."""
+        """Delivers the accepted messages, in order. Does nothing on another thread than the main one."""
         if not self._waiting or threading.current_thread() is not threading.main_thread():
             return
         while self._waiting:
@@ -81,7 +81,7 @@ class LiveRoute:
             deliver(comm, message)
 
     def _take(self, frames: Any) -> bool:
-        """On the message thread: whether the message was taken. Anything odd goes its usual way."""
+        """On the message thread: whether the message was accepted. Anything odd is queued as usual."""
         if not self.comms:
             return False
         try:
@@ -98,7 +98,7 @@ class LiveRoute:
             comm = kernel.comm_manager.get_comm(comm_id) if immediate is not None else None
             if comm is None:
                 return False
-            # In full, and the signature with it: the same message is never looked at twice.
+            # In full, and the signature with it: no message is checked twice.
             message = session.deserialize(parts, content=True, copy=False)
             kernel._publish_status("busy", "shell", parent=message)
             try:
@@ -116,7 +116,7 @@ class LiveRoute:
     def _follow_cells(self) -> None:
         shell, main = self._kernel.shell, threading.main_thread()
         if threading.current_thread() is main:
-            # Put in by a cell, whose beginning is past.
+            # Added by a cell that has already started.
             self._cell = self._kernel.get_parent("shell")
 
         def begins(_info: Any) -> None:
@@ -132,7 +132,7 @@ class LiveRoute:
         shell.events.register("post_run_cell", ends)
 
     def _report_busy(self) -> None:
-        """A client takes the newest status for the kernel's: it is not idle, its cell goes on."""
+        """A client takes the newest status for the kernel's: it is not idle, its cell continues."""
         with self._cell_lock:
             if self._cell:
                 self._kernel._publish_status("busy", "shell", parent=self._cell)
@@ -144,7 +144,7 @@ class LiveRoute:
             self._news.release()
             return
         self._waiting.append((comm, message))
-        # For a cell that awaits, and for one that ends before its next step.
+        # For a cell that awaits, and for a cell that ends before its next step.
         self._kernel.io_loop.add_callback(self.pump)
 
     def _ensure_thread(self) -> None:
@@ -160,7 +160,7 @@ class LiveRoute:
 
 
 def deliver(comm: Any, message: dict[str, Any]) -> None:
-    """Hands a message to its comm. A callback that raises is told on stderr, as in an idle kernel."""
+    """Hands a message to its comm. An exception of a callback is printed on stderr, as in an idle kernel."""
     try:
         comm.handle_msg(message)
     except Exception as error:

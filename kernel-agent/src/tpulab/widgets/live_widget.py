@@ -6,7 +6,7 @@
         train(batch, speed.value)
 
 Values are handed over on the main thread, between two steps or when `.value` is read, so that callbacks never
-run in the middle of a step. With `immediate=True` they run at once, on a thread of their own.
+run in the middle of a step. With `immediate=True` they run immediately, on a separate thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def live(widget: Any, *, immediate: bool = False) -> LiveWidget:
 
     Args:
         widget: an ipywidget: a slider, a button, a text, or a box of widgets.
-        immediate: run callbacks at once, on the thread `tpulab-live`, while the cell continues. They must
+        immediate: run callbacks immediately, on the thread `tpulab-live`, while the cell continues. They must
             not use anything that the cell uses at the same time. Otherwise they run on the main thread,
             between two steps of a measured loop, or when you read `.value` or call `.poll()`.
 
@@ -98,7 +98,7 @@ def _comms(widget: Any) -> Iterator[Any]:
 
 
 def _find_route() -> LiveRoute | None:
-    """The route of this process's kernel, installed if there is none. None where there can be none."""
+    """The route of this process's kernel, installed if missing. None where it cannot be installed."""
     global _route, _warned
     kernel = getattr(notebook_shell(), "kernel", None)
     if _route is None and kernel is not None:

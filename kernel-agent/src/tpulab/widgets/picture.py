@@ -1,4 +1,4 @@
-"""What a saved notebook shows of a widget where none can run: an SVG, in colours for light and dark."""
+"""The picture of a widget in a saved notebook, where none can run: an SVG, in colours for light and dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives the widgets that are open a new snapshot twice a second, when there is something new."""
+"""Gives open widgets a new snapshot twice a second, after a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpulab.telemetry.guarded import start_thread
 from tpulab.widgets.snapshot import SnapshotStore
 
 PERIOD_S = 0.5
-#: Between two pictures of runs that end in one cell; the pause doubles.
+#: Pause between two pictures of runs that end in one cell; the pause doubles.
 FIRST_PAUSE_NS = 30_000_000_000
 LONGEST_PAUSE_NS = 6 * 3600 * 1_000_000_000
 
@@ -28,7 +28,7 @@ class Shown(Protocol):
 
 
 class Publisher:
-    """One thread for all widgets of the process; it ends when none is left, and begins with the next."""
+    """One thread for all widgets of the process; it ends when none is left, and starts with the next."""
 
     def __init__(self) -> None:
         self._agent = current_agent()
@@ -59,19 +59,19 @@ class Publisher:
                 if not widgets:
                     self._thread = None
                     return
-            # A front end that is gone, or a kernel that ends, must not end the others' figures.
+            # A lost front end, or a kernel that ends, must not end the figures of the others.
             with contextlib.suppress(Exception):
                 self._round(widgets)
             del widgets
 
     def _round(self, widgets: list[Shown]) -> None:
-        # Before the snapshot: what arrives between the two is then in the next round, and not in none.
+        # Before the snapshot: a message that arrives between the two is then in the next round, not lost.
         version, ended = self.store.version, self.store.ended
         snapshot = self.store.take()
         state = (version, snapshot["devices"], snapshot["commands"])
         if state != (self._version, self._devices, self._commands):
             self._version, self._devices, self._commands = state
-            # A run may have ended, and another begun, since the round before.
+            # A run may have ended, and another started, since the previous round.
             for each in [*self.store.take_ended(), snapshot]:
                 for widget in widgets:
                     with contextlib.suppress(Exception):
@@ -80,7 +80,7 @@ class Publisher:
             self._keep_pictures(widgets, ended)
 
     def _keep_pictures(self, widgets: list[Shown], ended: int) -> None:
-        """In the notebook, when a run has ended: at once if its cell is over, else more and more rarely, as a
+        """In the notebook, when a run has ended: immediately if its cell is over, else ever more rarely, as a
         sweep of a week would fill the journal with pictures of its trials."""
         moment = now_ns()
         if self._agent.cells.are_running and moment < self._next_picture_ns:

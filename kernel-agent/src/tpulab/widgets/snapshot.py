@@ -1,4 +1,4 @@
-"""The newest state, small enough to travel twice a second: what the widgets show without a bridge."""
+"""The newest state, small enough to travel twice a second: the widgets' data without a bridge."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tpulab.telemetry.messages import Message
 
 #: Steps whose spans are in a snapshot.
 STEPS = 128
-#: Points of a metric; beyond that every second one is let go.
+#: Points of a metric; beyond that every second one is dropped.
 POINTS = 256
 METRICS = 8
 COMMANDS = 12
-#: Runs that are remembered after another one has taken their place, until they have ended and that was shown.
+#: Runs that are remembered after another run has replaced them, until they have ended and that was shown.
 LEFT = 8
 _SPANS = ("index", "startTime", "wallMs", "inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 
@@ -44,10 +44,10 @@ class MetricPoints:
 
 
 class RunFigures:
-    """What a snapshot has of one run."""
+    """The data of one run in a snapshot."""
 
     def __init__(self, run: dict[str, Any] | None) -> None:
-        #: the newest message of the run; None: no run has begun
+        #: the newest message of the run; None: no run has started
         self.run = run
         self.throughput: dict[str, Any] | None = None
         self.steps: deque[list[float]] = deque(maxlen=STEPS)
@@ -55,7 +55,7 @@ class RunFigures:
 
 
 class SnapshotStore:
-    """Listens to the recorder of an agent. `take` may be called on any thread."""
+    """Receives the messages of an agent's recorder. `take` may be called on any thread."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -63,11 +63,11 @@ class SnapshotStore:
         self._shown = RunFigures(None)
         #: the newest message of each run that has not ended
         self._live: dict[str, dict[str, Any]] = {}
-        #: by run: what was shown of it before another one took its place
+        #: by run: its shown state before another run replaced it
         self._left: dict[str, RunFigures] = {}
         #: grows with each message
         self.version = 0
-        #: grows when a run has ended
+        #: grows with each ended run
         self.ended = 0
         run = agent.tracker.last_run
         if run is not None:
@@ -82,13 +82,13 @@ class SnapshotStore:
             self._agent.recorder.taps.remove(self._tap)
 
     def take(self) -> dict[str, Any]:
-        """A snapshot as the front end reads it (`extension/src/widgets/snapshot.ts`)."""
+        """A snapshot in the form that the front end reads (`extension/src/widgets/snapshot.ts`)."""
         devices = self._agent.devices.last or _devices()
         with self._lock:
             return self._snapshot(self._shown, devices)
 
     def take_ended(self) -> list[dict[str, Any]]:
-        """The last snapshots of runs that have ended and whose place another one took, each once."""
+        """The last snapshots of ended runs that another run has replaced, each once."""
         with self._lock:
             ended = [run_id for run_id in self._left if run_id not in self._live]
             return [self._snapshot(self._left.pop(run_id), self._agent.devices.last) for run_id in ended]
@@ -128,7 +128,7 @@ class SnapshotStore:
             return
         shown = self._shown
         if kind == "steps" and shown.run is not None and shown.run["run"] not in self._live:
-            # An inner loop has ended, and the one around it goes on.
+            # An inner loop has ended, and the outer one continues.
             self._show(self._live.get(message["run"]))
             shown = self._shown
         if shown.run is None or message.get("run") != shown.run["run"]:
@@ -144,7 +144,7 @@ class SnapshotStore:
             shown.throughput = message
 
     def _add_run(self, message: dict[str, Any]) -> None:
-        """The run that is shown is the one that began last, as in a page (`run-history.ts`)."""
+        """The shown run is the run that started last, as in a page (`run-history.ts`)."""
         run_id, ended = message["run"], message["state"] != "running"
         begins = not ended and run_id not in self._live
         if ended:
@@ -158,7 +158,7 @@ class SnapshotStore:
         if shown is None or shown["run"] == run_id:
             self._shown.run = message
         elif begins and not (shown["run"] in self._live and "control" in shown and "control" not in message):
-            # The end of the run before may be told after this beginning, and changes nothing then.
+            # The end of the previous run may be reported after this beginning, and changes nothing then.
             self._show(message)
 
     def _show(self, run: dict[str, Any] | None) -> None:
@@ -173,7 +173,7 @@ class SnapshotStore:
 
 
 def without_run(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """The same before a run has begun."""
+    """The same before a run has started."""
     return {**snapshot, "run": None, "pace": None, "steps": [], "metrics": {}, "commands": []}
 
 

@@ -16,7 +16,7 @@ from tpulab.widgets.picture import control_picture, device_picture, step_picture
 from tpulab.widgets.publisher import publisher
 from tpulab.widgets.snapshot import without_run
 
-#: Views that one widget remembers, more than anybody opens.
+#: Number of views that one widget remembers; more than a user opens.
 MAX_VIEWS = 256
 
 __all__ = ["DeviceMonitor", "StepTimeline", "TrainingControls", "WidgetFilesError"]
@@ -27,10 +27,10 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
 
     _name: ClassVar[str]
     _file: ClassVar[str]
-    #: whether its page asks for something even where it has no bridge
+    #: whether its page sends requests even where it has no bridge
     _steers: ClassVar[bool] = False
 
-    # ipywidgets fixes these for a class; here the host decides.
+    # ipywidgets fixes these for a class; here the front end decides.
     _model_module = traitlets.Unicode("").tag(sync=True)
     _model_module_version = traitlets.Unicode("").tag(sync=True)
     _model_name = traitlets.Unicode("").tag(sync=True)
@@ -45,7 +45,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
     kernel_id = traitlets.Unicode("", read_only=True).tag(sync=True)
     #: id of the run to show; empty for the newest
     run_id = traitlets.Unicode("").tag(sync=True)
-    #: name of that run, which it has before its first step gives it an id; empty for the newest
+    #: name of that run, used before its first step gives it an id; empty for the newest
     run_name = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, run: Any = None, **options: Any) -> None:
@@ -57,7 +57,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
             WidgetFilesError: the front end that was chosen is not in this installation.
         """
         self._display_id: str | None = None
-        #: views of pages by their own names: those that have the bridge, and those that depend on this comm
+        #: views of pages by their own names: views with the bridge, and views that depend on this comm
         self._by_bridge: set[str] = set()
         self._by_comm: set[str] = set()
         traits = host_traits(chosen_host(getattr(notebook_shell(), "user_ns", {})), self._name, self._file)
@@ -69,11 +69,11 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         self.on_msg(self._on_message)
         if self.kernel_id or self._steers:
             self._listen_while_busy()
-        # A run whose first step has not begun has no id yet; until then nothing is known of it.
+        # A run whose first step has not started has no id yet; until then it is unknown.
         if hasattr(run, "when_announced"):
             self.run_name = run.name or "run"
             run.when_announced(lambda run_id: self.set_trait("run_id", run_id))
-        #: what the picture shows: the newest of its run, also when another one has begun
+        #: content of the picture: the newest of its run, also when another one has started
         self._pictured = self._newest if self._is_of_its_run(self._newest) else without_run(self._newest)
         publisher_.add(self)
 
@@ -85,8 +85,8 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         raise NotImplementedError
 
     def take(self, snapshot: dict[str, Any]) -> None:
-        """Shows a newer snapshot. It is sent only to pages that have asked for it: with a bridge everything
-        that is sent goes into the journal, shown or not."""
+        """Shows a newer snapshot. It is sent only to pages that requested it: with a bridge everything that
+        is sent is written to the journal, shown or not."""
         self._newest = snapshot
         if self._is_of_its_run(snapshot):
             self._pictured = snapshot
@@ -99,7 +99,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
 
     def keep_picture(self) -> None:
         """Replaces the saved picture in the notebook with a current one."""
-        # The whole snapshot, for who opens the file without a bridge, only when the cell is over.
+        # The whole snapshot, for readers of the file without a bridge, only when the cell is over.
         if self._is_requested or not current_agent().cells.are_running:
             self._snapshot = self._pictured
         if self._display_id is not None:
@@ -114,14 +114,14 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         self._by_bridge.discard(view)
         self._by_comm.discard(view)
         if len(self._by_bridge) + len(self._by_comm) >= MAX_VIEWS:
-            # Pages that were closed without a word: whoever is still there gets snapshots again.
+            # Pages may close without a message: every remaining one gets snapshots again.
             self._by_bridge.clear()
         elif by in ("bridge", "comm"):
             (self._by_bridge if by == "bridge" else self._by_comm).add(view)
         self.take(self._newest)
 
     def _listen_while_busy(self) -> None:
-        """While the cell is busy a page is heard too: where its figures are from, and what it asks for."""
+        """Messages of a page are processed while the cell is busy too: source of its figures, requests."""
         from tpulab.widgets.live_widget import live
 
         # The handlers set flags only, which any thread may.

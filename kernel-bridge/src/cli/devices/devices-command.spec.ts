@@ -34,7 +34,7 @@ afterAll(async () => {
 
 describe('tpulab devices', () => {
   it('shows the machine and its devices', async () => {
-    // The runtime is given a second to answer; on a busy machine it says more the next time.
+    // The runtime has one second to answer; on a busy machine, a later sample contains more.
     await vi.waitFor(
       async () => {
         const { stdout, error } = await runCommand(devicesCommand, '--state-dir', bridge.folder);
@@ -65,7 +65,7 @@ describe('tpulab devices', () => {
     expect(lines).toBe(2);
   });
 
-  it('says which gateway is missing', async () => {
+  it('reports which gateway is missing', async () => {
     const { error } = await runCommand(devicesCommand, '--state-dir', `${bridge.folder}/none`);
     expect(error).toMatchObject({ code: 'no_gateway' });
   });
@@ -110,7 +110,7 @@ describe('the text of devices', () => {
     sampleHz: 2
   };
 
-  it('names who holds a chip, what an unknown chip is, and why there are no figures', () => {
+  it('names the holder of a chip, explains an unknown chip, and why there are no figures', () => {
     const text = devicesText(page);
     expect(text).toContain('v6e-1: the process that uses the chips does not answer (port 8431: stuck)');
     expect(text).toContain('chip 0  v6e, 918 bf16 TFLOP/s  /dev/vfio/0 held by python3 7 (kernel k)');

@@ -1,4 +1,4 @@
-/** `tpulab devices`: the chips of the machine that the running gateway serves, who holds them, and what they do. */
+/** `tpulab devices`: the chips of the running gateway's machine, their holders, and their load. */
 import {
   type Chip,
   type DeviceFigures,
@@ -19,7 +19,7 @@ interface DevicesOptions extends StateOptions {
 
 const WATCH_MS = 1_000;
 
-/** @param end ends `--watch`; Ctrl+C when absent */
+/** @param end ends `--watch`; if omitted, Ctrl+C ends it */
 export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
   return new Command('devices')
     .description("show this machine's chips, their utilisation and who holds them")

@@ -26,7 +26,7 @@ afterAll(async () => {
 const run = (...args: string[]) => runCommand(holdersCommand, '--state-dir', bridge.folder, ...args);
 
 describe('tpulab ps', () => {
-  it('shows the kernel that holds the chips with how to end it, ends it, and takes a left lock away', async () => {
+  it('shows the kernel that holds the chips with how to end it, ends it, and removes a stale lock', async () => {
     expect((await run()).stdout).toContain('No process visible to you uses the chips.');
     const id = await bridge.startKernel();
     await machine.addProcess(4711, 'python3', '/dev/vfio/10');
@@ -45,7 +45,7 @@ describe('tpulab ps', () => {
     await expect(stat(path.join(machine.root, 'tmp/libtpu_lockfile'))).rejects.toThrow('ENOENT');
   });
 
-  it('refuses what is no process, and says why one that is not ours stays', async () => {
+  it('refuses an invalid process, and reports why a foreign one stays', async () => {
     await machine.addProcess(12, 'other', '/dev/vfio/11');
     expect((await run('--end', 'all')).error).toMatchObject({ code: 'commander.invalidArgument' });
     expect((await run('--end', '12')).error).toMatchObject({ code: 'holder_not_ours' });

@@ -1,4 +1,4 @@
-/** `tpulab ps`: who holds the chips of the machine, and getting them back. */
+/** `tpulab ps`: lists the processes that hold the chips of the machine, and frees the chips. */
 import { type Holder, type HoldersPage, type LibtpuLock, secondsText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenGateway, type StateOptions } from '../running-gateway.js';

@@ -33,7 +33,7 @@ const run = (...args: string[]) =>
   runCommand(doctorCommand, '--state-dir', folder, '--env-dir', path.join(folder, 'envs'), ...args);
 
 describe('tpulab doctor', () => {
-  it('looks at this computer and says what to do about what is missing', async () => {
+  it('checks this computer and prints a remedy for each missing part', async () => {
     const { stdout, error } = await run('--json');
     expect(error).toBeNull();
     const [here] = (JSON.parse(stdout) as { findings: Findings[] }).findings;
@@ -63,7 +63,7 @@ describe('tpulab doctor', () => {
     );
   });
 
-  it('says in words and by its exit code when a host cannot be reached', async () => {
+  it('reports in words and by its exit code when a host cannot be reached', async () => {
     const { stdout } = await run('nobody@127.0.0.1', '--ssh', path.join(folder, 'no-such-ssh'));
     expect(stdout).toContain('WRONG  ssh');
     expect(stdout).toMatch(/^[1-9]\d* errors?, (?:no|\d+) warnings?$/m);
@@ -73,7 +73,7 @@ describe('tpulab doctor', () => {
 
 describe('a machine of Google Cloud, before anything is connected', () => {
   const target = 'gcloud:my-tpu';
-  /** The first check, from what gcloud answers to words of its command line; a refusal begins with `ERROR`. */
+  /** The first check, for these answers of gcloud by the words of its command line; a refusal begins with `ERROR`. */
   const first = async (
     answers: Readonly<Record<string, string>>,
     where: { zone?: string } = { zone: 'z' }
@@ -134,7 +134,7 @@ describe('a machine of Google Cloud, before anything is connected', () => {
     expect(slice!.message).toBe('2 hosts; connecting sets up all and offers one kernel over them');
   });
 
-  it('is sought by its name where no zone is given, and said to be none where there is none', async () => {
+  it('is searched by its name where no zone is given, and reported as missing where there is none', async () => {
     const answers = { 'config get-value compute/zone': '(unset)', 'tpu-vm list': '[]' };
     const [check, ...others] = await first(answers, {});
     expect(check).toMatchObject({ name: 'target', state: 'failed' });
@@ -144,7 +144,7 @@ describe('a machine of Google Cloud, before anything is connected', () => {
 });
 
 describe('the text of the doctor', () => {
-  it('shows a remedy below what is not well, and only there', () => {
+  it('shows a remedy below each failed check, and only there', () => {
     const text = doctorText([
       {
         place: 'vm',

@@ -1,4 +1,4 @@
-/** `tpulab doctor`: what is wrong on this computer, and on a TPU VM when one is named, with what to do. */
+/** `tpulab doctor`: checks this computer, and a TPU VM if one is named, and prints a remedy for each problem. */
 import type { RemoteCheck } from '@tpulab/protocol';
 import { Command, Option } from 'commander';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
@@ -70,7 +70,7 @@ async function examine(
 const MARKS: Readonly<Record<RemoteCheck['state'], string>> = { ok: 'ok', warning: 'look', failed: 'WRONG' };
 const MARK_WIDTH = 7;
 
-/** What was found in one place. */
+/** The results of the checks of one place. */
 export interface Findings {
   readonly place: string;
   readonly checks: readonly RemoteCheck[];

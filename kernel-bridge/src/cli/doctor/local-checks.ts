@@ -1,4 +1,4 @@
-/** What `tpulab doctor` looks at on this computer. Everything is looked at and nothing is changed. */
+/** The checks of `tpulab doctor` on this computer. All checks run, and none changes anything. */
 import { access, constants, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -25,13 +25,13 @@ export interface LocalContext {
 const MIN_FREE_BYTES = 2 * 2 ** 30;
 const PROGRAM_MS = 20_000;
 const JUPYTER_MS = 60_000;
-/** `engines` of package.json, which a bundle has too. */
+/** `engines` of package.json, which a bundle contains too. */
 const MIN_NODE: readonly [number, number] = [20, 19];
 const PYTHON_RANGE = '>=3.11,<3.14';
 
 type Check = (context: LocalContext) => Promise<RemoteCheck | readonly RemoteCheck[]>;
 
-/** In the order in which people read them. A look that fails itself is a failed check, never an end of the others. */
+/** In the order in which people read them. A check that throws counts as failed, and never ends the others. */
 export async function checkHere(context: LocalContext): Promise<RemoteCheck[]> {
   const all = await Promise.all(
     CHECKS.map(async ([name, check]) => {
@@ -39,7 +39,7 @@ export async function checkHere(context: LocalContext): Promise<RemoteCheck[]> {
         return await check(context);
       } catch (error) {
         context.signal.throwIfAborted();
-        // The message of an error says what to do.
+        // The message of the error contains the remedy.
         return failed(name, error instanceof Error ? error.message : String(error), null);
       }
     })
@@ -243,7 +243,7 @@ const CHECKS: readonly (readonly [string, Check])[] = [
   ['bridge for TPU VMs', payload]
 ];
 
-/** The first line that a program says of itself; null when it is not there. */
+/** The first line that a program prints about itself; null if it does not exist. */
 async function versionOf(
   command: string,
   args: readonly string[],
@@ -267,7 +267,7 @@ async function versionOf(
   }
 }
 
-/** JupyterLab beside the command `tpulab` of the wheel, that of a checkout, else the one on PATH. */
+/** JupyterLab beside the command `tpulab` of the wheel, or the checkout's, or else the one on PATH. */
 async function jupyterCommand(env: LocalContext['env']): Promise<string> {
   const candidates = [
     ...(env['TPULAB_UV'] ? [path.join(path.dirname(env['TPULAB_UV']), 'jupyter')] : []),
@@ -284,7 +284,7 @@ async function canRun(file: string): Promise<boolean> {
   );
 }
 
-/** The nearest folder above that is there. */
+/** The nearest existing parent folder. */
 async function existing(folder: string): Promise<string> {
   for (let at = path.resolve(folder); ; at = path.dirname(at)) {
     if (

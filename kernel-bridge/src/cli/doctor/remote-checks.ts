@@ -1,4 +1,4 @@
-/** What `tpulab doctor NAME` looks at on a host: over an ssh connection of its own, so that it works without a gateway too. */
+/** The checks of `tpulab doctor NAME` on a host: over a separate ssh connection, so that they work without a gateway too. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -24,19 +24,19 @@ import { codeOf } from '../output.js';
 import { sourceOf, type TargetOptions, understood, withZone } from '../remotes/connect-target.js';
 
 export interface RemoteTarget extends TargetOptions {
-  /** The name of a remote that was added, or what `tpulab connect` takes. */
+  /** The name of an added remote, or any target of `tpulab connect`. */
   readonly target: string;
   readonly stateDir: string;
   readonly environment: string | undefined;
   readonly sshProgram: string;
-  /** Absent: the one on PATH. */
+  /** If omitted: the gcloud on PATH. */
   readonly gcloud?: Gcloud;
   readonly signal: AbortSignal;
 }
 
 const DEFAULT_ENVIRONMENT = 'jax';
 
-/** Asks nothing: what would have to be answered is a failed check with the command that settles it. */
+/** Never prompts: a question of ssh is a failed check with the command that answers it. */
 export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
   const { signal, sshProgram: program, gcloud = gcloudOnPath() } = wanted;
   const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
@@ -75,13 +75,13 @@ export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
   }
 }
 
-/** What an error is about. */
+/** The part of the setup that an error concerns. */
 function partOf(code: string): string {
   if (code === 'remote_target_invalid') return 'target';
   return code.startsWith('setup_') || code.startsWith('env_') ? 'what is installed' : 'ssh';
 }
 
-/** Nothing is created to be looked at. */
+/** Checks Colab without creating a runtime. */
 async function checkColab(signal: AbortSignal): Promise<RemoteCheck[]> {
   const { state, message, remedy } = await new ColabAccount(colabOnPath()).candidate(signal);
   if (state === 'ok') return [ok('colab', 'the colab command is there and logged in')];
@@ -93,13 +93,13 @@ interface Hosts {
   readonly gcloud: Gcloud;
   readonly last: readonly SshTarget[];
   readonly hostOnly: boolean;
-  /** Connecting sets up all hosts of a slice. */
+  /** Whether connecting sets up all hosts of a slice. */
   readonly setsUpAll: boolean;
   readonly folder: string;
   readonly signal: AbortSignal;
 }
 
-/** What Google Cloud says of the machine; where it cannot be asked, the hosts as they were last reached. */
+/** The hosts as Google Cloud reports them; if it cannot be queried, the targets of the last login. */
 async function hostsOf(
   { source, gcloud, last, hostOnly, setsUpAll, folder, signal }: Hosts,
   found: RemoteCheck[]
@@ -131,7 +131,7 @@ async function hostsOf(
   }
 }
 
-/** What the gateway would do is said as an option of `tpulab connect` here. */
+/** An action of the gateway becomes an option of `tpulab connect` here. */
 function remedyOf(error: unknown): string | null {
   const { code, command, action } = remoteErrorOf(error);
   if (command !== null) return `Run: ${command}`;

@@ -1,4 +1,4 @@
-/** The journal that somebody means: of a kernel, or a folder with segments, such as a copy from another machine. */
+/** Finds the named journal: of a kernel, or a folder with segments, such as a copy from another machine. */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { listSegments } from '../../journal/segment-file.js';
@@ -7,19 +7,19 @@ import { holderOf } from '../../platform/process-lock.js';
 import { CommandError } from '../output.js';
 import { chooseKernel, documentsInState } from '../kernels/choose-kernel.js';
 
-/** What a kernel may be named by. */
+/** Help text for the argument that names a kernel. */
 export const KERNEL_ARGUMENT =
   'id of a kernel, the beginning of its id, the path of its notebook, or a folder with segments';
 
 export interface ChosenJournal {
-  /** Id of the kernel, or the path of the folder. */
+  /** Id of the kernel, or path of the folder. */
   readonly name: string;
   readonly dir: string;
-  /** Null for a folder that belongs to no kernel of the state folder. */
+  /** null for a folder that belongs to no kernel of the state folder. */
   readonly kernel: JournalFolder | null;
 }
 
-/** All journals of a state folder. While a gateway runs, kernels whose end it has not noted are its own to end. */
+/** All journals of a state folder. While a gateway runs, only that gateway ends kernels without a recorded end. */
 export async function journalsOf(stateDir: string): Promise<JournalFolder[]> {
   const hasGateway = (await holderOf(path.join(stateDir, 'gateway.lock'))) !== null;
   return findJournals(stateDir, (_id, isEnded) => hasGateway && !isEnded);

@@ -81,7 +81,7 @@ async function writeLines(
   return records;
 }
 
-/** Oldest first, so that what a running kernel adds meanwhile is at the end. */
+/** Oldest first, so that the latest records of a running kernel are at the end. */
 async function copyFiles({ dir }: ChosenJournal, target: string, signal: AbortSignal): Promise<number> {
   await mkdir(target, { mode: 0o700 });
   const names = (await readdir(dir)).filter(

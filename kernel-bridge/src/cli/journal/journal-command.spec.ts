@@ -62,7 +62,7 @@ function frame(msgType: string, content: string, buffers: Buffer[] = []): Buffer
   return encodeV1({ channel: 'iopub', parts: [...parts, ...buffers] });
 }
 
-/** Twenty streams of about 300 bytes, four records a segment. */
+/** Twenty streams of about 300 bytes, four records per segment. */
 async function makeKernel(state: 'running' | { endedDaysAgo: number }, id = randomUUID()): Promise<string> {
   const options = new WriterLog().options({ segmentBytes: 1_500 });
   const writer = await JournalWriter.open(journalDir(id), options);
@@ -97,7 +97,7 @@ const newestSegment = async (id: string): Promise<string> =>
 const SENTENCE = /^[A-Z][^\n]+\.\n$/;
 
 describe('tpulab journal list', () => {
-  it('shows the journals of running kernels and those that are kept', async () => {
+  it('shows the journals of running kernels and the retained ones', async () => {
     const running = await makeKernel('running');
     const ended = await makeKernel({ endedDaysAgo: 1 });
     const { json } = await journal('list', '--json', '--gaps');
@@ -116,7 +116,7 @@ describe('tpulab journal list', () => {
     expect(lines.filter(line => line.includes('20 records'))).toHaveLength(2);
   });
 
-  it('says that there are none, also where there is no state folder yet', async () => {
+  it('reports that there are none, also where there is no state folder yet', async () => {
     expect((await journal('list')).stdout).toBe('0 journals, 0 B\n');
     await rm(stateDir, { recursive: true });
     expect((await journal('list', '--json')).json).toEqual({ journals: [], bytes: 0 });
@@ -124,7 +124,7 @@ describe('tpulab journal list', () => {
 });
 
 describe('tpulab journal show', () => {
-  it('shows number, time, channel, type, size and parent, filtered as asked', async () => {
+  it('shows number, time, channel, type, size and parent, filtered as requested', async () => {
     const id = await makeKernel({ endedDaysAgo: 0 });
     const writer = await JournalWriter.open(journalDir(id), new WriterLog().options());
     writer.append(0x80, [frame('execute_request', '{"code":"1"}')]);
@@ -141,7 +141,7 @@ describe('tpulab journal show', () => {
     expect((await journal('show', id, '--from', '2000-01-01', '--channel', 'shell')).lines).toHaveLength(1);
   });
 
-  it('shows what is missing as a gap, in its place', async () => {
+  it('shows missing records as a gap, in their place', async () => {
     const id = await makeKernel({ endedDaysAgo: 0 });
     await journal('prune', id, '--max-size', '2kB');
     const { lines } = await journal('show', id, '--from', '1');
@@ -201,7 +201,7 @@ describe('tpulab journal verify', () => {
     });
   });
 
-  it('tells of a segment that is missing in the middle', async () => {
+  it('reports a segment that is missing in the middle', async () => {
     const id = await makeKernel({ endedDaysAgo: 0 });
     const names = (await readdir(journalDir(id))).sort();
     await rm(path.join(journalDir(id), names[2]!));
@@ -212,10 +212,10 @@ describe('tpulab journal verify', () => {
 });
 
 describe('tpulab journal export', () => {
-  it('writes what the kernel said as it said it, buffers in base64, and what is no message as its bytes', async () => {
+  it('writes the output of the kernel unchanged, buffers in base64, and invalid messages as their bytes', async () => {
     const id = randomUUID();
     const writer = await JournalWriter.open(journalDir(id), new WriterLog().options());
-    // A number that JavaScript cannot hold, and line ends between the tokens.
+    // A number that JavaScript cannot represent, and line ends between the tokens.
     writer.append(3, [frame('a', '{"n":12345678901234567890,"t":"\\n"}', [Buffer.from([0, 255])])]);
     writer.append(3, [frame('b', '{\n"n": 1}')]);
     writer.append(3, [frame('c', 'NaN')]);
@@ -255,7 +255,7 @@ describe('tpulab journal export', () => {
 });
 
 describe('tpulab journal prune', () => {
-  it('by default removes what ended two weeks ago, and only says so in a dry run', async () => {
+  it('by default removes journals that ended two weeks ago, and only reports them in a dry run', async () => {
     const old = await makeKernel({ endedDaysAgo: 20 });
     const recent = await makeKernel({ endedDaysAgo: 10 });
     const running = await makeKernel('running');
@@ -267,7 +267,7 @@ describe('tpulab journal prune', () => {
     expect((await journal('prune')).stdout).toBe('Nothing to remove.\n');
   });
 
-  it('never takes what a running kernel writes now', async () => {
+  it('never removes the segment that a running kernel writes now', async () => {
     const id = await makeKernel('running');
     await journal('prune', '--older-than', '0s', '--max-size', '0');
     const retained = await new JournalReader(journalDir(id)).firstSeq();
@@ -307,8 +307,8 @@ describe('tpulab journal repair', () => {
   });
 });
 
-describe('a kernel that is asked for', () => {
-  it('and not there is answered with one sentence and an exit code', async () => {
+describe('a kernel that is requested', () => {
+  it('but does not exist is answered with one sentence and an exit code', async () => {
     for (const command of ['show', 'verify', 'export', 'prune', 'repair']) {
       const { code, stderr, json } = await journal(command, 'ffffffff', '--json');
       expect([command, code, json]).toMatchObject([command, 1, { error: { code: 'kernel_unknown' } }]);

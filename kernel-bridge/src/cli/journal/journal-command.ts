@@ -1,4 +1,4 @@
-/** `tpulab journal`: what kernels said, as it lies on the disk. All of it works with or without a gateway. */
+/** `tpulab journal`: the stored output of kernels. All subcommands work with or without a gateway. */
 import { Command } from 'commander';
 import { repairJournal, UnrepairedError } from '../../journal/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
@@ -55,7 +55,7 @@ function repairCommand(streams: Streams): Command {
     });
 }
 
-/** No keeper may write meanwhile. Null for a folder that no keeper can have. */
+/** No keeper may write meanwhile. null for a folder that no keeper can have. */
 async function lockOut({ name, kernel }: ChosenJournal): Promise<AsyncDisposable | null> {
   if (kernel === null) return null;
   const inUse = new CommandError(

@@ -1,11 +1,11 @@
-/** Where many lines go, no faster than they are taken. */
+/** Writes many lines, no faster than the reader accepts them. */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import type { Streams } from '../output.js';
 
 export interface LineSink extends AsyncDisposable {
-  /** Aborted when nobody reads any more, as after `| head`. */
+  /** Aborted when the reader has closed, as after `| head`. */
   readonly closed: AbortSignal;
   write(line: string): Promise<void>;
 }
@@ -28,14 +28,14 @@ export function streamSink(stream: Streams['stdout']): LineSink {
         await once(pipe as NodeJS.WritableStream, 'drain', { signal: closed.signal });
     },
     [Symbol.asyncDispose]: async () => {
-      // Errors of the last write come later; the listener stays for them where there has been one.
+      // The errors of the last write arrive later; after a first error, the listener stays for them.
       if (!closed.signal.aborted) pipe.off?.('error', onError);
       return Promise.resolve();
     }
   };
 }
 
-/** A new file for its owner alone, synced at the end; rejects with EEXIST when there is one. */
+/** A new file for its owner alone, synced at the end; rejects with EEXIST if the file exists. */
 export async function fileSink(file: string): Promise<LineSink> {
   const stream = createWriteStream(file, { flags: 'wx', mode: 0o600, flush: true });
   await once(stream, 'open');
@@ -47,7 +47,7 @@ export async function fileSink(file: string): Promise<LineSink> {
       await sink.write(line);
     },
     [Symbol.asyncDispose]: async () => {
-      // An error that a write has reported already is not reported again.
+      // An error that a write has reported is not reported again.
       if (sink.closed.aborted) stream.destroy();
       else await finished(stream.end());
     }

@@ -32,7 +32,7 @@ export function listCommand(streams: Streams): Command {
     );
 }
 
-/** Null for a journal that is removed meanwhile. */
+/** null for a journal that is removed meanwhile. */
 async function describe(folder: JournalFolder, withGaps: boolean, signal: AbortSignal) {
   const reader = new JournalReader(folder.journalDir);
   const firstSeq = await reader.firstSeq();
@@ -61,15 +61,15 @@ async function describe(folder: JournalFolder, withGaps: boolean, signal: AbortS
     segments: folder.segments.length,
     firstTime: await timeAt(reader, firstSeq),
     lastTime: await timeAt(reader, lastSeq),
-    /** Records that were removed because of a limit, before `firstSeq`. */
+    /** Records before `firstSeq` that a limit removed. */
     trimmed: notes.length === 0 ? 0 : firstSeq - 1,
     damagedFiles: folder.damaged.files,
-    /** Gap records; null when they were not counted. */
+    /** Gap records; null if they were not counted. */
     gaps
   };
 }
 
-/** Null where the record cannot be read; `verify` says why. */
+/** null if the record cannot be read; `verify` reports the reason. */
 async function timeAt(reader: JournalReader, seq: number): Promise<string | null> {
   try {
     const found: JournalRecord[] = [];

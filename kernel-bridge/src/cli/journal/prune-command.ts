@@ -54,7 +54,7 @@ export function pruneCommand(streams: Streams): Command {
     });
 }
 
-/** By hand the age counts for segments of running kernels too; what the limits of a gateway remove by themselves is less. */
+/** A manual prune also applies the age to segments of running kernels; a gateway's own limits remove less. */
 function planPrune(
   journals: readonly JournalFolder[],
   { olderThan, maxSize }: Pick<PruneOptions, 'olderThan' | 'maxSize'>,
@@ -96,7 +96,7 @@ async function chosen(stateDir: string, requested: readonly string[]): Promise<J
   return [...found.values()];
 }
 
-/** Who names a kernel of another machine knows that the machine will not come back. Not while its keeper shows that it runs. */
+/** A person who names a kernel of another machine knows that the machine will not return. Refused while its keeper shows activity. */
 function released(
   journal: JournalFolder,
   { name, isSilent }: { name: string; isSilent: boolean }
@@ -115,7 +115,7 @@ function lineOf({ journal, whole: isWhole, segments, bytes }: Removal): string {
   return `${journal.kernelId}  ${journal.specName ?? '?'}: ${what}, ${sizeText(bytes)}`;
 }
 
-/* Sizes and durations as people write them: `20GiB`, `500MB`, `14d`, `90m`. */
+/* Sizes and durations in human notation: `20GiB`, `500MB`, `14d`, `90m`. */
 
 const DURATION_MS: Readonly<Record<string, number>> = {
   s: 1_000,

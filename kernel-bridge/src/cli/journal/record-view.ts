@@ -1,4 +1,4 @@
-/** A journal record as people and programs get to see it. */
+/** A journal record in the form for people and programs. */
 import { channelNameOf, FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
 import { JSON_PARTS, messageIn, PART } from '../../jupyter/index.js';
 import { asObject, jsonIn } from '../../platform/json-text.js';
@@ -13,15 +13,15 @@ export function summarize(record: JournalRecord) {
   const parent = asObject(jsonIn(parts[PART.parentHeader]));
   return {
     seq: record.seq,
-    /** ISO 8601 with milliseconds, as the clock of the keeper's machine showed. */
+    /** ISO 8601 with milliseconds, by the clock of the keeper's machine. */
     time: timeOf(record),
     channel: channelNameOf(record),
     fromClient: (record.channel & FROM_CLIENT) !== 0,
-    /** Null for what is not a message that can be read. */
+    /** null if the record is not a readable message. */
     msgType: isOurs ? text(asObject(jsonIn(record.payload))['type']) : text(header['msg_type']),
     msgId: text(header['msg_id']),
     parentId: text(parent['msg_id']),
-    /** Of the payload. */
+    /** Size of the payload. */
     bytes: record.payload.length,
     gap
   };
@@ -45,8 +45,8 @@ export function summaryLine({
 }
 
 /**
- * One line of JSON with all that the record holds. The JSON of the kernel and its clients goes in as it is, because reading
- * and writing it again would change large numbers. What cannot be read as a message is there as `frame`, in base64.
+ * One line of JSON with the whole record. The JSON of the kernel and its clients is copied unchanged, because parsing
+ * and serialising it would change large numbers. An unreadable message is stored as `frame`, in base64.
  */
 export function exportLine(record: JournalRecord): string {
   const base = {
@@ -78,7 +78,7 @@ export function timeOf({ timeNs }: JournalRecord): string {
 
 const partsOf = (payload: Buffer): readonly Buffer[] => messageIn(payload)?.parts ?? [];
 
-/** The text as it is, when it is JSON and fits into one line. */
+/** The text unchanged, if it is JSON and fits into one line. */
 function jsonText(bytes: Buffer): string | null {
   const raw = bytes.toString('utf8');
   const value = jsonIn(raw);

@@ -1,4 +1,4 @@
-/** `tpulab journal verify`: reads everything, checks every checksum, and says where a journal is damaged. */
+/** `tpulab journal verify`: reads all records, verifies every checksum, and reports where a journal is damaged. */
 import { Command } from 'commander';
 import { type SegmentReport, verifySegments } from '../../journal/index.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
@@ -30,7 +30,7 @@ export function verifyCommand(streams: Streams): Command {
     );
 }
 
-/** One sentence about the first fault; null when there is none. */
+/** One sentence about the first fault; null if there is none. */
 function failureOf(verified: readonly VerifiedJournal[]): { code: CommandErrorCode; message: string } | null {
   const damaged = verified.filter(({ faults }) => faults.length > 0);
   const fault = damaged[0]?.faults[0];
@@ -59,7 +59,7 @@ export async function verify({ name, dir }: ChosenJournal, signal?: AbortSignal)
     records: sum(({ records }) => records),
     gaps: sum(({ gaps }) => gaps),
     bytes: sum(({ bytes }) => bytes),
-    /** Bytes after the last whole record: being written now, or cut off by a crash and set aside at the next start. */
+    /** Bytes after the last whole record: an unfinished write, or cut off by a crash and moved aside at the next start. */
     unfinishedBytes: reports.at(-1)?.unfinishedBytes ?? 0,
     faults: reports.flatMap(({ file, fault }) => (fault === null ? [] : [{ segment: file, ...fault }]))
   };

@@ -1,4 +1,4 @@
-/** Finds the kernel that somebody means: by its id, the beginning of its id, or the notebook that runs on it. */
+/** Finds the named kernel: by its id, the beginning of its id, or the notebook that runs on it. */
 import path from 'node:path';
 import { CommandError } from '../output.js';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { jsonIn } from '../../platform/json-text.js';
 
 export interface DocumentOfKernel {
-  /** As the client named it, relative to its own root. */
+  /** Path in the client's notation, relative to its own root. */
   readonly path: string;
   readonly kernelId: string;
   /** Unix milliseconds; null while it has a session. */
@@ -47,14 +47,14 @@ export function chooseKernel(
   );
 }
 
-/** Those that it runs on; else the one that it ran on last. */
+/** The kernels on which it runs; else the kernel on which it last ran. */
 function kernelsOfDocument(documents: readonly DocumentOfKernel[]): string[] {
   const now = documents.filter(({ ranUntil }) => ranUntil === null);
   const last = [...documents].sort((a, b) => (a.ranUntil ?? 0) - (b.ranUntil ?? 0)).slice(-1);
   return (now.length > 0 ? now : last).map(({ kernelId }) => kernelId);
 }
 
-/** The same path as the client's, or a file of which that is the end. */
+/** Whether the paths are equal, or the client's path is the end of the file's path. */
 function isPathOf(requested: string, documentPath: string, cwd: string): boolean {
   if (documentPath === '') return false;
   return requested === documentPath || path.resolve(cwd, requested).endsWith(`${path.sep}${documentPath}`);
@@ -64,12 +64,12 @@ const Sessions = Type.Object({
   sessions: Type.Array(Type.Object({ path: Type.String(), kernelId: Type.String() }))
 });
 
-/** The kernels of a state folder, as its files have them: no gateway need run. */
+/** The folder of a kernel in a state folder, from its files: no gateway need run. */
 export function kernelFolder(stateDir: string, kernelId: string): string {
   return path.join(stateDir, 'kernels', kernelId);
 }
 
-/** Ids of the kernels whose journal is there, those that have ended among them. */
+/** Ids of all kernels with a journal there, including ended ones. */
 export async function kernelsInState(stateDir: string): Promise<string[]> {
   const names = await readdir(path.join(stateDir, 'kernels')).catch(() => []);
   const found = await Promise.all(
@@ -81,7 +81,7 @@ export async function kernelsInState(stateDir: string): Promise<string[]> {
   return found.flat();
 }
 
-/** Which documents run on which kernels as the gateway last wrote it down, and which ran on those that have ended. */
+/** Which documents run on which kernels as the gateway last recorded it, and which documents ran on ended kernels. */
 export async function documentsInState(stateDir: string): Promise<DocumentOfKernel[]> {
   const past = (await kernelsInState(stateDir)).map(async kernelId => {
     const folder = kernelFolder(stateDir, kernelId);
@@ -93,7 +93,7 @@ export async function documentsInState(stateDir: string): Promise<DocumentOfKern
 }
 
 async function sessionsInState(stateDir: string): Promise<DocumentOfKernel[]> {
-  // Without it kernels are found by their ids.
+  // Without this file kernels are found by their ids.
   const json = jsonIn(await readFile(path.join(stateDir, 'sessions.json'), 'utf8').catch(() => null));
   return Value.Check(Sessions, json) ? json.sessions.map(each => ({ ...each, ranUntil: null })) : [];
 }

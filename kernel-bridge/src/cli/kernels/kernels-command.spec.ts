@@ -38,7 +38,7 @@ describe('tpulab kernels', () => {
     const { stdout } = await kernels('list');
     expect(stdout.split('\n')).toHaveLength(2);
     expect(stdout).not.toContain('\x1b');
-    // Only the session goes: the kernel is of the other one, too.
+    // Only this session ends: the kernel still belongs to the other one.
     await bridge.rest('PATCH', `/api/sessions/${(session as { id: string }).id}`, {
       body: { path: 'lessons/one.ipynb' }
     });
@@ -51,7 +51,7 @@ describe('tpulab kernels', () => {
     expect(JSON.parse(json)).toMatchObject({ id: kernelId, connections: 0 });
   });
 
-  it('interrupt ends what runs, and the kernel lives on', async () => {
+  it('interrupt ends the running cell, and the kernel lives on', async () => {
     using client = await bridge.connect(kernelId);
     await client.run('kept = 1');
     const id = client.execute('print("begun", flush=True)\nwhile True: pass');
@@ -64,7 +64,7 @@ describe('tpulab kernels', () => {
     expect(client.printed(again)).toBe('1\n');
   });
 
-  it('restart starts it anew under its id', async () => {
+  it('restart starts it again under its id', async () => {
     using client = await bridge.connect(kernelId);
     await client.run('kept = 1');
     expect(JSON.parse((await kernels('restart', kernelId, '--json')).stdout)).toMatchObject({
@@ -83,7 +83,7 @@ describe('tpulab kernels', () => {
     expect((await kernels('stop', own)).error).toMatchObject({ code: 'kernel_unknown' });
   });
 
-  it.each(['list', 'show', 'interrupt', 'restart', 'stop'])('%s says so when no gateway runs', async name => {
+  it.each(['list', 'show', 'interrupt', 'restart', 'stop'])('%s reports that no gateway runs', async name => {
     const empty = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const args = name === 'list' ? [name] : [name, kernelId];
     const { error, stdout } = await runCommand(kernelsCommand, ...args, '--state-dir', empty);

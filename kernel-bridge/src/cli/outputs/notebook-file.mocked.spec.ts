@@ -1,4 +1,4 @@
-/** A file that its user may not write. Who runs the specs as root may write every file. */
+/** A file that its user may not write. root may write every file, and may run the specs. */
 import type * as Files from 'node:fs/promises';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

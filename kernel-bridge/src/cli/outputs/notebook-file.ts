@@ -1,6 +1,6 @@
 /**
- * A notebook file that outputs are written into: read, and replaced in one step. The file as it was before is kept beside it,
- * and a file that somebody saved in between is not overwritten.
+ * A notebook file into which outputs are written: read, and replaced in one step. The earlier version is stored beside it,
+ * and a file that was saved in between is not overwritten.
  */
 import type { BigIntStats } from 'node:fs';
 import { readFile, realpath, stat } from 'node:fs/promises';
@@ -8,10 +8,10 @@ import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
 import { isWritable, writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../output.js';
 
-/** Appended to the name of the file. A name of our own: other backups are not ours to replace. */
+/** Suffix of the backup's file name. It is our own: other backups must not be replaced. */
 export const BACKUP_SUFFIX = '.before-outputs';
 
-/** Other bytes would come back as other bytes. */
+/** Invalid UTF-8 would be written back as other bytes. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const UNREAD: Readonly<Record<string, string>> = {
@@ -24,7 +24,7 @@ const whyUnread = (code = 'unknown error'): string => UNREAD[code] ?? code;
 
 export class NotebookFile {
   private constructor(
-    /** The file itself, where `asked` is a link to it. */
+    /** The file itself, if `asked` is a link to it. */
     readonly path: string,
     readonly notebook: NotebookText,
     readonly text: string,
@@ -35,7 +35,7 @@ export class NotebookFile {
     try {
       const file = await realpath(requested);
       const seen = await stat(file, { bigint: true });
-      // A pipe would be waited for without end.
+      // Reading a pipe would wait forever.
       if (!seen.isFile() && !seen.isDirectory()) throw new NotebookFormatError('it is no file');
       const text = UTF8.decode(await readFile(file));
       return new NotebookFile(file, new NotebookText(text), text, seen);
@@ -52,7 +52,7 @@ export class NotebookFile {
     }
   }
 
-  /** Null when no backup was wanted; otherwise where it is. */
+  /** Path of the backup; null if none was wanted. */
   async replace(text: string, { backup }: { backup: boolean }): Promise<string | null> {
     const backupPath = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
     await this.checkWritable();

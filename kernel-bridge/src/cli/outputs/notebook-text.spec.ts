@@ -114,7 +114,7 @@ describe('outputs written into a notebook', () => {
     };
     const plain = JSON.stringify({ ...small, cells: [wanted] }, null, indent);
     const lines = before.includes('\r\n') ? plain.replaceAll('\n', '\r\n') : plain;
-    // The mark is dropped: nbformat, nbclient and papermill cannot read a file that has one (A14).
+    // The byte order mark is dropped: nbformat, nbclient and papermill cannot read a file with one (A14).
     expect(after).toBe(lines + (/\r?\n$/.exec(before)?.[0] ?? ''));
   });
 
@@ -180,7 +180,7 @@ it('a notebook of nbformat 3 is read as nbformat converts it', async () => {
     const read = new NotebookText(JSON.stringify(old), { upgrades: true });
     expect(read.oldFormat).toBe(3);
     const content = read.content();
-    // Texts are lists of lines in one of the two.
+    // One of the two stores texts as lists of lines.
     const plain = (cells: readonly { id?: string }[]): unknown =>
       JSON.parse(
         JSON.stringify(cells, (key, value: unknown) =>

@@ -86,7 +86,7 @@ async function cellsOf(file: string): Promise<Cell[]> {
 }
 
 describe('tpulab outputs', () => {
-  it('prints what was put out, by cell, and names what a terminal cannot show', () =>
+  it('prints the outputs by cell, and names the outputs that a terminal cannot show', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const { stdout } = await state.run(KERNEL);
@@ -118,7 +118,7 @@ describe('tpulab outputs', () => {
       expect((page as OutputsPage).executions).toHaveLength(450);
     }));
 
-  it('shows one cell when asked, and says so when it was never executed', () =>
+  it('shows one cell on request, and reports a cell that was never executed', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       expect((await state.run(KERNEL, '--cell', 'a')).stdout).not.toContain('cell b');
@@ -145,7 +145,7 @@ describe('tpulab outputs', () => {
       }
     }));
 
-  it('cuts what is very long, and gives all of it when asked', () =>
+  it('cuts very long output, and prints all of it on request', () =>
     inState(async state => {
       const record = new KernelStory();
       const lines = Array.from({ length: 5000 }, (_, n) => `line ${n}\n`);
@@ -160,7 +160,7 @@ describe('tpulab outputs', () => {
       });
     }));
 
-  it('tells of a damaged end when nothing can follow', () =>
+  it('reports a damaged end when nothing can follow', () =>
     inState(async state => {
       const record = new KernelStory();
       const id = record.request('long()', { cellId: 'a' });
@@ -186,7 +186,7 @@ describe('tpulab outputs', () => {
 });
 
 describe('tpulab outputs --into', () => {
-  it('writes outputs and counts into the cells whose code was run, and keeps the file as it was', () =>
+  it('writes outputs and counts into the cells whose code was run, and stores a copy of the earlier file', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const file = await state.notebook([
@@ -225,7 +225,7 @@ describe('tpulab outputs --into', () => {
       expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);
     }));
 
-  it('says with --dry-run what it would do, and does nothing', () =>
+  it('reports with --dry-run what it would do, and changes nothing', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);
@@ -243,7 +243,7 @@ describe('tpulab outputs --into', () => {
       expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);
     }));
 
-  it('takes the newest run that has begun, and what it has put out so far', () =>
+  it('uses the newest run that has begun, and its outputs so far', () =>
     inState(async state => {
       const record = story();
       const id = record.request('print(1)', { cellId: 'a' });
@@ -261,7 +261,7 @@ describe('tpulab outputs --into', () => {
       expect(b).toMatchObject({ execution_count: 2 });
     }));
 
-  it('goes by the code where a client names no cells, unless the code is there twice', () =>
+  it('matches the code where a client names no cells, unless the code is there twice', () =>
     inState(async state => {
       const record = new KernelStory();
       record.cell(null, 'once()', 1, id => record.stream(id, 'once\n'));
@@ -273,7 +273,7 @@ describe('tpulab outputs --into', () => {
       expect((await cellsOf(file)).map(({ execution_count: count }) => count)).toEqual([1, null, null]);
     }));
 
-  it('keeps the mode of the file, and a link to it', () =>
+  it('preserves the mode of the file, and a link to it', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);
@@ -296,7 +296,7 @@ describe('tpulab outputs --into', () => {
       expect((await readdir(state.folder)).filter(name => name.endsWith('.tmp'))).toEqual([]);
     }));
 
-  it('says why a file cannot be read or written', () =>
+  it('reports why a file cannot be read or written', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const missing = path.join(state.folder, 'none.ipynb');

@@ -1,4 +1,4 @@
-/** `tpulab outputs`: what a kernel has put out, printed or written into a notebook. Read from the journal's files. */
+/** `tpulab outputs`: the outputs of a kernel, printed or written into a notebook. Read from the files of the journal. */
 import path from 'node:path';
 import {
   type CapturedOutputs,
@@ -75,7 +75,7 @@ export function outputsCommand(
     });
 }
 
-/** All pages as one. The index is the gateway's: it is read, never written. */
+/** All pages combined. The index belongs to the gateway: it is read, never written. */
 async function readAll(stateDir: string, kernelId: string, options: OutputsOptions): Promise<OutputsPage> {
   const folder = kernelFolder(stateDir, kernelId);
   const outputs = new KernelOutputs({
@@ -85,12 +85,12 @@ async function readAll(stateDir: string, kernelId: string, options: OutputsOptio
   });
   const request: OutputsRequest = {
     cells: options.cell.length === 0 ? null : new Set(options.cell),
-    // A notebook wants the newest run that has begun, which need not be the newest request.
+    // A notebook needs the newest run that has begun, which need not be the newest request.
     history: options.history === true || options.into !== undefined,
     maxBytes: options.maxBytes === 0 ? Infinity : options.maxBytes
   };
   const alive = await isKernelRunning(stateDir, kernelId);
-  // Nobody writes any more: damage at the end is no record that is just being written.
+  // No process writes any more: damage at the end is not an unfinished record.
   const isOver = !alive && (await holderOf(kernelPaths(folder).lock)) === null;
   const first = await outputs.read(request, null, { isOver });
   const executions = [...first.executions];
@@ -176,7 +176,7 @@ interface Summary {
   readonly dryRun: boolean;
   readonly backup: string | null;
   readonly widgets: readonly CapturedOutputs[];
-  /** How many widgets have captured something. */
+  /** How many widgets have captured output. */
   readonly all: number;
 }
 
@@ -224,7 +224,7 @@ function parseBytes(text: string): number {
 }
 
 interface ViewOptions {
-  /** Colours of the output are kept; for a terminal. */
+  /** Whether colours of the output are preserved, for a terminal. */
   readonly colours: boolean;
 }
 
@@ -246,7 +246,7 @@ function entryTexts(entries: readonly OutputEntry[], options: ViewOptions): stri
 
 function duration({ startedAt, finishedAt }: CellExecution): string {
   if (startedAt === null || finishedAt === null) return '';
-  // A reply may be recorded before the state that says that the cell has begun.
+  // The reply may be recorded before the busy state that marks the start of the cell.
   return durationText(Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt)));
 }
 
@@ -262,7 +262,7 @@ function outputText(output: NotebookOutput): string {
   }
 }
 
-/** The plain text, and the names of what a terminal cannot show. */
+/** The plain text, and the names of the types that a terminal cannot show. */
 function bundleText(data: Readonly<Record<string, unknown>>): string {
   const { 'text/plain': plain, ...others } = data;
   const rich = Object.entries(others).map(([type, value]) => `[${type} ${sizeText(sizeOf(type, value))}]`);
@@ -271,7 +271,7 @@ function bundleText(data: Readonly<Record<string, unknown>>): string {
   );
 }
 
-/** Images come as base64. */
+/** Images are base64 text. */
 function sizeOf(type: string, value: unknown): number {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const isBinary = /^(image|audio|video)\//.test(type) && type !== 'image/svg+xml';
@@ -279,8 +279,8 @@ function sizeOf(type: string, value: unknown): number {
 }
 
 /**
- * What a kernel prints may hold sequences that move the cursor, rename the window or worse. Only colours pass, and only where
- * somebody looks at them.
+ * Output of a kernel may contain sequences that move the cursor, rename the window or worse. Only colours pass, and only to a
+ * terminal.
  */
 export function printable(text: string, { colours }: ViewOptions): string {
   const plain = text.replace(ESCAPES, sequence => (colours && COLOUR.test(sequence) ? sequence : ''));

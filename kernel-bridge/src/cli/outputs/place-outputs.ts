@@ -1,4 +1,4 @@
-/** Which execution belongs to which cell of a notebook, and what is to become of each cell. */
+/** Matches executions to the cells of a notebook, and decides what happens to each cell. */
 import {
   type CapturedOutputs,
   type CellExecution,
@@ -11,8 +11,8 @@ import {
 import { codeHash } from '../../outputs/index.js';
 
 /**
- * `changed`: the code of the cell is no longer what was run. `not-run`: nothing of it has been run by this kernel. `ambiguous`: its code
- * was run by a client that names no cells, and other cells have the same code.
+ * `changed`: the code of the cell differs from the executed code. `not-run`: this kernel has not run the cell. `ambiguous`: a client
+ * that names no cells ran its code, and other cells have the same code.
  */
 export type Placement = 'written' | 'changed' | 'not-run' | 'ambiguous';
 
@@ -23,7 +23,7 @@ export interface PlacedCell {
 }
 
 export interface PlacingOptions {
-  /** Also into cells whose code has changed. */
+  /** Also writes into cells whose code has changed. */
   readonly force: boolean;
   /** Only these cells; null: all. */
   readonly cells: ReadonlySet<string> | null;
@@ -34,7 +34,7 @@ export function placeOutputs(
   executions: readonly CellExecution[],
   { force, cells: selected }: PlacingOptions
 ): PlacedCell[] {
-  // A cell that never began has no outputs: those of an earlier run stay.
+  // A cell that never began has no outputs: the outputs of an earlier run stay.
   const begun = executions.filter(({ startedAt, outputs }) => startedAt !== null || outputs.length > 0);
   const byCell = new Map(begun.flatMap(each => (each.cellId === null ? [] : [[each.cellId, each] as const])));
   const byCode = executionsByCode(begun);
@@ -42,7 +42,7 @@ export function placeOutputs(
   return cells
     .filter(({ id }) => selected === null || selected.has(id))
     .map(cell => {
-      // Clients that name no cell: the code itself decides, when it is there once.
+      // For clients that name no cell, the code itself decides, if it is unique.
       const alike = byCode.get(codeHash(cell.source));
       const isAmbiguous = ambiguous.has(cell.source);
       const execution = byCell.get(cell.id) ?? (isAmbiguous ? undefined : alike) ?? null;
@@ -65,7 +65,7 @@ export function outputsOf(placed: readonly PlacedCell[]): CellOutputs[] {
   );
 }
 
-/** The newest execution of each code, of those that name no cell. */
+/** The newest execution of each code, among executions that name no cell. */
 function executionsByCode(executions: readonly CellExecution[]): ReadonlyMap<string, CellExecution> {
   return new Map(
     executions.flatMap(each =>
@@ -80,14 +80,14 @@ function repeated(values: readonly string[]): ReadonlySet<string> {
 }
 
 /*
- * What Output widgets have captured belongs to no cell. A notebook has it in the saved state of its widgets, from which JupyterLab,
- * nbclient and nbconvert show it where a cell shows the widget.
+ * Output captured by Output widgets belongs to no cell. A notebook stores it in the saved state of its widgets, from which JupyterLab,
+ * nbclient and nbconvert show it in the cells that show the widget.
  */
 
 const VIEW_TYPE = 'application/vnd.jupyter.widget-view+json';
 const STATES = ['metadata', 'widgets', 'application/vnd.jupyter.widget-state+json'] as const;
 
-/** The widgets whose outputs go with what is written: shown in a cell, or captured from one. */
+/** The widgets whose captured outputs are written: those that a cell shows, or that a cell filled. */
 export function widgetsOf(
   placed: readonly PlacedCell[],
   widgets: readonly CapturedOutputs[]
@@ -100,7 +100,7 @@ export function widgetsOf(
   return widgets.filter(({ commId, msgIds }) => shown.has(commId) || msgIds.some(id => executed.has(id)));
 }
 
-/** The text of a notebook with these outputs in the saved state of the widgets. Other widgets and other state stay. */
+/** The text of a notebook with these outputs in the saved state of the widgets. Other widgets and other state stay unchanged. */
 export function withWidgetOutputs(text: string, widgets: readonly CapturedOutputs[]): string {
   return widgets.reduce((before, { commId, outputs }) => {
     const captured = outputs.map(({ output }) => output);

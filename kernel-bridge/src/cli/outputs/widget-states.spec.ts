@@ -12,7 +12,7 @@ import { outputsCommand } from './outputs-command.js';
 const KERNEL = '11111111-2222-4333-8444-555555555555';
 const STATE = 'application/vnd.jupyter.widget-state+json';
 
-/** One cell shows two widgets, another prints into the first of them, a third one into a widget that nobody shows. */
+/** One cell shows two widgets, another prints into the first of them, a third one into a widget that no cell shows. */
 function story(): KernelStory {
   const record = new KernelStory();
   record.cell('show', 'display(out)', 1, id => {
@@ -100,12 +100,12 @@ describe('outputs that a widget has captured', () => {
       expect(cells[1]?.outputs).toEqual([
         { name: 'stdout', output_type: 'stream', text: ['below the cell\n'] }
       ]);
-      // In the order of their names, as nbformat has them.
+      // Sorted by name, as in nbformat.
       expect(Object.keys(valueAt(text, ['metadata']) as object)).toEqual(['kernelspec', 'widgets', 'zoom']);
       expect(await run()).toContain('nothing was written');
     }));
 
-  it('replace those of an earlier run; other widgets and other state stay, to the byte', () => {
+  it('replace the outputs of an earlier run; other widgets and other state stay, to the byte', () => {
     const outputs = [{ name: 'stdout', output_type: 'stream', text: 'old' }];
     const slider = { model_name: 'SliderModel', state: { value: '1.0' } };
     const models = {

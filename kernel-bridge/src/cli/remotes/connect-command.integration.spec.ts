@@ -52,7 +52,7 @@ describe('a target', () => {
 });
 
 describe('without a server', () => {
-  it('the commands say how to start one', async () => {
+  it('the commands tell how to start one', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     for (const [make, args] of [
       [connectCommand, ['vm']],
@@ -71,7 +71,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   let hub: Hub;
   let here: FakeMachine;
   let requests: RemotePrompt[];
-  /** Requests to the setup that installs. */
+  /** Requests to the setup that installs the host. */
   const wanted: { readonly environment: string; readonly takeOver: boolean | undefined }[] = [];
 
   beforeAll(async () => {
@@ -108,7 +108,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   const remotes = (...args: string[]): Promise<Ran> =>
     runCommand(remotesCommand, ...args, '--state-dir', hub.bridge.folder);
 
-  it('asks what ssh asks, shows each stage, and ends when the machine is connected', async () => {
+  it('passes on the questions of ssh, shows each stage, and ends when the machine is connected', async () => {
     await vm.laptop.know([], '');
     const { stdout, error } = await connect(true, 'vm', '--no-install', '--json');
     expect(error).toBeNull();
@@ -137,13 +137,13 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(wanted.splice(0)).toEqual([{ environment: 'jax', takeOver: false }]);
   });
 
-  it('takes up a machine that is known, by its name or by its source', async () => {
+  it('reuses a known machine, by its name or by its source', async () => {
     for (const target of ['vm', 'vm']) expect((await connect(null, target)).error).toBeNull();
     const { stdout } = await remotes('ls', '--json');
     expect((JSON.parse(stdout) as { remotes: unknown[] }).remotes).toHaveLength(1);
   });
 
-  it('gives a known machine what is asked for, also while it is connected', async () => {
+  it('gives a known machine the requested setup, also while it is connected', async () => {
     expect(wanted).toEqual([]);
     for (const more of [
       ['--install', '--environment', 'torch-xla'],
@@ -164,7 +164,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(wanted).toHaveLength(2);
   });
 
-  it('whoever holds the chips of a machine is asked for here', async () => {
+  it('the holder of the chips of a machine is requested here', async () => {
     const holders = (...args: string[]): Promise<Ran> =>
       runCommand(holdersCommand, ...args, '--state-dir', hub.bridge.folder);
     await here.write('tmp/libtpu_lockfile', '');
@@ -174,7 +174,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect((await holders('--machine', 'vm', '--end', '1')).error).not.toBeNull();
   });
 
-  it('where nobody can be asked, it says what ssh asks and where to answer', async () => {
+  it('without a terminal, it prints the question of ssh and where to answer', async () => {
     await remotes('disconnect', 'vm');
     await vm.laptop.know([], '');
     const { error } = await connect(null, 'vm');
@@ -191,7 +191,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(error!.message).toContain('$ ssh -o StrictHostKeyChecking=ask vm');
   });
 
-  it('ssh runs a command there over the connection that stands, with its exit code', async () => {
+  it('ssh runs a command there over the open connection, with its exit code', async () => {
     await connect(true, 'vm', '--no-install');
     const ran: { output: string; code: number } = { output: '', code: -1 };
     const ssh = (streams: Streams): Command =>
@@ -208,7 +208,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(stdout).toMatch(/\n {2}HostName \S+\n[\s\S]*\n {2}ControlPath \S+\n {2}ControlMaster no\n$/);
   });
 
-  it('a folder goes there and back; nothing is deleted, and nothing newer overwritten, before that was agreed to', async () => {
+  it('a folder goes there and back; deletions, and overwriting newer files, need a confirmation', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const state = ['--state-dir', hub.bridge.folder];
     await writeFile(path.join(folder, 'a.txt'), '1');
@@ -230,7 +230,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(refused.error!.message).toContain('delete   a.txt');
     expect((await runCommand(pullCommand, 'vm', folder, '--from', 'pushed', ...state)).error).toBeNull();
     expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe('1');
-    // Work of today is not overwritten with what was copied yesterday.
+    // A copy of yesterday must not overwrite work of today.
     await writeFile(path.join(folder, 'a.txt'), 'newer');
     const later = new Date(Date.now() + 3_600_000);
     await utimes(path.join(folder, 'a.txt'), later, later);

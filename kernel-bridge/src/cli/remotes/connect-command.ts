@@ -1,4 +1,4 @@
-/** `tpulab connect`: adds a remote where there is none yet, connects it, and shows how that goes. */
+/** `tpulab connect`: adds a remote if it does not exist yet, connects it, and shows the progress. */
 import { Command, Option } from 'commander';
 import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
@@ -11,7 +11,7 @@ import { RemoteCalls } from './remote-calls.js';
 interface ConnectOptions extends StateOptions, TargetOptions {
   readonly name?: string;
   readonly environment?: string;
-  /** commander's form of `--no-install`; absent: as it was, at first true. */
+  /** commander's form of `--no-install`; if omitted: unchanged, initially true. */
   readonly install?: boolean;
   readonly takeOver?: true;
   readonly hostOnly?: boolean;
@@ -65,7 +65,7 @@ export function connectCommand(streams: Streams, prompt: Prompter = promptOnTerm
     );
 }
 
-/** A remote of this name, or with this source, is taken up again rather than added twice; what is asked for is asked of it. */
+/** Reuses a remote with this name or source instead of adding a second one, and applies the requested options to it. */
 async function begin(calls: RemoteCalls, target: string, options: ConnectOptions): Promise<Remote> {
   const remotes = await calls.list();
   const source = sourceOf(target, options);

@@ -37,7 +37,7 @@ describe('the way to a machine of Google Cloud', () => {
 });
 
 describe('a machine of Google Cloud that is named without its zone', () => {
-  /** What gcloud prints for a command that has these words; whatever else it is asked it refuses. */
+  /** gcloud's output for commands with these words; it refuses all other commands. */
   const zone = async (
     answers: Readonly<Record<string, string>>,
     target = 'gcloud:my-tpu',
@@ -77,7 +77,7 @@ describe('a machine of Google Cloud that is named without its zone', () => {
     ).toBe('us-east5-a');
   });
 
-  it('is asked about only where no zone is given', async () => {
+  it('is queried only if no zone is given', async () => {
     expect(await zone({}, 'gcloud:us-east5-b/my-tpu')).toBeUndefined();
     expect(await zone({}, 'gcloud:my-tpu', { zone: 'z' })).toBe('z');
     expect(await zone({}, 'me@host')).toBeUndefined();

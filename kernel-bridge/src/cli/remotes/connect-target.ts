@@ -1,4 +1,4 @@
-/** What `tpulab connect TARGET` means: a remote that is known, a host for ssh, or a machine of Google Cloud. */
+/** The meaning of `tpulab connect TARGET`: a known remote, a host for ssh, or a machine of Google Cloud. */
 import { type CloudReach, readPasted, type RemoteSource } from '@tpulab/protocol';
 import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
 import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
@@ -11,7 +11,7 @@ export interface TargetOptions {
   readonly externalIp?: true;
   readonly internalIp?: true;
   readonly tunnelThroughIap?: true;
-  /** Of Colab. */
+  /** For Colab. */
   readonly tpu?: string;
 }
 
@@ -20,7 +20,7 @@ const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as 
 const FORM = 'gcloud:[PRODUCT/]NAME or gcloud:[PRODUCT/]ZONE/NAME';
 
 /**
- * What was typed or pasted, as a target with its options.
+ * Parses the typed or pasted text into a target with its options.
  *
  * @throws CommandError `remote_target_invalid`
  */
@@ -52,7 +52,7 @@ export function sourceOf(target: string, options: TargetOptions): RemoteSource {
 }
 
 /**
- * The options, with the zone of a Google Cloud machine that was named without one: gcloud's own, or that of the only machine of this name.
+ * Adds the zone to the options of a Google Cloud machine: gcloud's own zone, or the zone of the only machine with this name.
  *
  * @throws CommandError `remote_target_invalid`
  */
@@ -77,7 +77,7 @@ export async function withZone<T extends TargetOptions>(
   }
 }
 
-/** `zone` is empty where nobody has named one. */
+/** `zone` is empty if none was given. */
 function machineIn(target: string, options: TargetOptions) {
   const parts = target.slice('gcloud:'.length).split('/');
   const product = PRODUCTS.find(one => one === parts[0]);
@@ -100,7 +100,7 @@ function zoneRequired(name: string, why = ''): CommandError {
   );
 }
 
-/** `colab:`, `colab:v6e1`. What `colab` does not know it takes for v6e1, which costs more. */
+/** `colab:`, `colab:v6e1`. `colab` replaces an unknown type by v6e1, which costs more. */
 function colabSource(named: string, tpu: string | undefined): RemoteSource {
   const chosen = named === '' ? (tpu ?? 'v5e1') : named;
   const accelerator = TPUS.find(one => one === chosen);
@@ -113,14 +113,14 @@ function colabSource(named: string, tpu: string | undefined): RemoteSource {
   return { kind: 'colab', accelerator };
 }
 
-/** How the machine is to be reached, where that was said. */
+/** The requested access path to the machine, if any. */
 export function reachOf({ externalIp, internalIp, tunnelThroughIap }: TargetOptions): CloudReach | undefined {
   if (tunnelThroughIap) return 'iap';
   if (internalIp) return 'internal';
   return externalIp ? 'external' : undefined;
 }
 
-/** As a person would write it. */
+/** The source as a person types it. */
 export function sourceText(source: RemoteSource): string {
   if (source.kind === 'ssh') return source.destination;
   if (source.kind === 'colab') return `colab:${source.accelerator}`;

@@ -1,4 +1,4 @@
-/** Follows a remote until it is connected or has failed: shows each stage as it comes, and asks the person what ssh asks. */
+/** Follows a remote until it is connected or has failed: shows each stage as it arrives, and passes questions of ssh to the person. */
 import type { Remote, RemotePrompt, RemoteStage } from '@tpulab/protocol';
 import type { OutputOptions, Streams } from '../output.js';
 import { GatewayRefusal } from '../running-gateway.js';
@@ -20,7 +20,7 @@ export interface FollowOptions extends OutputOptions {
   readonly signal: AbortSignal;
 }
 
-/** Throws the error of a remote that has failed, and `remote_question_unanswered` where nobody can be asked. */
+/** Throws the error of a failed remote, and `remote_question_unanswered` if there is no terminal for a question. */
 export async function followRemote(options: FollowOptions): Promise<Remote> {
   const { calls, name, ask: request, signal } = options;
   const show = new Progress(options);
@@ -70,7 +70,7 @@ function failureText({ name, error }: Remote): string {
   return error.command === null ? error.message : `${error.message}\n  $ ${error.command}`;
 }
 
-/** On a terminal the running stage is one line that changes; elsewhere, and as JSON, each change is a line. */
+/** On a terminal the running stage is one changing line; otherwise, and as JSON, each change is a line. */
 class Progress {
   readonly #isLive: boolean;
   readonly #printed = new Map<string, string>();
@@ -112,7 +112,7 @@ class Progress {
     const isLine = json === true || stage.state !== 'running';
     const before = this.#printed.get(stage.name);
     if (before === text) return;
-    // Not each percent where every line stays.
+    // Without a live line, each percentage would be a separate line.
     if (!this.#isLive && json !== true && stage.state === 'running' && before !== undefined) return;
     this.#printed.set(stage.name, text);
     if (json === true) streams.stdout.write(`${text}\n`);
@@ -123,10 +123,10 @@ class Progress {
   }
 }
 
-/** null: there is nobody at this terminal. */
+/** null: there is no person at this terminal. */
 export type Prompter = (prompt: RemotePrompt, signal: AbortSignal) => Promise<string | boolean | null>;
 
-/** Asks the person at the terminal what ssh asks. What is typed as a secret is not shown. */
+/** Asks the person at the terminal the question of ssh. Typed secrets are not shown. */
 export const promptOnTerminal: Prompter = async (prompt, signal) => {
   if (!process.stdin.isTTY) return null;
   process.stderr.write(`${forTerminal(prompt.text).replace(/\s*$/, '')} `);
@@ -151,7 +151,7 @@ export const promptOnTerminal: Prompter = async (prompt, signal) => {
   }
 };
 
-/** "yes", or the fingerprint itself, as ssh takes them. */
+/** "yes", or the fingerprint itself, as ssh accepts them. */
 function answerOf(line: string): string | boolean {
   const text = line.trim();
   if (/^SHA256:/.test(text)) return text;

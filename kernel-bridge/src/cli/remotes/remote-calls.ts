@@ -1,4 +1,4 @@
-/** What the commands for remotes ask of the running gateway. */
+/** Requests of the remote commands to the running gateway. */
 import {
   type AddRemote,
   type AnswerPrompt,
@@ -15,7 +15,7 @@ import {
 import type { Static, TSchema } from '@sinclair/typebox';
 import { chosenStateFolder, RunningGateway } from '../running-gateway.js';
 
-/** gcloud is asked for the machines of a project. */
+/** gcloud lists the machines of a project. */
 const CANDIDATES_MS = 90_000;
 const PLAN_MS = 6 * 60_000;
 const CLEAN_MS = 11 * 60_000;
@@ -49,7 +49,7 @@ export class RemoteCalls {
     return this.#request(Remote, 'POST', `/${encodeURIComponent(name)}/${action}`, undefined, timeoutMs);
   }
 
-  /** `stop`: ends a Colab runtime too. */
+  /** `stop`: also ends a Colab runtime. */
   disconnect(name: string, stop: boolean): Promise<Remote> {
     const timeoutMs = stop ? STOP_MS : undefined;
     return this.#request(Remote, 'POST', `/${encodeURIComponent(name)}/disconnect`, { stop }, timeoutMs);
@@ -71,7 +71,7 @@ export class RemoteCalls {
     return this.#request(RemoteSsh, 'GET', `/${encodeURIComponent(name)}/ssh`);
   }
 
-  /** What a sync would do; comparing a large folder takes long. */
+  /** A preview of a sync; comparing a large folder takes long. */
   planSync(name: string, request: SyncRequest): Promise<SyncPlan> {
     const path = `/${encodeURIComponent(name)}/sync`;
     return this.#request(SyncPlan, 'POST', path, { ...request, dryRun: true }, PLAN_MS);
@@ -85,7 +85,7 @@ export class RemoteCalls {
     return this.#request(SyncStatus, 'GET', `/${encodeURIComponent(name)}/sync`);
   }
 
-  /** `project` of Google Cloud; else gcloud's own. */
+  /** Candidates in `project` of Google Cloud; if omitted, in gcloud's own project. */
   candidates(project?: string): Promise<RemoteCandidates> {
     const query = project === undefined ? '' : `?${new URLSearchParams({ project }).toString()}`;
     return this.#request(RemoteCandidates, 'GET', `/candidates${query}`, undefined, CANDIDATES_MS);

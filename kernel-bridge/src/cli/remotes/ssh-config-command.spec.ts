@@ -11,7 +11,7 @@ afterEach(async () => rm(folder, { recursive: true }));
 
 const read = (name: string): Promise<string> => readFile(path.join(folder, name), 'utf8');
 
-it('keeps what the user has written, and includes our file once, in front', async () => {
+it('preserves the entries of the user, and includes our file once, in front', async () => {
   await writeFile(path.join(folder, 'config'), 'Host mine\n  User me\n');
   await writeEntry(folder, 'a', 'Host a\n  HostName 192.0.2.1');
   await writeEntry(folder, 'a', 'Host a\n  HostName 192.0.2.2');

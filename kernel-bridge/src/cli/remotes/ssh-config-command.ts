@@ -17,11 +17,11 @@ interface SshConfigOptions extends StateOptions {
   readonly write?: true;
 }
 
-/** Beside the user's own file, which includes it. */
+/** Beside the user's own file, which includes our file. */
 const OUR_FILE = 'tpulab_config';
 const INCLUDE = `Include ${OUR_FILE}`;
 
-/** What `ssh -G` prints of the way to a host; the rest is left to the user's own defaults. */
+/** Output of `ssh -G` that describes the route to a host; the user's own defaults supply the rest. */
 const KEPT_OPTIONS = new Map(
   [
     'HostName',
@@ -63,7 +63,7 @@ export function sshConfigCommand(streams: Streams, home = homedir()): Command {
     });
 }
 
-/** While the connection stands it is used, and ssh logs in by itself otherwise. */
+/** Uses the connection while it is open; otherwise ssh logs in as usual. */
 async function entryOf(
   name: string,
   { program, controlPath, destination, options }: RemoteSsh
@@ -85,7 +85,7 @@ async function entryOf(
   return [`Host ${name}`, ...lines, `  ControlPath ${controlPath}`, '  ControlMaster no'].join('\n');
 }
 
-/** The entry of another name stays; the one of this name is replaced. */
+/** Replaces the entry of this name and preserves other entries. */
 export async function writeEntry(folder: string, name: string, entry: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const ours = path.join(folder, OUR_FILE);
@@ -96,14 +96,14 @@ export async function writeEntry(folder: string, name: string, entry: string): P
   await writeAtomically(ours, `${[...blocks, entry].join('\n\n')}\n`);
   const config = path.join(folder, 'config');
   const own = (await readIfThere(config)) ?? '';
-  // In front: after a Host line it would be for that host only.
+  // In front: after a Host line the Include would apply to that host only.
   if (!own.split('\n').includes(INCLUDE))
     await writeAtomically(await realpath(config).catch(() => config), `${INCLUDE}\n\n${own}`);
 }
 
 export type RunSsh = (program: string, args: readonly string[]) => Promise<number>;
 
-/** `tpulab ssh`: a shell or a command on a remote, over the connection that stands: nothing is asked, nothing logs in again. */
+/** `tpulab ssh`: a shell or a command on a remote, over the open connection: without a prompt or a new login. */
 export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): Command {
   return new Command('ssh')
     .description('open a shell or run a command on a machine over its existing connection')
@@ -119,12 +119,12 @@ export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): C
     });
 }
 
-/** As ssh itself: the words of the command are joined, and the shell there reads them. */
+/** Like ssh itself: joins the words of the command, which the shell there parses. */
 function sshArguments({ controlPath }: RemoteSsh, command: readonly string[]): string[] {
   return command.length === 0 ? viaMaster(controlPath, []) : viaMaster(controlPath, [], command.join(' '));
 }
 
-/** Ctrl+C is the program's there, so it must not end this one. */
+/** Ctrl+C is meant for the program there, so it must not end this one. */
 async function onThisTerminal(program: string, args: readonly string[]): Promise<number> {
   const ignore = (): void => undefined;
   process.on('SIGINT', ignore);

@@ -1,6 +1,6 @@
 /**
- * `tpulab copy push` and `tpulab copy pull`: a folder is copied to a machine or from it. Before a deletion, or before an
- * older file overwrites a newer one, the command shows the list and asks.
+ * `tpulab copy push` and `tpulab copy pull`: copies a folder to a machine or from it. Before a deletion, or before an
+ * older file overwrites a newer one, the command shows the list and asks for confirmation.
  */
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -124,7 +124,7 @@ async function ended(
   }
 }
 
-/** null: nothing is lost by it. */
+/** null: the sync loses no data. */
 function questionOf({ newer, deletions }: SyncPlan, where: string): string | null {
   const losses = [
     ...(newer > 0 ? [`overwrite ${filesText(newer)} newer than the copy`] : []),

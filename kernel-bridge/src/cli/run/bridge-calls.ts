@@ -1,4 +1,4 @@
-/** What `tpulab execute` asks of the gateway on which the notebook runs: this machine's own, or that of a remote behind it. */
+/** Requests of `tpulab execute` to the gateway that runs the notebook: this machine's own, or the gateway of a remote behind it. */
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { type Static, Type } from '@sinclair/typebox';
@@ -11,7 +11,7 @@ import { CommandError } from '../output.js';
 import { below, type RunningGateway } from '../running-gateway.js';
 
 const ANSWER_MS = 60_000;
-/** A kernel that has to load its framework, on a machine that is busy. */
+/** Time limit for a kernel that loads its framework on a busy machine. */
 const START_MS = 180_000;
 const TAKEN_MS = 60_000;
 const POLL_MS = 200;
@@ -46,20 +46,20 @@ const Resolved = Type.Object({
 export interface Cell {
   readonly id: string | null;
   readonly source: string;
-  /** An error of it is expected, and the next cell runs. */
+  /** An error of this cell is expected, and the next cell runs. */
   readonly mayRaise?: boolean | undefined;
 }
 
-/** Where and on what a notebook runs. */
+/** The machine and the kernel of a run. */
 export interface RunStart {
   readonly path: string;
   readonly kernelName: string;
   readonly isPython: boolean;
-  /** Of the notebook; null where it runs on another machine. */
+  /** Folder of the notebook; null if it runs on another machine. */
   readonly folder: string | null;
 }
 
-/** Unlike that of any other notebook of this machine; the kernel starts in the home folder where there is no such one. */
+/** Unique among the notebooks of this machine; if the folder does not exist there, the kernel starts in the home folder. */
 export function sessionPath(notebook: string): string {
   return notebook.replace(/^\/+/, '');
 }
@@ -94,7 +94,7 @@ export class BridgeCalls {
     return this.gateway.request(Session, 'POST', `${this.#prefix}api/sessions`, how);
   }
 
-  /** Starts a kernel and hands it the cells. */
+  /** Starts a kernel and sends it the cells. */
   async start(start: RunStart, cells: readonly Cell[]): Promise<{ kernelId: string; sessionId: string }> {
     const { id: sessionId, kernel } = await this.begin(start);
     try {
@@ -106,25 +106,25 @@ export class BridgeCalls {
     return { kernelId: kernel.id, sessionId };
   }
 
-  /** Whether a kernel works, and how its processes ended; null while it cannot be asked. */
+  /** Whether a kernel works, and how its processes ended; null while the gateway is unreachable. */
   async kernel(kernelId: string): Promise<Static<typeof KernelNow> | null> {
     const path = `${this.#prefix}api/kernels/${kernelId}`;
     return this.gateway.request(KernelNow, 'GET', path).catch(() => null);
   }
 
-  /** The folder in which a kernel was started; null where that is not known. */
+  /** The start folder of a kernel; null if unknown. */
   async folderOf(kernelId: string): Promise<string | null> {
     const path = `${this.#prefix}api/resolvePath?${new URLSearchParams({ path: '.', kernel: kernelId }).toString()}`;
     const found = await this.gateway.request(Resolved, 'GET', path).catch(() => null);
     return found?.resolved.find(({ scope }) => scope === 'kernel')?.path ?? null;
   }
 
-  /** Its kernel ends with it; what it printed is kept. */
+  /** Ends the session and its kernel; the output is retained. */
   async end(sessionId: string): Promise<void> {
     await this.gateway.send('DELETE', `${this.#prefix}api/sessions/${sessionId}`, { timeoutMs: ANSWER_MS });
   }
 
-  /** @param since only what changed after this record */
+  /** @param since returns only changes after this record */
   async outputs(kernelId: string, since: number): Promise<OutputsPage> {
     const found: CellExecution[] = [];
     let first: OutputsPage | null = null;
@@ -148,8 +148,8 @@ export class BridgeCalls {
   }
 
   /**
-   * Hands all cells to the kernel at once: from then on they run without anybody here. The first error ends the run, as the kernel
-   * aborts what waits behind it. Resolves when the journal there has every request.
+   * Sends all cells to the kernel together: from then on they run without a client. The first error ends the run, because the kernel
+   * aborts all queued cells. Resolves when the journal there contains every request.
    */
   async execute(kernelId: string, cells: readonly Cell[], isPython: boolean): Promise<void> {
     const session = randomUUID();
@@ -191,7 +191,7 @@ export class BridgeCalls {
       handshakeTimeout: ANSWER_MS,
       ...(onSocket && { createConnection: () => connect(onSocket.socketPath) })
     });
-    // What the kernel prints is read from the journal.
+    // The output is read from the journal instead.
     socket.on('message', () => undefined);
     await new Promise<void>((resolve, reject) => {
       socket.once('open', resolve);
@@ -206,7 +206,7 @@ export class BridgeCalls {
   }
 }
 
-/** The check of a schema with a format needs the format registered; the shape is what matters here. */
+/** A schema with a format requires a registered format; only the shape matters here. */
 function isPage(value: unknown): value is OutputsPage {
   const page = value as Partial<OutputsPage> | null;
   return (
@@ -223,7 +223,7 @@ function executeRequest(
     readonly msgId: string;
     readonly session: string;
     readonly isSilent: boolean;
-    /** An expression of Python, evaluated after the cell as a part of it. */
+    /** A Python expression, evaluated after the cell as a part of it. */
     readonly then: string | null;
   }
 ): object {
@@ -245,9 +245,9 @@ function executeRequest(
   };
 }
 
-/* What `tpulab execute` asks of a Python kernel beside the cells. A kernel of another language is asked nothing. */
+/* Extra requests of `tpulab execute` to a Python kernel. Kernels of other languages get none. */
 
-/** Silent, before the cells: `exit` and `quit` end the notebook: IPython's own would only tell a terminal to close, and the next cell would run. */
+/** Silent, before the cells: `exit` and `quit` end the notebook. IPython's own would only close a terminal, and the next cell would run. */
 const EXIT_ENDS_RUN = `
 def _tpulab_run():
     from IPython.core.autocall import IPyAutocall
@@ -261,8 +261,8 @@ del _tpulab_run
 `;
 
 /**
- * Evaluated after the last cell and as a part of it: threads that would keep a Python program alive keep the run alive too, for a minute.
- * What they print meanwhile belongs to that cell.
+ * Evaluated after the last cell and as a part of it: threads that keep a Python program alive also keep the run alive, for a minute.
+ * Their output during that time belongs to that cell.
  */
 const THREADS_END = `exec(${JSON.stringify(`
 import sys, threading, time
@@ -278,7 +278,7 @@ if left:
 
 const NAME = /^[A-Za-z_]\w*$/;
 
-/** papermill's cell: `name = value` a line. @throws TypeError for what is no name of Python */
+/** papermill's cell: one `name = value` per line. @throws TypeError for an invalid Python name */
 export function parametersCode(parameters: Readonly<Record<string, unknown>>): string {
   const lines = Object.entries(parameters).map(([name, value]) => {
     if (!NAME.test(name)) throw new TypeError(`"${name}" is not a valid parameter name`);
@@ -287,7 +287,7 @@ export function parametersCode(parameters: Readonly<Record<string, unknown>>): s
   return ['# Parameters', ...lines].join('\n');
 }
 
-/** A value of the command line: a number, True, False or None as Python has them, else a text. */
+/** A value of the command line: a number, True, False or None in Python's notation, else a text. */
 export function parameterValue(text: string): unknown {
   if (/^true$/i.test(text)) return true;
   if (/^false$/i.test(text)) return false;
@@ -295,7 +295,7 @@ export function parameterValue(text: string): unknown {
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? new Digits(text) : text;
 }
 
-/** As it was written: 1e-3, 1.0 and numbers beyond JavaScript's stay what they are. */
+/** A number as written: 1e-3, 1.0 and numbers beyond JavaScript's range stay unchanged. */
 class Digits {
   constructor(readonly text: string) {}
 }

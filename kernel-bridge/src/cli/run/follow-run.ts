@@ -1,4 +1,4 @@
-/** Follows a run until it ends: what the kernel puts out goes into the notebook as it comes, through every loss of the connection. */
+/** Follows a run until it ends: writes the kernel's output into the notebook as it arrives, across every loss of the connection. */
 import { plainText } from '../../platform/plain-text.js';
 import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
@@ -18,17 +18,17 @@ import {
 import { pause } from '../../platform/waiting.js';
 
 const POLL_MS = 500;
-/** The longest wait for what a cell printed before its reply; a thread of the notebook may print for ever. */
+/** The longest wait for output of a cell that arrives after its reply; a thread of the notebook may print forever. */
 const SETTLE_MS = 10_000;
 const SETTLE_POLL_MS = 50;
-/** A gateway that has just started may not know its kernels yet. */
+/** A newly started gateway may not know its kernels yet. */
 const UNKNOWN_MS = 20_000;
 const LOST = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
-/** What the keeper says of a restart that somebody wanted. */
+/** The keeper's message for a deliberate restart. */
 const RESTARTED = /^restart/;
 const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
 
-/** Resolves with the record of a run that has ended; null: nobody wants to follow it any more. */
+/** Resolves with the record of an ended run; null: following was cancelled. */
 export async function followRun(follow: Follow): Promise<RunRecord | null> {
   for (let { record } = follow; ;) {
     const next = await followTry({ ...follow, record });
@@ -37,14 +37,14 @@ export async function followRun(follow: Follow): Promise<RunRecord | null> {
   }
 }
 
-/** As `followRun`, or resolves with the record of the next try. */
+/** Like `followRun`, or resolves with the record of the next try. */
 async function followTry(follow: Follow): Promise<RunRecord | null> {
   const { calls, file, record, signal, note } = follow;
   const all = new Map<string, CellExecution>();
   const printed = new Set<string>();
   const widgets = new Map<string, CapturedOutputs>();
   let until = 0;
-  // The kernel was idle when it was last asked; what came before is in the page after that.
+  // Whether the kernel was idle at the last poll; all output before that is in the next page.
   let wasIdle = false;
   let settlesUntil = Number.POSITIVE_INFINITY;
   const away: { isReported: boolean; unknownSince: number | null } = {
@@ -77,14 +77,14 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       if (hasChanges && writer) await saveInto(record.notebook, executions, [...widgets.values()], note);
       printCells(executions, printed, note);
       const isOver = all.size > 0 && executions.every(({ state }) => OVER.has(state));
-      // The reply of a cell may overtake what the cell printed in a flood.
+      // In a flood of output, the reply of a cell may overtake the output.
       if (isOver && page.alive && (hasChanges || !wasIdle) && performance.now() < settlesUntil) {
         if (settlesUntil === Number.POSITIVE_INFINITY) settlesUntil = performance.now() + SETTLE_MS;
         wasIdle = (await calls.kernel(record.kernelId))?.execution_state !== 'busy';
         await pause(SETTLE_POLL_MS, signal);
         continue;
       }
-      // The journal of a kernel that ended has been read whole by the check after its end.
+      // After the kernel's end, one more check has read the whole journal.
       if (isOver || !page.alive) {
         const isLost = executions.some(({ state }) => state === 'lost');
         const kernel = isLost || !page.alive ? await calls.kernel(record.kernelId) : null;
@@ -113,18 +113,18 @@ async function endOrGoOn(
   lossIn: (record: RunRecord) => GroupLoss | null
 ): Promise<RunRecord | null> {
   const { file, signal } = follow;
-  // Others may have changed it: how often it may be started again, or that it has been.
+  // Another process may have changed it: the restart limit, or the restart itself.
   const record = (await file.read()) ?? follow.record;
   if (record.kernelId !== follow.record.kernelId || record.endedAt !== null) return record;
   const loss = lossIn(record);
   if (loss === null) return end({ ...follow, record }, failure);
   if (writes) return startAgain({ ...follow, record }, loss);
-  // Whoever writes starts it again; when nobody does any more, this process is the one at the next check.
+  // The process that writes starts the run again; if that process ends, this one takes over at the next check.
   await pause(POLL_MS, signal);
   return record;
 }
 
-/** null: another process follows this run too, and writes. */
+/** null: another process already follows this run and writes. */
 async function writerOf(file: RunFile): Promise<ProcessLock | null> {
   try {
     return await takeProcessLock(file.lockFile);
@@ -134,7 +134,7 @@ async function writerOf(file: RunFile): Promise<ProcessLock | null> {
   }
 }
 
-/** A cell that was edited meanwhile keeps what it shows. */
+/** Skips a cell that was edited meanwhile. */
 async function saveInto(
   notebook: string,
   executions: readonly CellExecution[],
@@ -147,7 +147,7 @@ async function saveInto(
     const text = withWidgetOutputs(file.notebook.withOutputs(outputsOf(placed)), widgetsOf(placed, widgets));
     if (text !== file.text) await file.replace(text, { backup: false });
   } catch (error) {
-    // Somebody has saved it at this moment, or the disk is full: the next check writes it, and the journal has it.
+    // Another program saved the file at this moment, or the disk is full: the next check writes the outputs, and the journal has them.
     if (!(error instanceof CommandError)) throw error;
     note(error.message);
   }
@@ -168,15 +168,15 @@ function printCells(
 async function end({ calls, file, record, isRestarted }: Follow, failure: string | null): Promise<RunRecord> {
   const ended = { ...record, failure, endedAt: new Date().toISOString() };
   await file.write(ended);
-  // The chips are free for the next one. A kernel that somebody has restarted is in use by them.
+  // Ends the kernel to free the chips for the next one. After a restart by a person, that person uses the chips.
   if (!record.keepKernel && isRestarted !== true) await calls.end(record.sessionId).catch(() => undefined);
   return ended;
 }
 
 /**
- * null: every cell ran to its end without an error that was not expected.
+ * null: every cell finished without an unexpected error.
  *
- * @param end how the kernel ended, where it did and that is known
+ * @param end how the kernel ended, if it did and the cause is known
  */
 function failureOf(
   executions: readonly CellExecution[],
@@ -198,7 +198,7 @@ function failureOf(
   return `${where} did not finish: ${end === null ? 'the kernel ended or was restarted' : `the kernel ended: ${end}`}.`;
 }
 
-/** The first line, as a sentence: a message may have many, and end as it likes. */
+/** The first line as a sentence: a message may have many lines, and any ending. */
 function sentence(text: string): string {
   const [first = ''] = text.trim().split('\n', 1);
   const line = plainText(first);
@@ -206,8 +206,8 @@ function sentence(text: string): string {
 }
 
 /**
- * The cell in which the kernel ended says so in the file, where a person looks first. A kernel that dies at once may take the news that
- * its cell began with it: then it is the first cell that was lost.
+ * Writes the reason into the cell in which the kernel ended, where a person looks first. A kernel that dies immediately may lose the
+ * message that its cell began: then the first lost cell gets the reason.
  */
 function noteEnd(executions: readonly CellExecution[], failure: string): CellExecution[] {
   const [, why = failure] = failure.split(' did not finish: ');

@@ -1,4 +1,4 @@
-/** A notebook that runs through a gateway with a real kernel: as it ends, while nobody is there, and followed again. */
+/** A notebook that runs through a gateway with a real kernel: to its end, without a client, and followed again. */
 import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -54,7 +54,7 @@ const textOf = ({ outputs }: Cell): string =>
   outputs.map(({ text }) => [text ?? ''].flat().join('')).join('');
 const sessions = async (): Promise<unknown> => (await bridge.rest('GET', '/api/sessions')).body;
 
-it('runs all cells, saves what they print, and ends the kernel', async () => {
+it('runs all cells, saves their outputs, and ends the kernel', async () => {
   const file = await notebook('x = 20', '', 'print(x + 1)', 'x * 2');
   const { error, stdout } = await run(file, '--json');
   expect(error).toBeNull();
@@ -65,7 +65,7 @@ it('runs all cells, saves what they print, and ends the kernel', async () => {
   expect(await sessions()).toEqual([]);
 });
 
-it('fails as the notebook fails: the error is in its cell, and what comes after it was not run', async () => {
+it('fails as the notebook fails: the error is in its cell, and later cells were not run', async () => {
   const file = await notebook('print("before")', '1 / 0', 'print("after")');
   const { error } = await run(file);
   expect(error).toMatchObject({ code: 'notebook_failed' });
@@ -74,11 +74,11 @@ it('fails as the notebook fails: the error is in its cell, and what comes after 
   expect(textOf(cells[0]!)).toBe('before\n');
   expect(cells[1]!.outputs[0]!.ename).toBe('ZeroDivisionError');
   expect(textOf(cells[2]!)).toBe('');
-  // Whoever asks again hears the same.
+  // A repeated query gets the same error.
   expect((await run(file, '--attach')).error).toMatchObject({ code: 'notebook_failed' });
 });
 
-it('goes on without anybody, is not begun twice, and can be followed again', async () => {
+it('continues without a client, is not started twice, and can be followed again', async () => {
   const gate = path.join(folder, 'gate');
   const wait = `import os, time\nprint("begun", flush=True)\nwhile not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.02)`;
   const file = await notebook(wait, 'print("done")');
@@ -88,14 +88,14 @@ it('goes on without anybody, is not begun twice, and can be followed again', asy
   expect(followers).toEqual([['execute', file, '--attach', '--json', '--state-dir', bridge.folder]]);
   expect((await run(file)).error).toMatchObject({ code: 'run_in_progress' });
   const followed = run(file, '--attach');
-  // What was printed is in the file while the cell still runs.
+  // The output is in the file while the cell still runs.
   await vi.waitUntil(async () => textOf((await cellsOf(file))[0]!) === 'begun\n', { timeout: 60_000 });
   await writeFile(gate, '');
   expect((await followed).error).toBeNull();
   expect(textOf((await cellsOf(file))[1]!)).toBe('done\n');
 });
 
-it('says so when the kernel ends in the middle', async () => {
+it('reports that the kernel ended in the middle', async () => {
   const file = await notebook('print("here", flush=True)', 'import os; os._exit(3)', 'print("never")');
   const { error } = await run(file);
   expect(error).toMatchObject({ code: 'notebook_failed' });
@@ -142,10 +142,10 @@ it.each(['exit()', 'quit()', 'exit'])('is ended by %s', async how => {
 });
 
 // A19
-it('says how the kernel ended, in the message and in the cell', async () => {
+it('reports how the kernel ended, in the message and in the cell', async () => {
   const file = await notebook(
     'print("here", flush=True)',
-    // A process that is killed takes its unsent messages along: the end of the cell before must have been sent.
+    // A killed process loses its unsent messages: the end of the previous cell must have been sent.
     'import os, signal, time; time.sleep(1); os.kill(os.getpid(), signal.SIGSEGV)',
     '1'
   );
@@ -157,14 +157,14 @@ it('says how the kernel ended, in the message and in the cell', async () => {
   expect((await cellsOf(file))[1]!.outputs.at(-1)!.ename).toBe('KernelEnded');
 });
 
-it('names the end in the first lost cell where the kernel took the news of its start along', async () => {
+it('names the end in the first lost cell where the kernel lost the message of its start', async () => {
   const file = await notebook('import os, signal; os.kill(os.getpid(), signal.SIGSEGV)', '1');
   const { error } = await run(file);
   expect(error!.message).toMatch(/^Cell 1 of 2 did not finish: the kernel ended: killed by SIGSEGV/);
   expect((await cellsOf(file))[0]!.outputs.at(-1)!.ename).toBe('KernelEnded');
 });
 
-it('says that a kernel was killed for lack of memory, in the terminal, the file, "kernels show" and the log', async ({
+it('reports that a kernel was killed for lack of memory, in the terminal, the file, "kernels show" and the log', async ({
   skip
 }) => {
   await using limit = await MemoryLimit.make(400 * 2 ** 20).then(made =>
@@ -210,7 +210,7 @@ it('saves all that an Output widget has captured', async () => {
   expect(text).toContain('0\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n');
 });
 
-it('sets parameters as papermill does, and in place of those of an earlier run', async () => {
+it('sets parameters as papermill does, and replaces the parameters of an earlier run', async () => {
   const file = await tagged([
     ['print("first")'],
     ['rate, name = 1.0, "none"', 'parameters'],
@@ -229,8 +229,8 @@ it('sets parameters as papermill does, and in place of those of an earlier run',
 });
 
 // A03
-it('keeps a bar that moves the cursor as one line, and prints no cursor movement', async () => {
-  // A stock kernel drops what is more than 1,000 messages ahead of its reader, as the bar of a busy machine would be.
+it('stores a bar that moves the cursor as one line, and prints no cursor movement', async () => {
+  // A stock kernel drops messages more than 1,000 ahead of its reader, as with the bar of a busy machine.
   const bar = `import sys\nfor i in range(1, 401): sys.stderr.write(f'\\r{i:4d}/400 |' + '#' * (i // 20) + '|'); sys.stderr.flush()`;
   const file = await notebook(bar, "print('\\x1b[2J\\x1b[2A\\x1b[?25lseen\\x1b]0;a title\\x07 and read')");
   expect((await run(file)).error).toBeNull();
@@ -297,7 +297,7 @@ it('reads a file of parameters as papermill does', async () => {
   );
 });
 
-it('ends when somebody restarts the kernel, which then stays theirs', async () => {
+it('ends when a person restarts the kernel, which then stays with that person', async () => {
   const file = await notebook('print("begun", flush=True)\nimport time; time.sleep(600)', '1');
   const running = run(file);
   await vi.waitUntil(async () => textOf((await cellsOf(file))[0]!) === 'begun\n', { timeout: 60_000 });
@@ -319,7 +319,7 @@ it('never runs a notebook of another language, and leaves its file as it is', as
 });
 
 describe('on a slice that loses hosts', () => {
-  /** Ends so often as on such a slice: a host is lost, then it is still away, and so on. */
+  /** Ends as often as on such a slice: a host is lost, then it is still unreachable, and so on. */
   const losing = (times: number): string => `import pathlib
 class HostLostError(RuntimeError): pass
 class SliceStartError(RuntimeError): pass
@@ -334,7 +334,7 @@ print("try", n)`;
     return JSON.parse(stdout);
   };
 
-  it('runs again, from the first cell on new processes, and says how often and why', async () => {
+  it('runs again, from the first cell on new processes, and reports how often and why', async () => {
     const file = await notebook('x = globals().get("x", 0) + 1', losing(2), 'print(x)');
     const { endedAt, ...ended } = (await restarts(file)) as { endedAt: string };
     expect(endedAt).not.toBeNull();
@@ -349,7 +349,7 @@ print("try", n)`;
     expect((await run(file, '--attach')).stderr).toContain('Host 1 (a@10.0.0.0) is away: why. It was rerun.');
   });
 
-  it('ends with that error when it has been run again as often as it may', async () => {
+  it('ends with that error after the maximum number of repetitions', async () => {
     const file = await notebook(losing(9));
     const { error, stderr } = await run(file, '--restarts', '1');
     expect(error!.message).toContain('Cell 1 of 1 raised HostLostError: Host 1 (a@10.0.0.2) is away');
@@ -357,7 +357,7 @@ print("try", n)`;
     expect(stderr).toContain('Host 1 (a@10.0.0.1) is away: why. Trying again in 0 s.');
   });
 
-  it('is not run again when somebody who follows it says so', async () => {
+  it('is not rerun if a person who follows it decides so', async () => {
     const file = await notebook(losing(9));
     expect((await run(file, '--detach')).error).toBeNull();
     const { error, stderr } = await run(file, '--attach', '--restarts', '0');
@@ -377,7 +377,7 @@ it('refuses what cannot be run, with what to do', async () => {
   expect((await run(file, '--attach')).error).toMatchObject({ code: 'run_unknown' });
   const other = await notebook('1');
   expect((await run(other, '--kernel', 'fortran')).error).toMatchObject({ code: 'run_not_started' });
-  // In JAX's kernel its first cell would fail, with a word about a module.
+  // In JAX's kernel the first cell would fail with an import error.
   const metadata = { kernelspec: { name: 'tpulab-torch-xla', display_name: 'PyTorch/XLA' } };
   const lesson = JSON.parse(await readFile(other, 'utf8')) as object;
   await writeFile(other, JSON.stringify({ ...lesson, metadata }));

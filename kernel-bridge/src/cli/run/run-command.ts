@@ -1,4 +1,4 @@
-/** `tpulab execute`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
+/** `tpulab execute`: runs a notebook top to bottom on a remote, whether or not this terminal stays open. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { realpath } from 'node:fs/promises';
@@ -32,9 +32,9 @@ const TAGS = `
 Cell tags: raises-exception (an error is expected, the run continues), skip-execution (the cell is not run),
 parameters (the cell after which -p and --parameters put their values, as papermill does).`;
 
-/** Not the end of the terminal. */
+/** SIGHUP is missing: the end of the terminal is no interruption. */
 const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
-/** As a shell says it of Ctrl+C: how the notebook ends is not known yet. */
+/** The shell's exit code for Ctrl+C: the result of the notebook is not known yet. */
 const INTERRUPTED = 130;
 
 function count(text: string): number {
@@ -123,7 +123,7 @@ export function runCommand(
         }
         const skipped =
           ended.skipped === undefined || ended.skipped === 0 ? '' : ` ${cellsSkipped(ended.skipped)}.`;
-        // With the lines of the cells, so that one stream tells the whole run; JSON has the other.
+        // Printed to the stream of the cell lines, so that one stream shows the whole run; JSON uses the other stream.
         note(`${requested} finished; it contains the outputs.${skipped}`);
         if (options.json === true) print(streams, options, shownRun(ended), '');
       }, INTERRUPTIONS)
@@ -148,7 +148,7 @@ async function startedRun(
   );
 }
 
-/** The notebook and the values; of \`-p NAME VALUE\` the last word may be the notebook, when it stands behind them. */
+/** The notebook and the values; for \`-p NAME VALUE\`, the last word may be the notebook, if it follows them. */
 async function given(
   named: string | undefined,
   { parameter = [], parameters }: RunOptions
@@ -163,7 +163,7 @@ async function given(
         : 'Each -p takes a name and a value: -p rate 0.1.'
     );
   }
-  // Only few runs need the reader of YAML.
+  // Only few runs need the YAML parser.
   const { valuesIn } = await import('./values-file.js');
   const values: Record<string, unknown> = parameters === undefined ? {} : await valuesIn(parameters);
   for (let at = 0; at < rest.length; at += 2) values[rest[at] ?? ''] = parameterValue(rest[at + 1] ?? '');
@@ -177,7 +177,7 @@ async function begin(
   options: BeginOptions
 ): Promise<RunRecord> {
   const opened = await NotebookFile.read(notebook);
-  // Before a cell runs, not after hours.
+  // Fail before the first cell runs, not after hours.
   await opened.checkWritable();
   let parsed = opened.notebook;
   const { kernelName, isPython } = await kernelFor(calls, parsed.metadata(), options);
@@ -220,7 +220,7 @@ async function begin(
 
 const INJECTED = 'injected-parameters';
 
-/** As papermill writes them: in a cell of its own after the one with the defaults, in place of that of an earlier run. */
+/** As papermill writes them: in a separate cell after the cell with the defaults, replacing the cell of an earlier run. */
 async function withParameters(
   notebook: string,
   variables: Readonly<Record<string, unknown>>
@@ -258,7 +258,7 @@ async function withParameters(
 const cellsSkipped = (count: number): string =>
   `${count} ${count === 1 ? 'cell was' : 'cells were'} skipped (tag skip-execution)`;
 
-/** Files beside the notebook are found only in its folder. */
+/** Files beside the notebook are found only if the kernel runs in its folder. */
 async function printFolder(
   calls: BridgeCalls,
   { kernelId, notebook, remote }: RunRecord,
@@ -271,7 +271,7 @@ async function printFolder(
   streams.stderr.write(`${requested} runs in ${folder} ${where}, as its own folder is not there.\n`);
 }
 
-/** A run begins with a new kernel; one that still computes is not ended for it. */
+/** A run begins with a new kernel; a kernel that still computes is not ended for it. */
 async function endBefore(
   calls: BridgeCalls,
   sessionId: string,
@@ -288,7 +288,7 @@ async function endBefore(
   await calls.end(sessionId);
 }
 
-/** Of kernelspecs of our environments. */
+/** Prefix of our environments' kernelspecs. */
 const OURS = 'tpulab-';
 
 async function kernelFor(
@@ -310,7 +310,7 @@ async function kernelFor(
   }
   const specName = kernelOf(metadata);
   const { name } = specName;
-  // Whoever connects all hosts of a slice wants their chips; --kernel chooses those of the first host alone.
+  // A user who connects all hosts of a slice wants all chips; --kernel selects the first host's chips alone.
   const [slice, ...more] = Object.values(kernelspecs).filter(
     each =>
       each.name.startsWith(SLICE_KERNELS) &&
@@ -333,7 +333,7 @@ async function kernelFor(
   );
 }
 
-/** The terminal may close: what comes goes on into the notebook. */
+/** The terminal may close: outputs are still written into the notebook. */
 function survivingTerminal(): Disposable {
   const ignore = (): void => undefined;
   const outputs = [process.stdout, process.stderr];

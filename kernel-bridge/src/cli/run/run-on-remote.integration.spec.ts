@@ -1,4 +1,4 @@
-/** `tpulab execute --on NAME --detach`, as a program in a terminal of its own, on a stand-in VM over ssh: the terminal closes, the run goes on. */
+/** `tpulab execute --on NAME --detach` in its own terminal, on a stand-in VM over ssh: the terminal closes, the run continues. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -61,13 +61,13 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     return cells[at]!.outputs.map(({ text, ename }) => ename ?? [text ?? ''].flat().join('')).join('');
   }
 
-  it('goes on after its terminal has closed, and ends for whoever follows it as the notebook ends', async () => {
+  it('continues after its terminal has closed, and a later follower sees the same result', async () => {
     const file = await notebook('fails', '1 / 0');
     const begun = await tpulab('execute', file, '--on', 'vm', '--detach');
     expect(begun).toMatchObject({ code: 0 });
     expect(begun.output).toContain(`tpulab execute ${file} --attach --on vm`);
     const pid = await vi.waitUntil(follower, LOOKING);
-    // What closing a terminal sends to those who are still on it, for good measure.
+    // A closing terminal sends this signal to its remaining processes; repeated here for certainty.
     process.kill(-pid, 'SIGHUP');
     await vi.waitUntil(async () => (await textOf(file, 0)) === 'begun\n', LOOKING);
     expect(await follower()).toBe(pid);

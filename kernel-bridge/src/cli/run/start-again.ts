@@ -1,5 +1,5 @@
 /**
- * A run on a slice that has lost a host is started again: on new processes of all hosts, from its first cell. Training that saves
+ * Restarts a run on a slice that has lost a host: on new processes of all hosts, from its first cell. Training that saves
  * checkpoints continues from its last one.
  */
 import { mkdir, readFile, realpath } from 'node:fs/promises';
@@ -15,38 +15,38 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '../../platform/write-atomically.js';
 
-/** What following a run takes. */
+/** Parameters for following a run. */
 export interface Follow {
   readonly calls: BridgeCalls;
   readonly file: RunFile;
   readonly record: RunRecord;
   readonly signal: AbortSignal;
-  /** A line for people. */
+  /** Receives a line for people. */
   readonly note: (text: string) => void;
-  /** Between two starts while a host of a slice is away. Default 30 s. */
+  /** Interval between two starts while a host of a slice is unreachable. Default 30 s. */
   readonly awayPollMs?: number;
-  /** Somebody has restarted the kernel meanwhile. */
+  /** Whether a person has restarted the kernel meanwhile. */
   readonly isRestarted?: boolean;
 }
 
-/** Unless told otherwise. */
+/** Default limit of restarts. */
 export const RESTARTS = 3;
-/** Between two starts while a host is away. */
+/** Interval between two starts while a host is unreachable. */
 const AWAY_POLL_MS = 30_000;
-/** A preempted machine may be hours away; nobody waits for one that does not come back. */
+/** A preempted machine may take hours to return; after this time the run gives up. */
 const AWAY_MS = 24 * 60 * 60_000;
 
-/** Of the kernel of a slice: a host was lost; a host was not there at the start. */
+/** Errors of a slice's kernel: a host was lost; a host was missing at the start. */
 const LOST = 'HostLostError';
 const NOT_STARTED = 'SliceStartError';
 
 export interface GroupLoss {
   readonly reason: string;
-  /** The hosts were not all there when it was started again, so it has not run since. */
+  /** Not all hosts were available at the restart, so the run has not continued since. */
   readonly isStillAway: boolean;
 }
 
-/** null: it is not started again, because it ended in another way or has been started again too often. */
+/** null: no restart, because the run ended in another way or was restarted too often. */
 export function lossOf(record: RunRecord, executions: readonly CellExecution[]): GroupLoss | null {
   const error = executions
     .flatMap(({ outputs }) => outputs.map(({ output }) => output))
@@ -60,7 +60,7 @@ export function lossOf(record: RunRecord, executions: readonly CellExecution[]):
   return ename === NOT_STARTED && isAwaited && isRerunnable(record) ? { reason, isStillAway: true } : null;
 }
 
-/** The machine of the kernel is another one by now, and does not know the kernel; null: as with `lossOf`. */
+/** The kernel's machine was replaced by another one, which does not know the kernel; null: as with `lossOf`. */
 export function lossOfMachine(record: RunRecord): GroupLoss | null {
   const isSlice = record.again?.kernelName.startsWith(SLICE_KERNELS) === true;
   if (!isSlice || !mayStartAgain(record)) return null;
@@ -76,12 +76,12 @@ function mayStartAgain(record: RunRecord): boolean {
   return isCounted(record) ? isRerunnable(record) : again !== undefined && again.losses.length < again.most;
 }
 
-/** Somebody may have decided otherwise while a host was away. */
+/** A person may have changed the decision while a host was unreachable. */
 function isRerunnable({ again }: RunRecord): boolean {
   return again !== undefined && again.losses.length <= again.most;
 }
 
-/** Resolves with the record of the new try, or of a run that took the place of this one; null: nobody wants to follow it any more. */
+/** Resolves with the record of the new try, or of a run that replaced this one; null: following was cancelled. */
 export async function startAgain(
   { calls, file, record: before, signal, note, awayPollMs = AWAY_POLL_MS }: Follow,
   { reason, isStillAway }: GroupLoss
@@ -124,9 +124,9 @@ function mayPass(error: unknown): error is Error {
   return status >= 500 || status === 404;
 }
 
-/* `<state>/notebook-runs/KEY.json`: a run that was started from here, so that it can be followed again, and how it ended. */
+/* `<state>/notebook-runs/KEY.json`: a run that was started from here, so that it can be followed again, and its result. */
 
-/** A host of the slice was lost, and the notebook started again. */
+/** A host of the slice was lost, and the notebook was started again. */
 const RunLoss = Type.Object({
   at: Type.String(),
   reason: Type.String(),
@@ -141,7 +141,7 @@ const RunRecord = Type.Object({
   keepKernel: Type.Boolean(),
   startedAt: Type.String(),
   skipped: Type.Optional(Type.Integer({ description: 'cells with the tag skip-execution' })),
-  /** Absent in those of earlier versions, which do not start again. */
+  /** Missing in records of earlier versions, which do not restart runs. */
   again: Type.Optional(
     Type.Object({
       kernelName: Type.String(),
@@ -157,18 +157,18 @@ const RunRecord = Type.Object({
       losses: Type.Array(RunLoss)
     })
   ),
-  /** null: nobody has seen its end. */
+  /** null: no process has observed its end. */
   failure: Type.Union([Type.String(), Type.Null()]),
   endedAt: Type.Union([Type.String(), Type.Null()])
 });
 export type RunRecord = Static<typeof RunRecord>;
 
-/** As a program reads it: without the code. */
+/** The record for programs: without the code. */
 export function shownRun({ again, ...record }: RunRecord): object {
   return { ...record, restarts: again?.losses ?? [], restartsAtMost: again?.most ?? 0 };
 }
 
-/** One for each notebook and machine: the last one. */
+/** The last run of a notebook on a machine. */
 export class RunFile {
   readonly #folder: string;
   readonly #key: string;
@@ -181,7 +181,7 @@ export class RunFile {
       .slice(0, 16);
   }
 
-  /** Held by the one who writes the outputs into the notebook. */
+  /** Locked by the process that writes the outputs into the notebook. */
   get lockFile(): string {
     return path.join(this.#folder, `${this.#key}.lock`);
   }

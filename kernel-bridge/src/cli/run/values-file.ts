@@ -1,17 +1,17 @@
-/** A file of parameters: YAML or JSON, names with values. */
+/** A parameter file: YAML or JSON, with names and values. */
 import { readFile } from 'node:fs/promises';
 import { parse, type ScalarTag } from 'yaml';
 import { CommandError } from '../output.js';
 import { parameterValue } from './bridge-calls.js';
 
-/** 1.0 stays a float of Python's, and 1e-4 is one. */
+/** 1.0 stays a Python float, and 1e-4 is a float. */
 const FLOAT: ScalarTag = {
   tag: 'tag:yaml.org,2002:float',
   default: true,
   test: /^[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?$/,
   resolve: parameterValue
 };
-/** Of YAML 1.1, as papermill's reader has them. */
+/** Booleans of YAML 1.1, as papermill's parser has them. */
 const TRUTH: ScalarTag = {
   tag: 'tag:yaml.org,2002:bool',
   default: true,

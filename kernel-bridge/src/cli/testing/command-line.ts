@@ -5,7 +5,7 @@ import type { Streams } from '../output.js';
 export interface Ran {
   readonly stdout: string;
   readonly stderr: string;
-  /** What the command threw; null when it succeeded. */
+  /** The error that the command threw; null after success. */
   readonly error: (Error & { readonly code?: string }) | null;
 }
 

@@ -1,4 +1,4 @@
-/** For specs: the commands in the pages about remotes, and how each of them is put to the test. */
+/** For specs: the commands in the pages about remotes, and how the tests run each of them. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -7,14 +7,14 @@ import { inTerminal } from './terminal.js';
 
 export const PAGES = ['connect.md', 'tpu-vm.md', 'colab.md', 'remotes-in-lab.md'];
 
-/** A command as the page has it, what a person types when it asks, and what it shows. */
+/** A command from the page, the person's answers, and its expected output. */
 export interface Step {
   readonly line: string;
   readonly typed?: string;
   readonly shows: RegExp;
-  /** With which it ends; absent: 0. */
+  /** Exit code; if omitted: 0. */
   readonly code?: number;
-  /** Something that a reader does between two commands. */
+  /** An action of the reader between two commands. */
   readonly isOwn?: true;
 }
 
@@ -45,7 +45,7 @@ export const ON_A_VM: readonly Step[] = [
   { line: 'tpulab machine describe my-tpu', shows: /my-tpu: connected/ },
   { line: 'tpulab machine reconnect my-tpu', shows: /is being connected/ },
   { line: 'tpulab machine log my-tpu', shows: /Google Cloud: done[\s\S]* connected/ },
-  // Its one fault: the program under test has nothing beside it that could be installed there.
+  // The one fault: the program under test has no bundle beside it that could be installed there.
   {
     line: 'tpulab doctor my-tpu',
     shows: /my-tpu is ready[\s\S]* accepts the ssh login[\s\S]*is not built[\s\S]*1 error/,
@@ -96,7 +96,7 @@ export const ON_COLAB: readonly Step[] = [
   { line: 'tpulab disconnect colab-v6e1 --stop', shows: /its Colab runtime has ended/, isOwn: true }
 ];
 
-/** By the words that they begin with, and why no test runs them. */
+/** By their first words, with the reason why no test runs them. */
 export const NOT_RUN: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     [
@@ -129,12 +129,12 @@ export const NOT_RUN: Readonly<Record<string, string>> = {
 
 const PROGRAM = /^(tpulab|gcloud|colab|uv) /;
 
-/** Of fenced blocks without a language or of a shell; and of code in running text, where a command that stands alone is only named. */
+/** Commands of fenced blocks without a language or of a shell; and of code in running text, where a bare command is only mentioned. */
 export function documentedCommands(page: string): string[] {
   const text = readFileSync(new URL(`../../../../docs/${page}`, import.meta.url), 'utf8');
   const [fenced, running]: [string[], string[]] = [[], []];
   let language: string | null = null;
-  // A line that ends with a backslash goes on.
+  // A line that ends with a backslash continues on the next line.
   for (const line of text.replace(/ *\\\n */g, ' ').split('\n')) {
     const fence = /^\s*```(\w*)$/.exec(line);
     if (fence) language = language === null ? (fence[1] ?? '') : null;
@@ -153,10 +153,10 @@ export function documentedCommands(page: string): string[] {
   return [...new Set(commands.filter(line => PROGRAM.test(line)))];
 }
 
-/** What stands for something of the reader. */
+/** Replacements for the reader's own names. */
 const PLACEHOLDERS = { NAME: 'my-tpu', FOLDER: './project', NOTEBOOK: 'train.ipynb', KERNEL: 'train.ipynb' };
 
-/** That of the checkout: the program under test has none beside it. */
+/** The checkout's uv: the program under test has none beside it. */
 const UV = fileURLToPath(new URL('../../../../.tpulab/tools/bin/uv', import.meta.url));
 
 const CELL = {
@@ -168,7 +168,7 @@ const CELL = {
   execution_count: null
 };
 
-/** Somebody who types what the pages say, in a folder with a project and a notebook. */
+/** A person who types the commands of the pages, in a folder with a project and a notebook. */
 export class Reader {
   readonly #folder: string;
   readonly #env: NodeJS.ProcessEnv;
@@ -184,7 +184,7 @@ export class Reader {
     this.#placeholders = placeholders;
   }
 
-  /** @param program that `tpulab` is @param path of programs, behind it @param others further placeholders */
+  /** @param program runs as `tpulab` @param path folders of programs, behind it @param others further placeholders */
   static async make(options: {
     readonly folder: string;
     readonly program: string;
@@ -212,7 +212,7 @@ export class Reader {
     return new Reader(folder, env, { ...PLACEHOLDERS, ...others });
   }
 
-  /** Resolves when the command has ended, with all that was shown. */
+  /** Resolves after the command has ended, with all of its output. */
   type({ line, typed = '' }: Step): Promise<{ readonly code: number; readonly output: string }> {
     const words = line.split(' ').map(word => this.#placeholders[word] ?? word);
     return inTerminal(['sh', '-c', words.join(' ')], { cwd: this.#folder, env: this.#env, typed });

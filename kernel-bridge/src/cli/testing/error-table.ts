@@ -1,5 +1,5 @@
 /**
- * Every stable code of the bridge, with what docs/errors.md says of it: the HTTP status, or where it is seen. Each part
+ * Every stable code of the bridge, with its entry in docs/errors.md: the HTTP status, or the place where it appears. Each part
  * declares its own codes; a code that is missing here, or that no part has, does not compile.
  */
 import type { CommandErrorCode } from '../output.js';
@@ -202,7 +202,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
 
 export type ErrorCode = BridgeErrorCode | OtherCode;
 
-/** Code to where it is seen: an HTTP status, `command`, `log`, `reply`, or a close code of a WebSocket. */
+/** For each code, the place where it appears: an HTTP status, `command`, `log`, `reply`, or a close code of a WebSocket. */
 export const ERROR_TABLE: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
   ...(Object.entries(BRIDGE_ERRORS) as [BridgeErrorCode, readonly [number, unknown]][]).map(
     ([code, [status]]): [BridgeErrorCode, string] => [code, String(status)]

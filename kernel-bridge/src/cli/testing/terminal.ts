@@ -1,18 +1,18 @@
-/** For specs: a program on a terminal of its own, which closes when the program has ended. */
+/** For specs: a program in its own terminal, which closes after the program has ended. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 export interface AtTerminal {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** What the person types before the prompt appears. */
+  /** Input that the person types before the prompt appears. */
   readonly typed?: string;
 }
 
 const IN_TERMINAL = `import os, pty, sys
 sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))`;
 
-/** Resolves when the terminal has closed, with all that it has shown. */
+/** Resolves after the terminal has closed, with all of its output. */
 export async function inTerminal(
   argv: readonly string[],
   { cwd, env, typed = '' }: AtTerminal = {}

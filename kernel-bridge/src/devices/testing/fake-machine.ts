@@ -1,4 +1,4 @@
-/** For specs: a folder that looks like the parts of `/` where Linux shows chips and who holds them. */
+/** For specs: a folder with the parts of `/` in which Linux shows chips and their holders. */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-/** For specs: a metric server that speaks the real wire on a free port, with figures that the spec sets. */
+/** For specs: a metric server that uses the real protocol on a free port, with figures from the spec. */
 import { type sendUnaryData, Server, ServerCredentials, type ServerUnaryCall, status } from '@grpc/grpc-js';
 import {
   metricService,
@@ -8,12 +8,12 @@ import {
 } from '../metric-service.js';
 
 export class MetricServer implements AsyncDisposable {
-  /** Metric name to what is answered. */
+  /** The answer for each metric name. */
   readonly metrics = new Map<string, readonly WireMetric[]>();
   readonly requests: MetricRequest[] = [];
-  /** While set, requests are left without an answer. */
+  /** While set, requests get no answer. */
   isStuck = false;
-  /** While set, requests are refused with it. */
+  /** While set, requests fail with this error. */
   refusal: { readonly code: number; readonly details: string } | null = null;
 
   private constructor(

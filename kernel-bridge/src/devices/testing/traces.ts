@@ -1,5 +1,5 @@
 /**
- * For specs: what a runtime serves on each generation of chips, made by rule from the chip facts: HBM for each device, duty
+ * For specs: the metrics of a runtime on each generation of chips, derived from the chip facts: HBM for each device, duty
  * cycle for each chip on v2 and v3, bandwidth since v4, ordinals as numbers on old runtimes and as text on new ones.
  */
 import type { WireAttribute, WireMetric } from '../metric-service.js';
@@ -82,13 +82,13 @@ export function ordinal(value: number, style: OrdinalStyle): WireAttribute {
 
 export interface TraceOptions {
   readonly style?: OrdinalStyle;
-  /** Fills all figures differently at each step. */
+  /** Gives all figures other values at each step. */
   readonly step?: number;
   readonly firstChip?: number;
   readonly chips?: number;
 }
 
-/** Sets the figures of one moment. */
+/** Sets all figures to one moment. */
 export function serve(
   server: Pick<MetricServer, 'metrics'>,
   of: Generation,

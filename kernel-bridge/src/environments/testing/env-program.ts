@@ -1,4 +1,4 @@
-/** `tpulab env` as a process, from the sources as they are now, for tests that end it in the middle. */
+/** `tpulab env` as a process, built from the current sources, for tests that end it in the middle. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { ModuleKind, ScriptTarget, transpileModule } from 'typescript';
 
 const SOURCES = fileURLToPath(new URL('../../', import.meta.url));
-/** The command, and what it imports of the bridge. */
+/** The command and its imports from the bridge. */
 const FOLDERS = ['environments', 'devices', 'platform'];
-/** Below a `node_modules`, so that packages are found and nobody commits it. */
+/** Below a `node_modules`, so that packages are found and git ignores it. */
 const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/', import.meta.url));
 
 export interface EnvProgram extends AsyncDisposable {
@@ -48,7 +48,7 @@ export async function envProgram(): Promise<EnvProgram> {
   };
 }
 
-/** Resolves with what it printed and how it ended. */
+/** Resolves with its output and its exit. */
 export async function ended(
   child: ChildProcess
 ): Promise<{ code: number | null; signal: string | null; stdout: string; stderr: string }> {

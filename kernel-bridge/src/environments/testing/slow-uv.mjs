@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Stands between a creation and the real uv and never lets a package installation end, so that a test can interrupt
- * one in the middle. `TEST_REAL_UV` names the real one, `TEST_PID_FILE` where it says that it has come so far.
+ * Runs between a creation and the real uv and never lets a package installation end, so that a test can interrupt
+ * one in the middle. `TEST_REAL_UV` is the path of the real uv; this program writes its pid to `TEST_PID_FILE` at that point.
  */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Descriptions of an environment without packages: made by the real uv in a moment, without a network. */
+/** Descriptions of an environment without packages: the real uv creates it within moments, without a network. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * The whole bridge, built from the sources as they are now into a folder of its own, so that a run is neither out of date nor
- * disturbed by somebody who builds. Nothing is type-checked, so it takes a moment. A build can differ from another in its
+ * The whole bridge, built from the current sources into its own folder, so that a run is neither out of date nor
+ * disturbed by a concurrent build. Nothing is type-checked, so it is fast. A build can differ from another in its
  * version (for an upgrade) and in whether its clock can be shifted.
  */
 import { createHash } from 'node:crypto';
@@ -11,11 +11,11 @@ import { fileURLToPath } from 'node:url';
 import { transform } from 'esbuild';
 
 const CHECKOUT = fileURLToPath(new URL('../../../../', import.meta.url));
-/** The checkout whose bridge is put to the test: this one, or another state of it beside it. */
+/** The checkout whose bridge is tested: this one, or another version beside it. */
 const SOURCES = process.env['TPULAB_FAULTS_SOURCES'] || CHECKOUT;
-/** The agent of those sources, which kernels load before the installed one. */
+/** The agent of those sources, which kernels load instead of the installed one. */
 export const AGENT_SOURCES = path.join(SOURCES, 'kernel-agent', 'src');
-/** Below a `node_modules`, so that the build finds its packages and nobody commits it. */
+/** Below a `node_modules`, so that the build finds its packages and git ignores it. */
 const CACHE = path.join(CHECKOUT, 'node_modules', '.cache', 'tpulab-faults');
 const COMPILER = {
   loader: 'ts',
@@ -26,14 +26,14 @@ const COMPILER = {
 const ENTRIES = ['cli/main.js', 'keeper/main.js'];
 
 export interface BuildOptions {
-  /** Instead of the version of the sources. */
+  /** Replaces the version of the sources. */
   readonly version?: string;
   readonly shiftedClock?: boolean;
-  /** SIGUSR2 has a process write down what it holds. */
+  /** SIGUSR2 makes a process write down its resource use. */
   readonly sampled?: boolean;
   /** Each sync is noted beside the state folder, for `powerLoss`. Linux only. */
   readonly syncsNoted?: boolean;
-  /** Every write to the state folder fails while the file `refusal` beside that folder holds a system error's name; only calls of
+  /** Every write to the state folder fails while the file `refusal` beside that folder contains the name of a system error; only calls of
    * one kind, where a part of their name follows (`EIO sync`). Linux only. */
   readonly refusing?: boolean;
 }
@@ -52,13 +52,13 @@ export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
     await mkdir(CACHE, { recursive: true });
     const draft = await mkdtemp(path.join(CACHE, 'draft-'));
     await write(draft, sources, options);
-    // Another test file may have been quicker; then its build stays.
+    // Another test file may have been faster; then its build stays.
     await rename(draft, target).catch(() => rm(draft, { recursive: true, force: true }));
   }
   return program;
 }
 
-/** Files of one of our packages, by their place in a build. */
+/** Files of one of our packages, by their path in a build. */
 async function packageSources(name: string, place: string): Promise<[string, string][]> {
   const folder = path.join(SOURCES, name);
   const files = ['package.json'];
@@ -112,7 +112,7 @@ async function outputOf(file: string, code: string, { version }: BuildOptions): 
   return file.endsWith('.ts') ? (await transform(code, COMPILER)).code : code;
 }
 
-/** Where the state is: the gateway is told, and a keeper is told its kernel's folder in it. */
+/** The state folder: the gateway gets it as an argument, and a keeper gets its kernel's folder in it. */
 const STATE_FOLDER = `
 import { appendFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -124,8 +124,8 @@ const state = at < 0 ? join(folders.at(-1) ?? '', '..', '..') : process.argv[at 
 `;
 
 /**
- * The wall clock of a process, shifted by what the file `clock` of the state folder says in milliseconds; SIGUSR2 has it read
- * again. The monotonic clock stays as it is, as it does when a machine's clock is set.
+ * The wall clock of a process, shifted by the milliseconds in the file `clock` of the state folder; SIGUSR2 makes it read the file
+ * again. The monotonic clock does not change, as when a machine's clock is set.
  */
 const SHIFTED_CLOCK = `
 const file = join(state, 'clock');
@@ -167,7 +167,7 @@ process.on('SIGUSR2', () => {
 });
 `;
 
-/** What a sync covers is what the file or folder has when it begins; it counts when it has ended. */
+/** A sync covers the contents of the file or folder at its begin; it counts when it has ended. */
 const SYNC_NOTES = `
 import fs from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -207,7 +207,7 @@ for (const name of ['sync', 'datasync']) {
 }
 `;
 
-/** What a disk does that is full, broken or read-only: it refuses whatever opens, writes, syncs, makes or renames. */
+/** Behaviour of a full, broken or read-only disk: it refuses every open, write, sync, create or rename. */
 const REFUSAL = `
 import fs from 'node:fs';
 import files from 'node:fs/promises';

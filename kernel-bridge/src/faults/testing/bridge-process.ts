@@ -1,4 +1,4 @@
-/** `tpulab serve` of a certain build as a process: killed, stopped and started again on the same port. */
+/** `tpulab serve` of a certain build as a process: killed, stopped and restarted on the same port. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -14,7 +14,7 @@ const DEADLINE_MS = 120_000;
 export interface BridgeStart {
   readonly program: string;
   readonly stateDir: string;
-  /** One that it can have again when it is started once more, unless given. */
+  /** A port that the process can reuse at a restart, unless given. */
   readonly port?: number;
   readonly args?: readonly string[];
 }

@@ -36,7 +36,7 @@ export async function flipBits(journalDir: string, seed: number): Promise<void> 
   }
 }
 
-/** Whether opening the journal takes records from its end: what says how long a record is was hit, or the last one. Of a copy. */
+/** Whether opening the journal drops records from its end: a record's length field was hit, or the last record. Uses a copy. */
 export async function losesItsEnd(journalDir: string): Promise<boolean> {
   const copy = await mkdtemp(path.join(tmpdir(), 'tpulab-damaged-'));
   try {
@@ -56,7 +56,7 @@ async function newestSegment(journalDir: string): Promise<string> {
   return path.join(journalDir, newest);
 }
 
-/** From 0 to 1, the same for the same seed, spread well for small ones. */
+/** From 0 to 1, the same for the same seed, well distributed for small seeds. */
 function fraction(seed: number): number {
   return ((seed * 2_654_435_761) % 2 ** 32) / 2 ** 32;
 }

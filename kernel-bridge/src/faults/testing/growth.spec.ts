@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { growthOf, isGrowing } from './growth.js';
 
 const atMs = Array.from({ length: 60 }, (_, index) => index * 1000);
-/** Ups and downs that are the same at every run. */
+/** Fluctuations that are the same in every run. */
 const noise = atMs.map((_, index) => ((index * 7919) % 13) - 6);
 
 it('sees a line, and what it comes to in an hour', () => {
@@ -17,12 +17,12 @@ it('sees a line, and what it comes to in an hour', () => {
   expect(isGrowing(growth, 100)).toBe(false);
 });
 
-it('takes ups and downs for what they are', () => {
+it('recognises fluctuations', () => {
   expect(isGrowing(growthOf(atMs, noise), 0)).toBe(false);
   const rising = noise.map((value, index) => value + index / 2);
   expect(isGrowing(growthOf(atMs, rising), 10)).toBe(true);
 });
 
-it('says nothing about two samples', () => {
+it('gives no result for two samples', () => {
   expect(() => growthOf([0, 1], [1, 2])).toThrow('say nothing');
 });

@@ -1,7 +1,7 @@
-/** Whether a figure that was sampled again and again grows, or only goes up and down. */
+/** Whether a repeatedly sampled value grows, or only fluctuates. */
 
 export interface Growth {
-  /** By the line that fits best, from the first to the last sample. */
+  /** Growth of the best-fitting line from the first to the last sample. */
   readonly overRun: number;
   readonly perHour: number;
   /** One standard error of `overRun`. */
@@ -9,7 +9,7 @@ export interface Growth {
   readonly mean: number;
 }
 
-/** Least squares. `atMs` and `values` go together; at least three are wanted. */
+/** Least squares. `atMs` and `values` have equal lengths; at least three samples are required. */
 export function growthOf(atMs: readonly number[], values: readonly number[]): Growth {
   const count = values.length;
   if (count < 3 || atMs.length !== count) throw new Error(`${count} samples say nothing about growth.`);
@@ -27,7 +27,7 @@ export function growthOf(atMs: readonly number[], values: readonly number[]): Gr
   };
 }
 
-/** More than is allowed, and more than the ups and downs explain. */
+/** More than is allowed, and more than the fluctuations explain. */
 export function isGrowing({ overRun, error }: Growth, allowed: number): boolean {
   return overRun > allowed && overRun > 3 * error;
 }

@@ -1,7 +1,7 @@
 /**
- * A client that comes back by itself, of one of two kinds. `stock` does what JupyterLab does: it names its session, shows
- * whatever comes, and gives up where JupyterLab gives up. `ours` speaks the numbered subprotocol: it acknowledges what it has
- * taken and names its last record (`resume=`) when it returns. Neither drops anything: what comes twice is counted twice.
+ * A client that reconnects automatically, of one of two kinds. `stock` does what JupyterLab does: it names its session, shows
+ * all output, and gives up where JupyterLab gives up. `ours` uses the numbered subprotocol: it acknowledges received records
+ * and names its last record (`resume=`) when it returns. Neither drops anything: repeated output is counted twice.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,13 +16,13 @@ export type ClientKind = 'stock' | 'ours';
 const V1 = 'v1.kernel.websocket.jupyter.org';
 const RETRY_MS = 50;
 const POLL_MS = 25;
-/** JupyterLab takes these for the end: the kernel was shut down, or the server asked it to go. */
+/** JupyterLab treats these as final: the kernel was shut down, or the server ended the connection. */
 const FINAL_CODES: readonly number[] = [1000, 1001];
 
 export interface ClientOptions {
   readonly kind: ClientKind;
   readonly kernelId: string;
-  /** Asked again for every connection. */
+  /** Called for every connection. */
   readonly url: () => string;
 }
 
@@ -45,23 +45,23 @@ export class NumberedClient implements Disposable {
   readonly replies: string[] = [];
   readonly replyStatus = new Map<string, string>();
   readonly idle = new Set<string>();
-  /** msg_ids of what the kernel has answered beside its cell. */
+  /** msg_ids of messages that the kernel has answered beside its cell. */
   readonly #controlled = new Set<string>();
   readonly questions: string[] = [];
   readonly states: string[] = [];
-  /** Gaps of which the bridge has told. */
+  /** Gaps that the bridge has reported. */
   readonly gaps: string[] = [];
   connections = 0;
-  /** Why it will not come back, in words; null while it would. */
+  /** Why it will not reconnect, as text; null while it would. */
   gaveUp: string | null = null;
-  /** Of the last connection, for the message of a test that fails. */
+  /** Failure of the last connection, for the message of a failing test. */
   failure = '';
   readonly #options: ClientOptions;
   readonly #requests: string[] = [];
   #unsent: Buffer[] = [];
-  /** By channel, the last message of the kernel that a client of ours has taken. */
+  /** By channel, the last kernel message that a client of ours has received. */
   readonly #lastIds = new Map<string, string>();
-  /** The last record that a client of ours has taken. */
+  /** The last record that a client of ours has received. */
   #taken: number | null = null;
   #acknowledging = false;
   #socket: WebSocket | null = null;
@@ -98,8 +98,8 @@ export class NumberedClient implements Disposable {
   }
 
   /**
-   * Resolves when the kernel has what was sent before. A client cannot know that of a request while a cell runs; but what it
-   * asks on the control channel travels behind, and is answered at once.
+   * Resolves when the kernel has everything that was sent before. A client cannot know this for a request while a cell runs; but a
+   * request on the control channel travels behind, and is answered immediately.
    */
   async delivered(): Promise<void> {
     const id = this.send('control', 'kernel_info_request', {});
@@ -155,7 +155,7 @@ export class NumberedClient implements Disposable {
     this.#socket?.resume();
   }
 
-  /** Goes away and stays away until `connect`. */
+  /** Disconnects and stays disconnected until `connect`. */
   async leave(): Promise<void> {
     const socket = this.#socket;
     this.#socket = null;
@@ -228,7 +228,7 @@ export class NumberedClient implements Disposable {
     return !this.#ended && socket === this.#socket;
   }
 
-  /** What JupyterLab looks at before it tries again; null when nobody answers. */
+  /** The status that JupyterLab checks before it retries; null when there is no answer. */
   async #kernelStatus(): Promise<number | null> {
     try {
       const response = await fetch(new URL(`api/kernels/${this.#options.kernelId}`, this.#options.url()), {

@@ -1,13 +1,13 @@
-/** A cell whose output is numbered, and the marks for what arrived of it. */
+/** A cell whose output is numbered, and the score of the output that arrived. */
 import { readFileSync } from 'node:fs';
 
-/** Python that runs behind this number. */
+/** Python that runs after this number. */
 export interface Step {
   readonly number: number;
   readonly code: string;
 }
 
-/** The cell goes on behind this number when the file is there. */
+/** The cell continues after this number when the file exists. */
 export function waitingFor(gate: string, number: number): Step {
   return { number, code: `while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)` };
 }
@@ -16,13 +16,13 @@ export interface NumberedOptions {
   /** Numbered outputs: flushed lines, and every tenth one a display_data. */
   readonly count: number;
   readonly perSecond: number;
-  /** Into this file the cell writes how many it has given out: the truth to which all else is compared. */
+  /** The cell writes its count of outputs to this file: the reference for all comparisons. */
   readonly witness: string;
-  /** Behind its first number the cell waits for this file; the rate counts from then on. */
+  /** The cell waits for this file after its first number; the rate counts from then on. */
   readonly gate?: string;
-  /** What the cell does on its way. */
+  /** Steps that the cell runs on its way. */
   readonly at?: Step | readonly Step[];
-  /** Characters by which each output is longer. */
+  /** Characters of padding for each output. */
   readonly padding?: number;
 }
 
@@ -57,7 +57,7 @@ _numbered()
 `;
 }
 
-/** How many the cell has given out so far; 0 before its first. */
+/** How many outputs the cell has printed so far; 0 before its first. */
 export function givenOut(witness: string): number {
   try {
     return Number(readFileSync(witness, 'utf8'));
@@ -80,7 +80,7 @@ export interface Marks {
   readonly reordered: number;
 }
 
-/** What became of the numbers from 0 to `expected` - 1. A number beyond them is a mistake of the test itself. */
+/** The score of the numbers from 0 to `expected` - 1. A number beyond them is a mistake of the test itself. */
 export function marksOf(expected: number, seen: readonly number[]): Marks {
   const first = new Set<number>();
   let reordered = 0;

@@ -1,4 +1,4 @@
-/** Both kinds of client on one kernel: what nearly every case begins with, and how it is judged. */
+/** Both kinds of client on one kernel: the start of nearly every case, and its assessment. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ClientKind, NumberedClient } from './numbered-client.js';
@@ -9,10 +9,10 @@ import { catchUp, IS_FULL, score, type Score, type Settling } from './scoreboard
 const KINDS: readonly ClientKind[] = ['stock', 'ours'];
 const REPLIES = 5;
 const ANSWERED_MS = 120_000;
-/** The share of its numbers behind which a cell waits until the fault has ended. */
+/** The cell waits after this share of its numbers until the fault has ended. */
 const HELD_AT = 0.95;
 
-/** How much is printed while something goes wrong. */
+/** How much is printed during a fault. */
 export const COUNT = IS_FULL ? 10_000 : 2_000;
 export const PER_SECOND = IS_FULL ? 1_000 : 2_000;
 
@@ -26,9 +26,9 @@ export interface Pair {
 }
 
 /**
- * The stock client runs the cell, and both ask for replies behind it. Nothing goes wrong before the kernel has these requests:
- * what a process had not handed over when it was killed is asked by nobody again. The cell does not end before the fault has
- * (`faultEnds`), however slow the machine: a stock client that is cut off just behind its replies may have them twice.
+ * The stock client runs the cell, and both send requests behind it. No fault begins before the kernel has these requests:
+ * a request that a killed process had not forwarded is never repeated. The cell does not end before the fault has
+ * (`faultEnds`), however slow the machine: a stock client that is cut off just after its replies may get them twice.
  */
 export async function printingPair(
   scene: Scene,
@@ -47,12 +47,12 @@ export async function printingPair(
   return { stock, ours, all, count, printing };
 }
 
-/** Until the kernel has given out this share of its numbers. */
+/** Resolves when the kernel has printed this share of its numbers. */
 export function share(scene: Scene, pair: Pair, part: number): Promise<void> {
   return scene.until(() => scene.givenOut >= part * pair.count, `number ${Math.floor(part * pair.count)}`);
 }
 
-/** Waits until both clients have everything, and gives them their marks: `[stock, ours]`. */
+/** Waits until both clients have everything, and returns their scores: `[stock, ours]`. */
 export async function judge(scene: Scene, pair: Pair, name: string, ends: Settling): Promise<[Score, Score]> {
   return Promise.all(
     pair.all.map(async client => {
@@ -65,7 +65,7 @@ export async function judge(scene: Scene, pair: Pair, name: string, ends: Settli
   ) as Promise<[Score, Score]>;
 }
 
-/** The kernel was killed while it printed: both clients get what the journal has, and that has no hole. */
+/** The kernel was killed while it printed: both clients get the journal's output, and the journal has no hole. */
 export async function catchUpWithCutOff(scene: Scene, pair: Pair, name: string): Promise<Score[]> {
   const expected = scene.givenOut;
   const since = performance.now();

@@ -1,10 +1,10 @@
-/** A state folder as a machine finds it that lost its power: nothing has arrived on the disk but what was synced. */
+/** A state folder as a machine finds it after a power loss: only synced data has reached the disk. */
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * What has become of the rest: `cut`, files end where their last sync ended; `zeros`, they kept their length; `names`, a file
- * whose name was not synced either is not there at all.
+ * State of the rest: `cut`, files end where their last sync ended; `zeros`, they kept their length; `names`, a file
+ * whose name was not synced either does not exist.
  */
 export type Loss = 'cut' | 'zeros' | 'names';
 export const LOSSES: readonly Loss[] = ['cut', 'zeros', 'names'];
@@ -14,21 +14,21 @@ interface SyncNote {
   readonly ino: number;
   readonly birthtimeMs: number;
   readonly size: number;
-  /** Of a folder: names and inodes. */
+  /** For a folder: names and inodes. */
   readonly entries: readonly (readonly [string, number])[] | null;
 }
 
 export interface StoredFile {
-  /** In the state folder. */
+  /** Path in the state folder. */
   readonly file: string;
   readonly bytes: Buffer;
-  /** How many of them were known to be on the disk, sync by sync. */
+  /** Bytes known to be on the disk after each sync. */
   readonly syncs: readonly number[];
-  /** Whether it is known to be found there by this name. */
+  /** Whether the file is known to exist under this name. */
   readonly isNamed: boolean;
 }
 
-/** Every file of a state folder that nobody uses any more; of a build whose syncs were noted (`syncsNoted`). */
+/** Every file of a state folder that is no longer in use; requires a build whose syncs were noted (`syncsNoted`). */
 export async function storedFiles(stateDir: string): Promise<StoredFile[]> {
   const notes = (await readFile(`${stateDir}.syncs`, 'utf8'))
     .split('\n')
@@ -49,14 +49,14 @@ export async function storedFiles(stateDir: string): Promise<StoredFile[]> {
           file: path.relative(stateDir, place),
           bytes,
           syncs: own.map(({ size }) => size),
-          // A file that is synced under the name with which it was made takes that name to the disk.
+          // A sync of a file under its original name also stores that name on the disk.
           isNamed: own.some(note => note.path === place) || notes.some(isInFolder)
         };
       })
   );
 }
 
-/** Writes what the machine finds. Sockets are not among it, as they are not after a boot. */
+/** Writes the files that the machine finds. Sockets are not included, as after a boot. */
 export async function powerLoss(files: readonly StoredFile[], loss: Loss, stateDir: string): Promise<void> {
   for (const { file, bytes, syncs, isNamed } of files) {
     if (loss === 'names' && !isNamed) continue;

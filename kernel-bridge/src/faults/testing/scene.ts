@@ -1,4 +1,4 @@
-/** Where a fault happens: a bridge of processes with one kernel that prints numbers, and clients that count them. */
+/** A place for faults: a bridge of processes with one kernel that prints numbers, and clients that count them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ const POLL_MS = 25;
 const DEADLINE_MS = 240_000;
 
 export interface SceneOptions {
-  /** Folder for the state, when it is to lie on a disk of its own. */
+  /** Folder for the state, when it uses a separate disk. */
   readonly stateDir?: string;
   readonly program?: string;
   readonly args?: readonly string[];
@@ -32,11 +32,11 @@ export interface SceneOptions {
 
 export class Scene implements AsyncDisposable {
   readonly witness: string;
-  /** The file is there when the fault has ended. */
+  /** This file exists when the fault has ended. */
   readonly faultOver: string;
   kernelId = '';
   readonly #clients: NumberedClient[] = [];
-  /** Every process that this scene has had, so that none is left behind, whatever went wrong. */
+  /** Every process of this scene, so that none is left running, whatever fails. */
   readonly #processes = new Map<number, string | null>();
 
   private constructor(
@@ -76,14 +76,14 @@ export class Scene implements AsyncDisposable {
     await this.remember();
   }
 
-  /** Clients connect to the gateway as it is then, or to `url`. */
+  /** Clients connect to the current gateway, or to `url`. */
   async client(kind: ClientKind, url?: string): Promise<NumberedClient> {
     const client = new NumberedClient({ kind, kernelId: this.kernelId, url: () => url ?? this.bridge.url });
     this.#clients.push(client);
     return client.connect();
   }
 
-  /** Has the kernel print numbers for `client`; resolves with the request's id when the first one was given out. */
+  /** Makes the kernel print numbers for `client`; resolves with the request's id when the first one was printed. */
   async print(client: NumberedClient, options: Omit<NumberedOptions, 'witness'>): Promise<string> {
     const id = client.execute(numberedCell({ ...options, witness: this.witness }));
     await this.until(() => this.givenOut > 0, 'the first number');
@@ -94,7 +94,7 @@ export class Scene implements AsyncDisposable {
     return givenOut(this.witness);
   }
 
-  /** `keeper.json` as it is now. */
+  /** The current `keeper.json`. */
   get keeper(): { pid: number; kernelPid: number | null } | null {
     let text: string;
     try {
@@ -138,7 +138,7 @@ export class Scene implements AsyncDisposable {
     await this.kill(this.keeper?.kernelPid ?? null);
   }
 
-  /** SIGKILL, and waits until the process has gone. */
+  /** SIGKILL, and waits until the process has ended. */
   async kill(pid: number | null): Promise<void> {
     if (pid === null) throw new Error('There is no process to kill.');
     const start = await processStart(pid);
@@ -163,7 +163,7 @@ export class Scene implements AsyncDisposable {
     }
   }
 
-  /** What the journal's files hold now, up to any damage: the numbers in order, and what their gap records say. */
+  /** The current contents of the journal's files, up to any damage: the numbers in order, and the content of their gap records. */
   async journal(): Promise<{ numbers: number[]; gaps: GapRecord[]; records: number }> {
     const found = { numbers: [], gaps: [], records: 0 };
     try {
@@ -190,7 +190,7 @@ export class Scene implements AsyncDisposable {
     }
   }
 
-  /** Notes a process whose pid somebody writes into a file. */
+  /** Notes a process whose pid is written to a file. */
   async rememberFrom(file: string): Promise<void> {
     const pid = (): number => (existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0);
     await this.until(() => pid() > 0, 'the pid of a child');
@@ -202,7 +202,7 @@ export class Scene implements AsyncDisposable {
     return { lastActivityMs: Date.parse((body as { last_activity: string }).last_activity) };
   }
 
-  /** Notes the processes of the kernel as they are now. */
+  /** Notes the current processes of the kernel. */
   async remember(): Promise<void> {
     for (const pid of [this.keeper?.pid, this.keeper?.kernelPid]) {
       if (pid != null && !this.#processes.has(pid)) this.#processes.set(pid, await processStart(pid));
@@ -225,7 +225,7 @@ export class Scene implements AsyncDisposable {
   }
 }
 
-/** All records, with gap records for those that are gone. */
+/** All records, with gap records for lost ones. */
 async function* recordsAcross(reader: JournalReader): AsyncGenerator<JournalRecord> {
   for await (const batch of reader.readAcross(await reader.firstSeq())) yield* batch;
 }

@@ -7,15 +7,15 @@ import type { Scene } from './scene.js';
 export interface Score extends Marks {
   readonly case: string;
   readonly client: string;
-  /** Of the replies to what this client asked, all kinds of fault together. */
+  /** Faults in the replies to this client's requests, of all kinds together. */
   readonly replyFaults: number;
-  /** Messages that gap records of the journal count as missing; null when one cannot say how many. */
+  /** Messages that gap records of the journal count as missing; null when the count is unknown. */
   readonly gap: number | null;
-  /** What the client was told of gaps. */
+  /** Gap reports that the client received. */
   readonly reported: readonly string[];
-  /** Numbers that a killed kernel took with it before anybody had them. */
+  /** Numbers that were lost with a killed kernel before any process had them. */
   readonly cutOff: number;
-  /** From the end of the fault until the client had everything that was given out by then. */
+  /** From the end of the fault until the client had everything that was printed by then. */
   readonly catchUpMs: number | null;
   readonly note: string;
 }
@@ -29,17 +29,17 @@ export const IS_FULL = process.env['TPULAB_FAULTS'] === 'full';
 export interface Settling {
   /** When the fault ended, as `performance.now()`. */
   readonly since: number;
-  /** Given out by then. */
+  /** Numbers printed by then. */
   readonly by: number;
 }
 
-/** To be called when a fault ends: the cell may end too. */
+/** To be called when a fault ends: the cell may then end too. */
 export function faultEnds(scene: Scene): Settling {
   writeFileSync(scene.faultOver, '');
   return { since: performance.now(), by: scene.givenOut };
 }
 
-/** Waits until the client has caught up; null when it does not in time. */
+/** Waits until the client has caught up; null on timeout. */
 export async function catchUp(
   client: NumberedClient,
   { since, by }: Settling,
@@ -57,7 +57,7 @@ export interface Scoring {
   readonly expected: number;
   readonly catchUpMs: number | null;
   readonly note?: string;
-  /** The kernel was killed while it printed: what is missing at the very end went with it. */
+  /** The kernel was killed while it printed: output missing at the very end was lost with it. */
   readonly isCutOff?: boolean;
 }
 
@@ -95,11 +95,11 @@ export function record(row: Score): void {
   if (REPORT !== undefined) appendFileSync(REPORT, `${JSON.stringify(row)}\n`);
 }
 
-/** The target of every case: nothing lost, doubled or reordered, and every reply once. */
+/** The target of every case: nothing lost, doubled or reordered, and exactly one reply per request. */
 export const WHOLE = { lost: 0, doubled: 0, reordered: 0, replyFaults: 0 } as const;
 
 /**
- * What a stock client is promised where a connection ends without a word: it has no way to say what it has, so the last
+ * Guarantee for a stock client whose connection ends without a close: it cannot report its position, so the last
  * moments before the loss may come twice.
  */
 export const AT_LEAST_ONCE = { lost: 0, reordered: 0 } as const;

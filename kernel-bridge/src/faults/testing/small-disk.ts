@@ -1,4 +1,4 @@
-/** A small disk of its own, which can be filled and freed. Linux as root only: elsewhere its cases are skipped. */
+/** A separate small disk, which can be filled and freed. Linux as root only: elsewhere its cases are skipped. */
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ export class SmallDisk implements Disposable {
     return new SmallDisk(parent, folder);
   }
 
-  /** Leaves room for nothing, not even for what other files have reserved of their last page. */
+  /** Leaves no room, not even what other files have reserved of their last page. */
   fill(): void {
     const file = openSync(path.join(this.folder, 'ballast'), 'a', 0o600);
     try {
@@ -47,7 +47,7 @@ export class SmallDisk implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // Also while a process that is ending has a file open there.
+    // Even while a process that is ending has a file open on it.
     execFileSync('umount', ['--lazy', this.folder], { stdio: 'pipe' });
     rmSync(this.parent, { recursive: true, force: true });
   }

@@ -1,10 +1,10 @@
-/** What goes on during a soak: steady output, clients that come and go, executions, restarts, kernels that are made and ended. */
+/** The load of a soak: steady output, clients that come and go, executions, restarts, kernels that are started and ended. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NumberedClient } from './numbered-client.js';
 import type { Scene } from './scene.js';
 
-/** They come back under their own names, as pages do. */
+/** They return under their own names, as pages do. */
 const VISITORS = 16;
 const VISIT_MS = 2_000;
 const RESTART_MS = 20_000;
@@ -21,13 +21,13 @@ export interface SoakCounts {
 export async function soakLoad(scene: Scene, busyKernel: string, signal: AbortSignal): Promise<SoakCounts> {
   const counts: SoakCounts = { visits: 0, executions: 0, restarts: 0, kernels: 0 };
   const { bridge } = scene;
-  // Everybody waits with it.
+  // Every visitor listens to it.
   setMaxListeners(VISITORS + 2, signal);
   const visitors = Array.from({ length: VISITORS }, (_, index) => visit(index));
   await Promise.all([...visitors, restarts(), shortLives()]);
   return counts;
 
-  /** The odd ones watch the output, the others execute in the second kernel. */
+  /** Odd-numbered visitors watch the output, the others execute in the second kernel. */
   async function visit(index: number): Promise<void> {
     const watches = index % 2 === 1;
     using client = new NumberedClient({
@@ -71,7 +71,7 @@ export async function soakLoad(scene: Scene, busyKernel: string, signal: AbortSi
     }
   }
 
-  /** False when it was cut short. */
+  /** False when it was aborted. */
   async function pause(ms: number): Promise<boolean> {
     return delay(ms, true, { signal }).catch(() => false);
   }

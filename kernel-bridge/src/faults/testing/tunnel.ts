@@ -1,4 +1,4 @@
-/** A TCP forwarder as a process of its own, to be stopped (SIGSTOP), as a tunnel is while its network is away. */
+/** A TCP forwarder as a separate process that can be stopped (SIGSTOP), like a tunnel whose network is down. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

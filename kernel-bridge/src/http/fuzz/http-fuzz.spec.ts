@@ -1,6 +1,6 @@
 /**
- * Malformed and hostile requests against a live gateway with a living kernel: each gets a clear error or the end of its
- * connection, and afterwards the kernel has what it had, answers, and nothing else exists.
+ * Malformed and hostile requests against a live gateway with a running kernel: each gets a clear error or the end of its
+ * connection, and afterwards the kernel has the same state, answers, and nothing else was created.
  */
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -138,7 +138,7 @@ describe('requests that are HTTP and nothing more', () => {
         fc.constantFrom(...CHANGES),
         fc.json({ maxDepth: 4 }),
         async ([method, target], text) => {
-          // Null and {} are the default kernel, which other specs start.
+          // Null and {} mean the default kernel, which other specs start.
           fc.pre(
             method !== 'POST' ||
               target !== '/api/kernels' ||
@@ -195,7 +195,7 @@ describe('requests that are HTTP and nothing more', () => {
     const close = open === '[' ? ']' : '}';
     const deep = `${open.repeat(100_000)}1${close.repeat(100_000)}`;
     for (const target of POSTS) {
-      // Unknown fields are ignored, however deep; known ones have no depth.
+      // Unknown fields are ignored, however deep; known ones are not nested.
       const unknown = `{"name": "no-such-kernel", "path": "x", "type": "x", "kernel": {"name": "no-such-kernel"}, "x": ${deep}}`;
       expect((await bridge.rest('POST', target, { text: unknown })).status).toBe(501);
       const known = await bridge.rest('POST', target, { text: `{"env": ${deep}, "path": "x"}` });
@@ -242,7 +242,7 @@ describe('requests that are HTTP and nothing more', () => {
   it('bodies above the limit are not kept in memory', async () => {
     const head = `POST /api/kernels HTTP/1.1\r\n${auth}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n`;
     const chunk = `100000\r\n${' '.repeat(MIB)}\r\n`;
-    // Made once: what this end makes again each time would count too until it is collected.
+    // Created once: buffers that this end creates each time would count too until they are collected.
     const request = Buffer.from(head + chunk.repeat(6));
     global.gc?.();
     const before = process.memoryUsage().rss;
@@ -250,7 +250,7 @@ describe('requests that are HTTP and nothing more', () => {
       const { status } = await rawRequest(bridge.url, request);
       expect([0, 413]).toContain(status);
     }
-    // 300 MiB were sent, and this process holds both ends.
+    // 300 MiB were sent, and this process runs both ends.
     expect(process.memoryUsage().rss - before).toBeLessThan(150 * MIB);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Malformed and hostile frames on the WebSockets of a live gateway: the socket that sent them is closed or told so, and
+ * Malformed and hostile frames on the WebSockets of a live gateway: the socket that sent them is closed or gets an error, and
  * neither the kernel nor another client notices.
  */
 import fc from 'fast-check';
@@ -48,7 +48,7 @@ async function open(protocols: string[], target = `api/kernels/${kernelId}/chann
   return socket;
 }
 
-/** Sends one frame on a socket of its own; the code with which that is closed. */
+/** Sends one frame on a separate socket; returns the code with which it is closed. */
 async function closedBy(frame: Buffer | string, protocols: string[]): Promise<number> {
   const socket = await open(protocols);
   const closed = once(socket, 'close') as Promise<[number]>;
@@ -226,7 +226,7 @@ describe('frames below WebSocket messages', () => {
 });
 
 describe('the events socket', () => {
-  it('answers what it does not understand, and goes on', async () => {
+  it('answers what it does not understand, and continues', async () => {
     const socket = await open([], 'bridge/v1/events');
     const answers: { op: string }[] = [];
     socket.on('message', data => answers.push(JSON.parse((data as Buffer).toString()) as { op: string }));
@@ -239,7 +239,7 @@ describe('the events socket', () => {
     socket.terminate();
   });
 
-  it('holds nothing of messages above the limit', async () => {
+  it('stores nothing of messages above the limit', async () => {
     for (let count = 0; count < 20; count++) {
       const socket = await open([], 'bridge/v1/events');
       const closed = once(socket, 'close') as Promise<[number]>;

@@ -1,4 +1,4 @@
-/** For specs: the time of a named token is over in a moment. A time that it is made with may be over before its client has come. */
+/** For specs: makes a named token expire in a moment. An expiry set at its creation could pass before its client connects. */
 import { readTokenFile, tokenFileIn, writeTokenFile } from '../token-store.js';
 
 export async function expireSoon(stateDir: string, name: string): Promise<void> {

@@ -18,7 +18,7 @@ export async function inTemporaryFolder<T>(work: (dir: string) => Promise<T>): P
   }
 }
 
-/** What a writer has reported. */
+/** The reports of a writer. */
 export class WriterLog {
   readonly batches: WrittenBatch[] = [];
   readonly faults: (JournalError | null)[] = [];
@@ -42,7 +42,7 @@ export async function writeJournal(
   for (const payload of payloads) {
     writer.append(3, [payload]);
     if (more.segmentBytes !== undefined) {
-      await turn(); // each record in a batch of its own, so that segments are cut between any two
+      await turn(); // one record per batch, so that segments can be cut between any two
     }
   }
   await writer.close();

@@ -17,7 +17,7 @@ function decode(chunks: Iterable<Buffer>): Seen {
   return seen;
 }
 
-/** The bytes in pieces of the given sizes, over and over. */
+/** The bytes in pieces of the given sizes, repeated. */
 function* cut(bytes: Buffer, sizes: readonly number[]): Generator<Buffer> {
   for (let at = 0, turn = 0; at < bytes.length; turn++) {
     const end = at + (sizes[turn % sizes.length] ?? 1);
@@ -26,7 +26,7 @@ function* cut(bytes: Buffer, sizes: readonly number[]): Generator<Buffer> {
   }
 }
 
-/** Around the limits of a short length, and of what is copied when a message is encoded. */
+/** Around the limits of a short length, and of the copied size when a message is encoded. */
 const frame = fc
   .oneof(fc.nat(20), fc.constantFrom(254, 255, 256, 257, 16 * 1024, 16 * 1024 + 1, 70_000))
   .chain(length => fc.nat(255).map(fill => Buffer.alloc(length, fill)));
@@ -43,13 +43,13 @@ describe('frames', () => {
         }),
         (messages, sizes) => {
           const bytes = Buffer.concat(messages.flatMap(frames => encodeMessage(frames)));
-          // Pieces of a few bytes of a large message would only be slow.
+          // A large message in pieces of a few bytes would only be slow.
           const chunks = bytes.length > 50_000 ? sizes.map(size => size + 1000) : sizes;
           const found = decode(cut(bytes, chunks)).messages;
           const shape = (all: Buffer[][]): number[][] =>
             all.map(frames => frames.map(({ length }) => length));
           expect(shape(found)).toEqual(shape(messages));
-          // `toEqual` looks at buffers byte by byte.
+          // `toEqual` compares buffers byte by byte.
           expect(Buffer.concat(found.flat()).equals(Buffer.concat(messages.flat()))).toBe(true);
         }
       ),
@@ -95,7 +95,7 @@ describe('frames', () => {
     );
   });
 
-  it('are refused before memory is taken for them', () => {
+  it('are refused before memory is allocated for them', () => {
     const header = Buffer.alloc(9);
     header[0] = 2;
     header.writeBigUInt64BE(BigInt(MAX_FRAME_BYTES) + 1n, 1);

@@ -7,21 +7,21 @@ const LONG = 2;
 const COMMAND = 4;
 const KNOWN_FLAGS = MORE | LONG | COMMAND;
 
-/** Node's limit for one buffer is higher; a frame of this size is nonsense from a kernel, or no ZMTP at all. */
+/** Node's limit for one buffer is higher; a frame of this size is invalid from a kernel, or not ZMTP. */
 export const MAX_FRAME_BYTES = 2 ** 31;
-/** A Jupyter message has a handful of frames and its buffers; what never ends must not fill the memory. */
+/** A Jupyter message has a few frames and its buffers; a message without end must not fill the memory. */
 const MAX_FRAMES = 65_536;
 
-/** Frames up to this size are copied together, so that a message is one write. Above, copying costs more than a write. */
+/** Frames up to this size are copied together, so that a message is one write. Above it, copying costs more than a write. */
 const COPIED_BYTES = 16 * 1024;
-/** Memory up to this size is kept for the next large frame: fresh pages cost as much as the copy into them. */
+/** Memory up to this size is reused for the next large frame: fresh pages cost as much as the copy into them. */
 const REUSED_BYTES = 8 * 1024 * 1024;
-/** So much of a frame is worth a read of its own; what follows it has to wait for the next. */
+/** A frame of this size is read directly into its place; the bytes after it wait for the next read. */
 const PLACED_BYTES = 128 * 1024;
 const LONGEST_HEADER = 9;
 const NOTHING = Buffer.alloc(0);
 
-/** The bytes of one message, in as few pieces as is cheap; large frames are handed over as they are. */
+/** The bytes of one message, in few pieces; large frames are passed without a copy. */
 export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
   const pieces: Buffer[] = [];
   let room = 0;
@@ -64,19 +64,19 @@ function writeHeader(bytes: Buffer, at: number, flags: number, length: number): 
 }
 
 export interface FrameSink {
-  /** A whole message. Its frames are views into memory that is soon used again: keep copies. */
+  /** A whole message. Its frames are views into memory that is soon reused: store copies. */
   message(frames: Buffer[]): void;
   command(name: string, data: Buffer): void;
 }
 
-/** A frame whose beginning has come. */
+/** A frame that is still incomplete. */
 interface PartialFrame {
   readonly flags: number;
   readonly body: Buffer;
   filled: number;
 }
 
-/** Finds messages in a stream of bytes that may be cut anywhere. Throws `zmtp_frame_malformed`; it is of no use after that. */
+/** Finds messages in a stream of bytes that may be split anywhere. Throws `zmtp_frame_malformed`; it is unusable after that. */
 export class FrameDecoder {
   #frames: Buffer[] = [];
   /** The first bytes of a frame whose header is not complete yet. */
@@ -84,14 +84,14 @@ export class FrameDecoder {
   #partial: PartialFrame | null = null;
   /** The memory of the last large frame, while its message is not complete… */
   #used: ArrayBufferLike | null = null;
-  /** …and once that has been handed over: the next one may have it. */
+  /** …and once that message has been passed on: the next frame may use it. */
   #spare: ArrayBufferLike | null = null;
 
   constructor(private readonly sink: FrameSink) {}
 
   /**
-   * Where the next bytes are best put: the rest of a large frame goes straight to its place. They are passed to `push` all the
-   * same. Null: anywhere.
+   * Where the next bytes are best read to: the rest of a large frame is read directly into its place. They are passed to `push`
+   * anyway. Null: anywhere.
    */
   get target(): Buffer | null {
     const partial = this.#partial;
@@ -100,7 +100,7 @@ export class FrameDecoder {
       : partial.body.subarray(partial.filled);
   }
 
-  /** The chunk may be used again for something else afterwards. */
+  /** The chunk may be reused afterwards. */
   push(chunk: Buffer): void {
     const partial = this.#partial;
     if (partial !== null && isTail(chunk, partial)) {
@@ -109,7 +109,7 @@ export class FrameDecoder {
     }
     this.#decode(chunk);
     if (this.#frames.length > 0) {
-      // Of a message whose end is still to come: they outlive the chunk.
+      // Frames of a message whose end is still to come: they outlive the chunk.
       this.#frames = this.#frames.map(frame => (frame.buffer === chunk.buffer ? Buffer.from(frame) : frame));
     }
   }
@@ -130,7 +130,7 @@ export class FrameDecoder {
       }
       const length = frameLength(chunk, at, flags);
       if (begin + length > chunk.length) {
-        // Allocated once in full, so that a large frame is copied once, however many chunks it comes in.
+        // Allocated once in full, so that a large frame is copied once, however many chunks it has.
         const body = this.#room(length);
         this.#partial = { flags, body, filled: chunk.copy(body, 0, begin) };
         return;
@@ -140,7 +140,7 @@ export class FrameDecoder {
     }
   }
 
-  /** Gives the frame that is under way its bytes; where the rest of the chunk begins. */
+  /** Copies bytes to the incomplete frame; returns where the rest of the chunk begins. */
   #fill(chunk: Buffer): number {
     const partial = this.#partial;
     if (partial === null) return 0;
@@ -199,7 +199,7 @@ export class FrameDecoder {
   }
 }
 
-/** Whether the chunk was read straight to where the frame goes on. */
+/** Whether the chunk was read directly into the continuation of the frame. */
 function isTail(chunk: Buffer, { body, filled }: PartialFrame): boolean {
   return chunk.buffer === body.buffer && chunk.byteOffset === body.byteOffset + filled;
 }
@@ -216,7 +216,7 @@ function frameLength(bytes: Buffer, at: number, flags: number): number {
   return Number(length);
 }
 
-/** What can go wrong between us and the other end of a ZMTP connection. */
+/** Errors between us and the other end of a ZMTP connection. */
 export type ZmtpErrorCode = 'zmtp_endpoint_invalid' | 'zmtp_peer_unsupported' | 'zmtp_frame_malformed';
 
 export class ZmtpError extends Error {

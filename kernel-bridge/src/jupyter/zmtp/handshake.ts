@@ -2,7 +2,7 @@
  * How a ZMTP 3.0 connection begins, as its client, with the NULL mechanism: greetings of 64 bytes, then one READY
  * command from each side that names the type of its socket.
  *
- * The greeting says 3.0, not 3.1: a 3.1 peer then takes subscriptions as messages, which every version understands.
+ * The greeting declares 3.0, not 3.1: a 3.1 peer then accepts subscriptions as messages, which every version understands.
  */
 import { encodeCommand, ZmtpError } from './frame-codec.js';
 
@@ -29,7 +29,7 @@ export function greeting(): Buffer {
   return bytes;
 }
 
-/** Throws `zmtp_peer_unsupported` unless the other end speaks ZMTP 3 without encryption. */
+/** Throws `zmtp_peer_unsupported` unless the other end supports ZMTP 3 without encryption. */
 export function checkGreeting(bytes: Buffer): void {
   if (bytes[0] !== SIGNATURE_FIRST || ((bytes[9] ?? 0) & 1) === 0) {
     throw new ZmtpError('zmtp_peer_unsupported', 'The peer does not speak ZMTP.');
@@ -55,7 +55,7 @@ export function readyCommand(type: SocketType, identity: string): Buffer {
   );
 }
 
-/** Throws `zmtp_peer_unsupported` when the peer's socket cannot talk with one of our type. */
+/** Throws `zmtp_peer_unsupported` when the peer's socket type does not match ours. */
 export function checkReady(data: Buffer, type: SocketType): void {
   const peer = properties(data).get('socket-type') ?? '';
   if (!COMPATIBLE[type].includes(peer)) {
@@ -73,7 +73,7 @@ function property(name: string, value: string): Buffer {
   return Buffer.concat([Buffer.from([name.length]), Buffer.from(name, 'latin1'), length, bytes]);
 }
 
-/** Names are compared without regard to case. */
+/** Names are compared case-insensitively. */
 function properties(data: Buffer): Map<string, string> {
   const found = new Map<string, string>();
   let at = 0;

@@ -3,7 +3,7 @@ import { ReadCoalescer } from './zmtp-socket.js';
 
 const LONGEST_MS = 8;
 
-/** Reads one message of `bytes` every `everyMs`; gathers while it pauses. How long the last pause was. */
+/** Reads one message of `bytes` every `everyMs`; gathers while it pauses. Returns the length of the last pause. */
 function lastPause(pause: ReadCoalescer, { messages, bytes, everyMs }: Record<string, number>): number {
   let now = 1_000;
   let waited = 0;
@@ -38,7 +38,7 @@ describe('reading from a socket', () => {
     expect(lastPause(new ReadCoalescer(LONGEST_MS), { messages: 500, bytes: 20_000, everyMs: 0.1 })).toBe(0);
   });
 
-  it('reads on at once when a read has brought much: the peer may have been kept waiting', () => {
+  it('reads on immediately when a read has returned much: the peer may have been waiting', () => {
     const pause = new ReadCoalescer(LONGEST_MS);
     expect(lastPause(pause, { messages: 200, bytes: 1_000, everyMs: 0.4 })).toBe(LONGEST_MS);
     expect(pause.after(40, 40_000, 2_000)).toBe(0);

@@ -1,4 +1,4 @@
-/** Against libzmq, by zeromq.js: an implementation that we did not write, and the one that kernels use. */
+/** Against libzmq, through zeromq.js: an independent implementation, and the one that kernels use. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -59,7 +59,7 @@ const becomes = (test: () => boolean): Promise<boolean> =>
   vi.waitUntil(test, { timeout: 30_000, interval: 5 });
 const bytes = (...texts: string[]): Buffer[] => texts.map(text => Buffer.from(text));
 
-/** A ROUTER drops what is for an identity that it has not heard of, and is notified of it a moment after the handshake. */
+/** A ROUTER drops messages for an unknown identity, and learns an identity a moment after the handshake. */
 async function known(router: Router, dealer: Received): Promise<void> {
   dealer.socket.send(bytes('here I am'));
   await router.receive();
@@ -78,7 +78,7 @@ describe('a DEALER', () => {
     expect(dealer.messages).toEqual([['answer', '']]);
   });
 
-  it('keeps what it is given until somebody binds the address, in order', async () => {
+  it('keeps queued messages until the address is bound, in order', async () => {
     const dealer = open('DEALER');
     for (let n = 0; n < 100; n++) dealer.socket.send(bytes(String(n)));
     const router = peer(new Router({ linger: 0 }));
@@ -86,7 +86,7 @@ describe('a DEALER', () => {
     for (let n = 0; n < 100; n++) expect((await router.receive())[1]?.toString()).toBe(String(n));
   });
 
-  it('connects again after the other end has gone, and says both', async () => {
+  it('reconnects after the other end has ended, and reports both', async () => {
     const first = new Router({ linger: 0 });
     await first.bind(address);
     const dealer = open('DEALER', { identity: 'same' });
@@ -129,7 +129,7 @@ describe('a DEALER', () => {
     expect((await router.receive())[1]?.toString()).toBe('hello');
   });
 
-  it('reports an error of its owner, and goes on with the next message', async () => {
+  it('reports an error of its owner, and continues with the next message', async () => {
     const router = peer(new Router({ linger: 0 }));
     await router.bind(address);
     const texts: string[] = [];
@@ -159,7 +159,7 @@ describe('a SUB', () => {
     expect(subscriber.messages).toEqual([['any.topic', 'body']]);
   });
 
-  it('takes a flood without loss from a publisher that has no mark', async () => {
+  it('receives a flood without loss from a publisher that has no high-water mark', async () => {
     const publisher = peer(new Publisher({ linger: 0, sendHighWaterMark: 0 }));
     await publisher.bind(address);
     let probed = false;
@@ -171,7 +171,7 @@ describe('a SUB', () => {
         else if (frames[0]?.readUInt32LE() !== next++) wrong++;
       }
     });
-    // A publisher says nothing of its subscribers: a message that arrives means that the subscription is there.
+    // A publisher does not report its subscribers: a message that arrives means that the subscription exists.
     await becomes(() => {
       if (!probed) void publisher.send(['probe']).catch(() => undefined);
       return probed;
@@ -186,7 +186,7 @@ describe('a SUB', () => {
     expect([next - 1, wrong]).toEqual([count, 0]);
   });
 
-  it('has handed over everything when it says that the connection has ended', async () => {
+  it('has delivered everything when it reports that the connection has ended', async () => {
     const publisher = new XPublisher({ linger: 10_000, sendHighWaterMark: 0 });
     await publisher.bind(address);
     let lastAtEnd = -1;
@@ -203,7 +203,7 @@ describe('a peer that is not what it should be', () => {
   let server: Server;
   const sockets: Socket[] = [];
 
-  /** Does as it is told when somebody connects. */
+  /** Runs `answer` for each connection. */
   async function answering(answer: (socket: Socket) => void): Promise<void> {
     server = createServer(socket => {
       sockets.push(socket);
@@ -261,7 +261,7 @@ describe('a peer that is not what it should be', () => {
     expect(dealer.failures[0]).toMatchObject({ name: 'ZmtpError', code });
   });
 
-  it('is answered when it asks whether we are there', async () => {
+  it('is answered when it sends a ping', async () => {
     let answer = Buffer.alloc(0);
     await answering(socket => {
       socket.on('data', chunk => (answer = Buffer.concat([answer, chunk])));
@@ -297,7 +297,7 @@ describe('an address', () => {
 });
 
 describe('closing', () => {
-  it('ends a socket that never found anybody', async () => {
+  it('ends a socket that never connected', async () => {
     const dealer = open('DEALER');
     dealer.socket.send(bytes('nobody will read this'));
     await dealer.socket.close();

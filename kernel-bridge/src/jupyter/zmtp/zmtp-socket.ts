@@ -1,9 +1,9 @@
 /**
- * A connecting ZMQ socket, straight on `node:net`. It keeps trying until it is closed; what is sent before the other end
- * is there waits, without limit, and what the other end sends is handed over in the turn in which it arrives.
+ * A connecting ZMQ socket, directly on `node:net`. It retries until it is closed; messages sent before the other end
+ * exists are queued, without limit, and received messages are delivered in the turn in which they arrive.
  *
- * zeromq.js gives the same with a thread of libzmq in between: two more changes of thread for each message and a promise
- * for each receive. Both were measurable in the round trip of a cell (docs/decisions/0008).
+ * zeromq.js does the same with a thread of libzmq in between: two more thread switches per message and a promise
+ * per receive. Both were measurable in the round trip of a cell (docs/decisions/0008).
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import {
@@ -16,11 +16,11 @@ import {
 } from './handshake.js';
 import { encodeCommand, encodeMessage, FrameDecoder, ZmtpError } from './frame-codec.js';
 
-/** Kernels take their time to bind; asking often costs nothing on a local socket. */
+/** Kernels take some time to bind; frequent attempts cost nothing on a local socket. */
 const RECONNECT_MS = 20;
-/** A peer that breaks the protocol will do so again; it is said once, and tried seldom. */
+/** A peer that breaks the protocol will do so again; the error is reported once, and retries are rare. */
 const RECONNECT_AFTER_FAULT_MS = 1000;
-/** More than a local socket of Linux holds at once. Memory is taken page by page as it is used. */
+/** More than the buffer of a local socket on Linux. Memory is allocated page by page as it is used. */
 const READ_BYTES = 256 * 1024;
 
 export interface ZmtpSocketOptions {
@@ -29,22 +29,22 @@ export interface ZmtpSocketOptions {
   readonly endpoint: string;
   /** Routing id, for a ROUTER at the other end. */
   readonly identity?: string;
-  /** The longest pause between reads while messages come one by one without end; by default there is none. */
+  /** The longest pause between reads while messages come one by one without end; by default 0. */
   readonly coalesceMs?: number;
-  /** Frames of one message, views into memory that is used again. An error thrown here is reported and changes nothing else. */
+  /** Frames of one message, views into memory that is reused. An error thrown here is reported and has no other effect. */
   message(frames: Buffer[]): void;
   /** The handshake is done. Again after each reconnection. */
   connected?(): void;
-  /** The connection has ended; everything that came over it has been handed over. */
+  /** The connection has ended; everything received over it has been delivered. */
   disconnected?(): void;
-  /** The peer is not what was expected, or `message` threw. Nothing for a peer that is merely not there. */
+  /** The peer is not as expected, or `message` threw. Not called while the peer is merely unreachable. */
   failed(error: unknown): void;
 }
 
 export class ZmtpSocket {
   readonly #target: NetConnectOpts;
   #socket: Socket | null = null;
-  /** Made for the first bytes, not for each of the tries until the other end is there. */
+  /** Allocated for the first bytes, not for each connection attempt. */
   #anywhere: Buffer | null = null;
   #connection: ZmtpConnection | null = null;
   #waiting: (readonly Uint8Array[])[] = [];
@@ -80,19 +80,19 @@ export class ZmtpSocket {
     }
   }
 
-  /** To be called from `message`, for one that others may be waiting for: what follows is read at once. */
+  /** To be called from `message`, for a message that others may wait for: the following data is read immediately. */
   flushNow(): void {
     this.#coalescer.flushNow();
   }
 
-  /** From now on everything is read at once. */
+  /** From now on all data is read immediately. */
   drain(): void {
     this.#isDraining = true;
     clearTimeout(this.#pause ?? undefined);
     this.#socket?.resume();
   }
 
-  /** What could not be sent yet is dropped. */
+  /** Unsent messages are dropped. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiting = [];
@@ -146,7 +146,7 @@ export class ZmtpSocket {
     try {
       this.options.message(frames);
     } catch (error) {
-      this.options.failed(error); // one message that cannot be dealt with must not end the connection
+      this.options.failed(error); // one message that cannot be processed must not end the connection
     }
   }
 
@@ -186,12 +186,12 @@ function connectOptions(endpoint: string): NetConnectOpts {
 
 /** One ZMTP connection on one stream: handshake, messages, and the commands of the protocol. It ends with its stream. */
 export interface ConnectionSink {
-  /** The other end has said what it is; messages can be sent. */
+  /** The other end has sent its READY command; messages can be sent. */
   ready(): void;
   message(frames: Buffer[]): void;
 }
 
-/** A peer that accepts but never greets must not hold up the next try for ever. As libzmq. */
+/** A peer that accepts but never greets must not block the next attempt forever. Same as libzmq. */
 const HANDSHAKE_MS = 30_000;
 const PING_TTL_BYTES = 2;
 
@@ -200,7 +200,7 @@ class ZmtpConnection {
   #greeting: Buffer | null = Buffer.alloc(0);
   #isReady = false;
 
-  /** Writes the greeting at once. A violation of the protocol destroys `socket` with a `ZmtpError`. */
+  /** Writes the greeting immediately. A violation of the protocol destroys `socket` with a `ZmtpError`. */
   constructor(
     private readonly socket: Socket,
     private readonly type: SocketType,
@@ -215,12 +215,12 @@ class ZmtpConnection {
     socket.write(greeting());
   }
 
-  /** Where the next bytes are best read to; null: anywhere. */
+  /** Buffer to read the next bytes into; null: any. */
   get target(): Buffer | null {
     return this.#decoder.target;
   }
 
-  /** The memory of `chunk` may be used again afterwards. */
+  /** The memory of `chunk` may be reused afterwards. */
   received(chunk: Buffer): void {
     try {
       this.#received(chunk);
@@ -233,7 +233,7 @@ class ZmtpConnection {
     return this.#isReady;
   }
 
-  /** Only when ready. Leaves in this turn of the event loop if the other end takes it. */
+  /** Only when ready. Sent in this turn of the event loop if the other end accepts it. */
   send(frames: readonly Uint8Array[]): void {
     const pieces = encodeMessage(frames);
     this.socket.cork();
@@ -264,23 +264,23 @@ class ZmtpConnection {
     } else if (name === 'PING') {
       this.socket.write(encodeCommand('PONG', data.subarray(PING_TTL_BYTES)));
     }
-    // Commands of later versions are none of our business.
+    // Commands of later versions are ignored.
   }
 }
 
-/** So many in a row are a flood. */
+/** This many in a row are a flood. */
 const STREAK = 16;
-/** With fewer in a pause, the pause was not worth it. */
+/** With fewer in a pause, the pause was not worthwhile. */
 const WORTHWHILE = 3;
-/** A local socket of Linux is full with 48 KiB in pieces of 8 KiB, which is how libzmq writes. */
+/** A local socket of Linux is full at 48 KiB in pieces of 8 KiB, which is how libzmq writes. */
 const FILLED_BYTES = 36 * 1024;
-/** A read that brings as much may have left something behind: a peer that found the socket full is writing again. */
+/** A read of this size may have left data behind: a peer that found the socket full is writing again. */
 const MORE_BYTES = 24 * 1024;
 
 /**
- * Tells when a socket is better read a moment later. A peer that sends one message after another wakes its reader for each, and
- * being woken is most of what a small message costs, there and in every process further on. Once many have come in a row, reading
- * pauses, and what has gathered meanwhile is taken in one go. A message that comes alone, or among a few, never waits; and a peer
+ * Decides when a socket is better read a moment later. A peer that sends one message after another wakes its reader for each, and
+ * the wake-up is most of the cost of a small message, in this and every later process. Once many have come in a row, reading
+ * pauses, and the gathered messages are read together. A message that comes alone, or among a few, never waits; and a peer
  * that sends much does not wait for us, because the pause ends before the socket's buffer is full.
  */
 export class ReadCoalescer {
@@ -294,12 +294,12 @@ export class ReadCoalescer {
 
   constructor(private readonly longestMs: number) {}
 
-  /** What has come is no part of a flood: the next message must not wait. */
+  /** The received messages are not part of a flood: the next message must not wait. */
   flushNow(): void {
     this.#isCalm = true;
   }
 
-  /** After each read, with the messages that it has completed: milliseconds to wait until the next, 0 for none. */
+  /** Called after each read with the number of completed messages: milliseconds to wait until the next read, 0 for none. */
   after(messages: number, bytes: number, now: number): number {
     const continues = this.#isPausing
       ? messages >= WORTHWHILE

@@ -1,6 +1,6 @@
 /**
- * The keeper's program, built from the sources as they are now, for tests that start it as a process. Nothing is checked
- * and nothing else is built, so this takes a moment and cannot be out of date.
+ * The keeper's program, built from the current sources, for tests that start it as a process. Nothing is checked
+ * and nothing else is built, so this is fast and cannot be out of date.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { ModuleKind, preProcessFile, ScriptTarget, transpileModule } from 'types
 
 const SOURCES = fileURLToPath(new URL('../../', import.meta.url));
 const MAIN = join(SOURCES, 'keeper', 'main.ts');
-/** Below a `node_modules`, so that the build finds its packages and nobody commits it. */
+/** Below a `node_modules`, so that the build finds its packages and git ignores it. */
 const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/tpulab-keeper/', import.meta.url));
 
 /** The entry for `startKeeper`. Builds of the same sources share a folder. */
@@ -36,13 +36,13 @@ export async function builtKeeper(): Promise<URL> {
       await mkdir(dirname(output), { recursive: true });
       await writeFile(output, transpileModule(code, { compilerOptions }).outputText);
     }
-    // Another test file may have been quicker; then its build stays.
+    // Another test file may have been faster; then its build stays.
     await rename(draft, target).catch(() => rm(draft, { recursive: true, force: true }));
   }
   return pathToFileURL(entry);
 }
 
-/** A source file and all that it imports of ours, in the order in which they are met. */
+/** A source file and all our files that it imports, in the order of discovery. */
 async function reachable(entry: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   const queue = [entry];

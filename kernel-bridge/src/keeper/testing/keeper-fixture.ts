@@ -1,4 +1,4 @@
-/** A kernel with its own keeper process in temporary folders, and what a test has seen of it. */
+/** A kernel with its own keeper process in temporary folders, and the messages that a test has received. */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ const TINY_KERNEL = fileURLToPath(new URL('./tiny-kernel.mjs', import.meta.url))
 /** Generous: the machine may be busy with other things. */
 const PATIENCE_MS = 120_000;
 
-/** One record as a test wants to look at it. */
+/** One record in the form that tests need. */
 export interface Seen {
   readonly record: JournalRecord;
   readonly fromClient: boolean;
@@ -43,7 +43,7 @@ export interface Seen {
   readonly message: KernelMessage;
 }
 
-/** What one gateway has been told. */
+/** The messages that one gateway has received. */
 export class GatewayView implements KeeperEvents {
   readonly records: JournalRecord[] = [];
   readonly states: KernelSnapshot[] = [];
@@ -97,7 +97,7 @@ export class GatewayView implements KeeperEvents {
       .join('');
   }
 
-  /** Waits for something to become true, looking after each event. */
+  /** Waits for something to become true, checking after each event. */
   until(what: string, holds: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (error?: Error): void => {
@@ -141,7 +141,7 @@ export class GatewayView implements KeeperEvents {
 
   /**
    * The reply to a request and the idle status of its execution. They come over different sockets, so either may be far ahead
-   * of the other: `earlier` are records that were read elsewhere and may hold one of them.
+   * of the other: `earlier` are records that were read elsewhere and may contain one of them.
    */
   async untilDone(msgId: string, earlier: readonly JournalRecord[] = []): Promise<Seen> {
     const isReply = ({ type, parentId, channel }: Seen): boolean =>
@@ -246,7 +246,7 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
-  /** As a gateway does it that has lost its connection, or was started again. */
+  /** As a gateway does after it has lost its connection, or was restarted. */
   async attachOrAdopt(view: GatewayView): Promise<KeeperClient> {
     const client = await attachOrAdopt(this.kernelDir, view, { entry: this.entry });
     this.#clients.push(client);
@@ -254,7 +254,7 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
-  /** Everything in the journal, as one who reads it from the beginning. */
+  /** Everything in the journal, read from the beginning. */
   async journaled(): Promise<GatewayView> {
     const view = new GatewayView();
     for await (const batch of new JournalReader(join(this.kernelDir, 'journal')).readAcross(1)) {
@@ -296,7 +296,7 @@ export class KeeperFixture implements AsyncDisposable {
     return msgId;
   }
 
-  /** What keeper and kernel have written to their logs. */
+  /** The logs of keeper and kernel. */
   async logs(): Promise<string> {
     const texts = ['keeper.log', 'kernel.log'].map(name =>
       readFile(join(this.kernelDir, name), 'utf8').catch(() => '')
@@ -304,18 +304,18 @@ export class KeeperFixture implements AsyncDisposable {
     return (await Promise.all(texts)).join('');
   }
 
-  /** Ends the keeper and its kernel, whatever state they are in. */
+  /** Ends the keeper and its kernel, whatever their state. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) {
       await client[Symbol.asyncDispose]();
     }
-    // Also a kernel that has lost its keeper.
+    // Even a kernel that has lost its keeper.
     const client = await attachOrAdopt(this.kernelDir, new GatewayView(), { entry: this.entry }).catch(
       () => null
     );
     await client?.shutdown();
     await client?.[Symbol.asyncDispose]();
-    // The keeper has answered, and still puts its own files away.
+    // The keeper has answered, and still removes its own files.
     await rm(this.root, { recursive: true, force: true, maxRetries: 10 });
   }
 }

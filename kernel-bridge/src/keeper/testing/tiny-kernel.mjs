@@ -1,5 +1,5 @@
 /**
- * A kernel for tests that speaks the real wire and does what its "code" says, one command a line:
+ * A kernel for tests that uses the real wire protocol and runs its "code", one command per line:
  *
  * print N · exit CODE · die · wait (until SIGINT) · input · env NAME · cwd · child (prints the pid of a child in its group)
  * · forge (a reply with a wrong signature, then a right message) · buffers · large BYTES · telemetry JSON · stall MS (blocks)
@@ -33,10 +33,10 @@ let interrupted = () => undefined;
 process.on('SIGINT', () => interrupted());
 
 const address = port => `${info.transport}://${info.ip}-${port}`;
-// Generous: what was sent must leave also when the machine is busy with other things.
+// Generous: messages must be sent even when the machine is busy with other things.
 const linger = 30_000;
 const unbounded = { sendHighWaterMark: 0, receiveHighWaterMark: 0, linger };
-// As ipykernel has it: a peer that comes back under its name takes the place of the one that has gone.
+// As in ipykernel: a peer that reconnects under its name replaces the old one.
 const router = () => new Router({ ...unbounded, handover: true });
 const shell = router();
 const stdin = router();

@@ -1,4 +1,4 @@
-/** For specs: what clients and a kernel say to each other, as a journal has it. */
+/** For specs: messages between clients and a kernel, as a journal has them. */
 import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -35,7 +35,7 @@ export class KernelStory {
     return header.msg_id;
   }
 
-  /** A request with its beginning, what is put out, and its end. */
+  /** A request with its beginning, its outputs, and its end. */
   cell(
     cellId: string | null,
     code: string,
@@ -64,7 +64,7 @@ export class KernelStory {
     this.#add('shell', this.#header('execute_reply'), this.#parent(id), whole, { metadata });
   }
 
-  /** Somebody asks for another process. */
+  /** A restart is requested. */
   restart(): void {
     this.#note({ type: 'restart', reason: 'restart requested' });
   }
@@ -102,7 +102,7 @@ export class KernelStory {
     });
   }
 
-  /** Appends what has been told to a journal. */
+  /** Appends the messages so far to a journal. */
   async writeTo(
     dir: string,
     more: Partial<JournalWriterOptions> = {},

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 
 const PYTHON = fileURLToPath(new URL('../../../../.tpulab/lab/bin/python', import.meta.url));
 
-/** What the program prints. `script` lies in this folder. */
+/** Returns the program's output. `script` is in this folder. */
 export async function runPython(
   script: string,
   args: readonly string[],

@@ -1,4 +1,4 @@
-/** For specs: random things that a cell may put out. */
+/** For specs: random outputs of a cell. */
 import fc from 'fast-check';
 
 export interface Message {
@@ -6,7 +6,7 @@ export interface Message {
   readonly content: Record<string, unknown>;
 }
 
-/** Few characters, so that carriage returns and backspaces meet something to overwrite. */
+/** Few characters, so that carriage returns and backspaces often overwrite something. */
 const text = fc
   .array(fc.constantFrom('a', 'bc', '\n', '\r', '\b', 'é', '🙂', ' ', '\r\n', '50%'), {
     minLength: 1,

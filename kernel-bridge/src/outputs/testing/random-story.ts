@@ -9,12 +9,12 @@ type Act =
   | { readonly say: Message; readonly late: boolean }
   | { readonly into: number; readonly body: Message[] };
 
-/** Without control characters: those are another spec's (lab-output-area). */
+/** Without control characters: another spec covers them (lab-output-area). */
 const plainText = fc.string({ unit: fc.constantFrom('a', 'b', '\n', ' ', '🙂'), minLength: 1, maxLength: 5 });
 const plain = OUTPUTS.slice(2);
 const stream = output('stream', fc.record({ name: fc.constantFrom('stdout', 'stderr'), text: plainText }));
 const anything = fc.oneof(stream, ...plain);
-/** Neither nbclient nor JupyterLab updates displays inside of a widget, so the oracle has nothing to say of them. */
+/** Neither nbclient nor JupyterLab updates displays inside of a widget, so the oracle has no result for them. */
 const unnamed = anything.filter(({ content }) => !JSON.stringify(content).includes('display_id'));
 
 const act: fc.Arbitrary<Act> = fc.oneof(
@@ -61,7 +61,7 @@ export function openWidget(story: KernelStory, id: string, commId: string): void
   story.iopub(id, 'comm_open', { comm_id: commId, target_name: 'jupyter.widget', data: { state } });
 }
 
-/** `msgId` is what the widget captures from now on, '' for nothing. */
+/** `msgId` is the execution that the widget captures from now on, '' for none. */
 export function capture(story: KernelStory, id: string, commId: string, msgId: string): void {
   story.iopub(id, 'comm_msg', { comm_id: commId, data: { method: 'update', state: { msg_id: msgId } } });
 }

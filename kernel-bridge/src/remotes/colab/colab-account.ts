@@ -1,4 +1,4 @@
-/** The person's Colab account as the `colab` command sees it: whether it can be used, what is left on it, and what runs. */
+/** The person's Colab account, read through the `colab` command: whether it is usable, the remaining balance, and the running runtimes. */
 import { lookup } from 'node:dns/promises';
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
@@ -22,7 +22,7 @@ export class ColabAccount {
   constructor(
     readonly command: ColabCommand,
     private readonly isOnline: () => Promise<boolean> = colabHasAnAddress,
-    /** Of a runtime: where people look for their files, and where Colab's own kernels start. */
+    /** Work folder of a runtime: people expect their files here, and Colab's own kernels start here. */
     readonly workFolder = '/content'
   ) {}
 
@@ -36,35 +36,35 @@ export class ColabAccount {
     return version;
   }
 
-  /** Fails where nobody is logged in, and asks nothing. @throws RemoteProblem `colab_login`, `colab_offline`, `colab_failed` */
+  /** Fails if no account is logged in; never prompts. @throws RemoteProblem `colab_login`, `colab_offline`, `colab_failed` */
   async usage(signal: AbortSignal): Promise<ColabUsage> {
     const { code, lines, errors } = await this.command.run(['usage'], { signal });
     const usage = parseUsage(lines);
     if (code === 0 && usage) return usage;
     const problem = colabFailure('usage', errors);
-    // Offline, a login that has to be renewed looks as if there were none.
+    // While offline, a login that must be renewed looks like a missing login.
     if (problem.code === 'colab_login' && !(await this.isOnline()))
       throw explainColab(['NameResolutionError']) ?? problem;
     throw problem;
   }
 
-  /** Of the whole account; named are those of this session file. */
+  /** Runtimes of the whole account; those created with this session file have a name. */
   async runtimes(config: string, signal: AbortSignal): Promise<ListedRuntime[]> {
     const answer = await this.query(config, ['sessions'], { signal });
-    // Logged out, it lists nothing and calls that a success.
+    // When logged out, `colab` lists nothing and exits with success.
     const problem = explainColab(answer.errors);
     if (problem) throw problem;
     return parseRuntimes(answer.lines);
   }
 
-  /** With a session file of our own. @throws RemoteProblem when it fails */
+  /** Runs `colab` with our own session file. @throws RemoteProblem when it fails */
   async query(config: string, args: readonly string[], call: ColabCall): Promise<ColabAnswer> {
     const answer = await this.command.run(['--config', config, ...args], call);
     if (answer.code !== 0) throw colabFailure(args[0] ?? '', answer.errors);
     return answer;
   }
 
-  /** For the dialog: whether a runtime can be offered, and otherwise the one line that says how. */
+  /** For the dialog: whether a runtime can be offered; if not, one line with the reason and remedy. */
   async candidate(signal: AbortSignal): Promise<NonNullable<RemoteCandidates['colab']>> {
     const accelerators = [...ACCELERATORS];
     try {
@@ -84,7 +84,7 @@ export class ColabAccount {
   }
 }
 
-/** Through a proxy names are resolved elsewhere, so only trying can tell. */
+/** Behind a proxy, the proxy resolves names, so only a real request can tell. */
 async function colabHasAnAddress(): Promise<boolean> {
   const { https_proxy: lower, HTTPS_PROXY: upper } = process.env;
   if (lower || upper) return true;

@@ -1,6 +1,6 @@
 /**
- * Runs Google's own `colab` command, and reads what it prints. It is never asked anything on a terminal, and what it keeps is for this
- * user alone. Lines that it is not asked for (an update banner, pruned sessions) can stand anywhere and are ignored.
+ * Runs Google's own `colab` command and parses its output. The command never prompts on a terminal, and only this user can read the
+ * files that it writes. Unrequested lines (an update banner, pruned sessions) can appear anywhere and are ignored.
  */
 import path from 'node:path';
 import { constants } from 'node:fs';
@@ -10,13 +10,13 @@ import { deadline } from '../../platform/waiting.js';
 import { RemoteProblem } from '../remote-error.js';
 import { SshProcess } from '../ssh/ssh-process.js';
 
-/** It asks a server, and once a day the package index. */
+/** `colab` queries a server, and once a day the package index. */
 const ANSWER_MS = 90_000;
 const MAX_LINES = 1_000;
 
 /**
- * Its files would be readable by everybody under a usual umask, and a PYTHONPATH of ours would be its own. As a shell's arguments
- * follow the program and its arguments.
+ * With a usual umask every user could read the files of `colab`, and it would inherit our PYTHONPATH.
+ * The program and its arguments follow as arguments of the shell.
  */
 export const PRIVATE_START = 'umask 077; unset PYTHONPATH PYTHONHOME; exec "$@"';
 
@@ -33,9 +33,9 @@ export interface ColabCall {
 }
 
 export interface ColabCommand {
-  /** Absolute. @throws RemoteProblem `colab_missing` */
+  /** Absolute path of the program. @throws RemoteProblem `colab_missing` */
   program(): Promise<string>;
-  /** A code other than 0 is an answer. @throws RemoteProblem `colab_missing`, `colab_failed` when it does not answer */
+  /** A nonzero exit code is a result. @throws RemoteProblem `colab_missing`, or `colab_failed` if the command does not answer */
   run(args: readonly string[], call: ColabCall): Promise<ColabAnswer>;
 }
 
@@ -52,7 +52,7 @@ async function runToEnd(program: string, args: readonly string[], call: ColabCal
   const started = await SshProcess.start({
     program: '/bin/sh',
     args: ['-c', PRIVATE_START, 'sh', program, ...args],
-    // Or its errors are drawn into boxes, with every line cut at the width of a terminal.
+    // Without this variable, `colab` draws errors in boxes and cuts each line at the terminal width.
     env: { ...process.env, TYPER_STANDARD_TRACEBACK: '1', ...env }
   });
   const end = (): void => void started.end();
@@ -93,19 +93,19 @@ async function findProgram(program: string): Promise<string> {
 }
 
 export interface ColabUsage {
-  /** Compute units; 0 on an account that has never bought any. */
+  /** Remaining compute units; 0 on an account that never bought any. */
   readonly balance: number;
-  /** Of all that runs on the account now, in compute units an hour. */
+  /** Current consumption of all runtimes of the account, in compute units per hour. */
   readonly ratePerHour: number;
   readonly runtimes: number;
 }
 
 /** A runtime of the account. */
 export interface ListedRuntime {
-  /** As the session file calls it; null: it has no record of this one. */
+  /** Name in the session file; null if the session file does not contain this runtime. */
   readonly session: string | null;
   readonly endpoint: string;
-  /** `V5E1` */
+  /** Example: `V5E1`. */
   readonly hardware: string;
 }
 
@@ -115,7 +115,7 @@ export function parseVersion(lines: Lines): string | null {
   return firstMatch(lines, /^Version: (\S+)$/)?.[1] ?? null;
 }
 
-/** `ssh` came with 0.7.2; what is no number is a build of somebody's own. */
+/** `colab ssh` exists since 0.7.2; a version that is not a number is a custom build. */
 export function supportsSsh(version: string): boolean {
   const numbers = /^(\d+)\.(\d+)\.(\d+)/.exec(version);
   if (!numbers) return true;
@@ -132,7 +132,7 @@ export function parseUsage(lines: Lines): ColabUsage | null {
     : { balance, ratePerHour, runtimes };
 }
 
-/** Of `sessions` and `status`. */
+/** Parses the output of `sessions` and `status`. */
 export function parseRuntimes(lines: Lines): ListedRuntime[] {
   return lines.flatMap(line => {
     const match = /^\[([^\]]+)\] (\S+) \| Hardware: (\S+) \| /.exec(line);
@@ -142,7 +142,7 @@ export function parseRuntimes(lines: Lines): ListedRuntime[] {
   });
 }
 
-/** Whether `status` or `stop` says that there is no such session. */
+/** Whether `status` or `stop` reports that the session does not exist. */
 export function isNotFound(lines: Lines, session: string): boolean {
   return lines.includes(`[colab] Session '${session}' not found.`);
 }

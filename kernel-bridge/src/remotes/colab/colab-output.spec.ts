@@ -40,14 +40,14 @@ describe('what colab prints', () => {
   ])('version %s has ssh: %s', (version, knows) => expect(supportsSsh(version)).toBe(knows));
 });
 
-describe('what colab says when it fails', () => {
-  it('is taken for 403 where it explains 404', () => {
+describe('a failure of colab', () => {
+  it('is classified as 403 where it explains 404', () => {
     const words =
       'Forbidden (HTTP 403): the server refused this. (A runtime without SSH enabled returns 404, not 403.)';
     expect(explainColab([words])?.code).toBe('colab_forbidden');
   });
 
-  it('is nothing where ssh alone has failed', () => {
+  it('is not reported where ssh alone has failed', () => {
     const lines = ['kex_exchange_identification: Connection closed by remote host', 'UNKNOWN port 65535'];
     expect(explainColab(lines)).toBeNull();
   });

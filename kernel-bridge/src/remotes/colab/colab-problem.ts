@@ -1,4 +1,4 @@
-/** What `colab` says when it fails, by itself or below ssh: one code for each thing that can be done about it. */
+/** Explains a failure of `colab`, run alone or below ssh: one error code for each possible remedy. */
 import type { Cause } from '../../platform/known-causes.js';
 import { explained, RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
 
@@ -8,7 +8,7 @@ export const LOGIN_COMMAND = 'colab usage';
 const ADC_LOGIN =
   'gcloud auth application-default login --scopes=openid,https://www.googleapis.com/auth/cloud-platform,https://www.googleapis.com/auth/userinfo.email,https://www.googleapis.com/auth/colaboratory';
 
-/** In this order: a message about 403 names 404 too, and a time-out names the connection. */
+/** The order matters: a message about 403 also contains 404, and a time-out also mentions the connection. */
 const CAUSES: readonly Cause<RemoteErrorCode>[] = [
   {
     pattern: /No such command 'ssh'/,
@@ -100,12 +100,12 @@ const CAUSES: readonly Cause<RemoteErrorCode>[] = [
   }
 ];
 
-/** Null: these are no words of `colab` that are known. Its login address is never repeated: it belongs to one login. */
+/** null: no known message of `colab`. The login address is never repeated, because it belongs to one login. */
 export function explainColab(lines: readonly string[]): RemoteProblem | null {
   return explained(CAUSES, lines, undefined);
 }
 
-/** Of a call that failed, whatever it said. */
+/** The error for a failed call, whether or not its message is known. */
 export function colabFailure(what: string, errors: readonly string[]): RemoteProblem {
   const last = errors.findLast(line => line.trim() !== '')?.trim() ?? 'no reason given';
   return (
@@ -114,7 +114,7 @@ export function colabFailure(what: string, errors: readonly string[]): RemotePro
   );
 }
 
-/** What follows the `?` of an address may be a token. */
+/** The query string of an address may contain a token. */
 function withoutQueries(text: string): string {
   return text.replace(/(https?:\/\/[^\s?]+)\?\S+/g, '$1?…');
 }

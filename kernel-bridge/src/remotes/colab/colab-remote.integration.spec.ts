@@ -1,4 +1,4 @@
-/** A Colab runtime as a remote, through the stand-in for `colab` to the sshd of a stand-in VM: from the terms to its end. */
+/** A Colab runtime as a remote, through the stand-in for `colab` and the sshd of a stand-in VM: from accepting the terms to the end. */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
 const COUNT = 20;
-/** In the place of `/content`: at the root of the stand-in VM is the root of this machine. */
+/** Replaces `/content`: the root directory of the stand-in VM is the root directory of this machine. */
 const CONTENT = '/opt/content';
 
 describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: ${why})`}`, () => {
@@ -44,7 +44,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     });
     const colab = new ColabAccount(colabOnPath(google.program), async () => true, CONTENT);
     await vm.machine.run(`mkdir ${CONTENT}`);
-    // Installing is what other specs are about.
+    // Other specs test the installation.
     const setup = new InstalledSetup();
     hub = await Hub.start(vm.laptop, { remotes: { colab, colabBalanceMs: 1_000, setup } });
   });
@@ -64,7 +64,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     return (await promisify(execFile)(process.execPath, given)).stdout;
   }
 
-  /** Runs a cell to its end, and says whether all of it was shown. */
+  /** Runs a cell to its end; returns whether all of its output arrived. */
   async function runCell(): Promise<object> {
     const started = await hub.rest('POST', '/machines/colab/api/kernels', { body: { name: 'lossless' } });
     kernelId = (started.body as { id: string }).id;
@@ -101,7 +101,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await hub.log('colab')).not.toMatch(/oauth2|BEGIN OPENSSH|proxy-token/);
   });
 
-  it('shows what is left while it is connected, and warns before that is used up', async () => {
+  it('shows the remaining balance while it is connected, and warns before the balance is used up', async () => {
     const left = async (): Promise<object | undefined> =>
       (await hub.remote('colab')).checks.find(({ name }) => name === 'compute-units');
     expect(await left()).toMatchObject({
@@ -121,7 +121,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await vi.waitFor(async () => expect(await left()).toMatchObject({ state: 'ok' }), { timeout: 60_000 });
     const described = await tpulab('machine', 'describe', 'colab');
     expect(described).toMatch(/ok: .* compute units left/);
-    // Where Colab cannot be asked, what it said last stays.
+    // While Colab cannot be queried, the last known balance stays.
     await google.answer({ usageFails: 'Internal Server Error' });
     const requested = (await google.calls('usage')).length;
     await vi.waitUntil(async () => (await google.calls('usage')).length > requested + 1, { timeout: 60_000 });
@@ -172,7 +172,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect((await hub.rest('DELETE', `/machines/colab/api/kernels/${id}`)).status).toBe(204);
   });
 
-  it('goes on while it is disconnected, is found again without a question, and is not forgotten while it runs', async () => {
+  it('continues while it is disconnected, is found again without a prompt, and is not forgotten while it runs', async () => {
     await hub.post('disconnect', undefined, 'colab');
     expect(await google.running()).toHaveLength(1);
     expect(await hub.rest('DELETE', '/bridge/v1/machines/colab')).toMatchObject({
@@ -184,7 +184,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await google.calls('new')).toHaveLength(1);
   });
 
-  it('that is reclaimed says so, keeps its outputs here, and offers a new one', async () => {
+  it('reports that it was reclaimed, keeps its outputs here, and offers a new one', async () => {
     await vi.waitFor(async () => {
       const { mirror } = await hub.remote('colab');
       expect([mirror.kernels > 0, mirror.behindBytes]).toEqual([true, 0]);
@@ -205,7 +205,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await hub.log('colab')).toContain('using a port on its loopback interface');
   });
 
-  it('ends with "tpulab disconnect --stop", which looks whether it has ended', async () => {
+  it('ends with "tpulab disconnect --stop", which checks that it has ended', async () => {
     expect(await google.running()).toHaveLength(1);
     expect(await tpulab('disconnect', 'colab', '--stop')).toContain('its Colab runtime has ended');
     expect(await google.running()).toEqual([]);
@@ -233,7 +233,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
       const { code, output } = await reader.type(step);
       expect(output).toMatch(step.shows);
       expect(code).toBe(0);
-      // Each runtime is another machine.
+      // Each runtime is a different machine.
       if (step.line.includes('--stop')) await vm.changeHostKey();
     });
   });

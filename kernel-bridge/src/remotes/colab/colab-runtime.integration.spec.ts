@@ -1,4 +1,4 @@
-/** The runtime of a remote against the stand-in for `colab`: each failure that is known, and what remains of it. */
+/** The runtime of a remote against the stand-in for `colab`: each known failure, and the state that remains after it. */
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-/** As the next gateway has it: nothing in memory. */
+/** As in the next gateway: no state in memory. */
 function newRuntime(): ColabRuntime {
   const account = new ColabAccount(colabOnPath(google.program), async () => isOnline);
   return new ColabRuntime({
@@ -62,7 +62,7 @@ async function reach(agrees = true, aborted = signal): Promise<Seen & { target: 
   return { ...seen, target };
 }
 
-/** ssh itself, with the options that it is given, up to the end of its ProxyCommand. */
+/** Runs ssh itself with the given options, up to the end of its ProxyCommand. */
 async function failureOfSsh(target: SshTarget): Promise<RemoteProblem> {
   const ssh = await SshProcess.start({
     program: 'ssh',
@@ -96,7 +96,7 @@ describe('a Colab runtime', () => {
     expect((await readFile(path.join(own, 'id_ed25519.pub'), 'utf8')).trim().split(' ')).toHaveLength(2);
   });
 
-  it('is reached again without asking, by the next gateway too, and its login is checked each time', async () => {
+  it('is reached again without a prompt, also by the next gateway, and its login is checked each time', async () => {
     const { target } = await reach();
     runtime = newRuntime();
     const again = await reach();
@@ -119,7 +119,7 @@ describe('a Colab runtime', () => {
     expect(again.consents).toHaveLength(1);
   });
 
-  it('that goes on although colab says that it ended is named', async () => {
+  it('that still runs although colab reported its end is named', async () => {
     await reach();
     await google.answer({ stopIsIgnored: true });
     const [endpoint] = await google.running();
@@ -129,7 +129,7 @@ describe('a Colab runtime', () => {
     });
   });
 
-  it('can be given up while Colab looks for one, and what was created nevertheless is named', async () => {
+  it('can be given up while Colab searches for one, and a runtime that was created nevertheless is named', async () => {
     const go = path.join(folder, 'go');
     await google.answer({ newWaitsFor: go });
     const stopping = new AbortController();
@@ -145,12 +145,12 @@ describe('a Colab runtime', () => {
       code: 'colab_unrecorded',
       message: expect.stringContaining(endpoint!) as string
     });
-    // The person may leave it: it is named before the next one is created.
+    // The person may leave the runtime running: its name is shown before the next one is created.
     const { consents } = await reach();
     expect(consents[0]!.terms.join(' ')).toContain(endpoint);
   });
 
-  it('whose creation ended with the gateway, but not for colab, is taken up', async () => {
+  it('whose creation ended with the gateway, but not for colab, is reused', async () => {
     const { target } = await reach();
     const file = path.join(folder, 'own', 'runtime.json');
     const record = JSON.parse(await readFile(file, 'utf8')) as object;
@@ -160,7 +160,7 @@ describe('a Colab runtime', () => {
     expect(await google.calls('new')).toHaveLength(1);
   });
 
-  it('that was reclaimed is said to be, and a new one is offered', async () => {
+  it('that was reclaimed is reported, and a new one is offered', async () => {
     const { target } = await reach();
     await google.reclaim();
     const problem = await failureOfSsh(target);
@@ -170,7 +170,7 @@ describe('a Colab runtime', () => {
     expect((await reach()).consents).toHaveLength(1);
   });
 
-  it('is never created, and nobody is logged in, by the command that ssh runs', async () => {
+  it('is never created by the command that ssh runs, and that command logs nobody in', async () => {
     const { target } = await reach();
     expect(target.options.join(' ')).not.toMatch(/ -s |--tpu|--rm/);
     await google.reclaim();
@@ -180,7 +180,7 @@ describe('a Colab runtime', () => {
     expect(proxied).toMatchObject({ umask: 0o077, hasPythonPath: false });
   });
 
-  it('that is taken by another connection is tried again for three minutes', async () => {
+  it('in use by another connection is retried for three minutes', async () => {
     const { target } = await reach();
     await google.answer({ sshFails: '429' });
     expect((await failureOfSsh(target)).code).toBe('colab_busy');
@@ -218,7 +218,7 @@ describe('before a runtime is created', () => {
     await expect(reach()).rejects.toMatchObject({ code: 'colab_offline' });
   });
 
-  it('a command that is not there is said to be missing, with how to install it', async () => {
+  it('a missing command is reported, with how to install it', async () => {
     const account = new ColabAccount(colabOnPath(path.join(folder, 'nothing')), async () => true);
     expect(await account.candidate(signal)).toMatchObject({
       state: 'missing',
@@ -251,7 +251,7 @@ describe('when Colab creates none', () => {
     expect((error as RemoteProblem).message).toMatch(message);
   });
 
-  it('for now, it is tried again without asking again', async () => {
+  it('for a temporary reason, it is tried again without another prompt', async () => {
     await google.answer({ newFails: '503' });
     await expect(reach()).rejects.toMatchObject({ code: 'colab_unavailable' });
     await google.answer({ newFails: null });
@@ -272,8 +272,8 @@ describe('when ssh does not get in', () => {
     ['a login that has ended', { login: 'none' }, 'colab_login', 'person']
   ];
 
-  // One runtime for all: creating it takes longer than failing to reach it.
-  it('the words of colab are told before those of ssh', async () => {
+  // One runtime for all tests: creating a runtime takes longer than failing to reach it.
+  it('the message of colab comes before the message of ssh', async () => {
     const { target } = await reach();
     for (const [what, answers, code, recovery] of CASES) {
       await google.answer({ sshFails: null, hasSsh: true, login: 'oauth2', ...answers });
@@ -282,7 +282,7 @@ describe('when ssh does not get in', () => {
     }
     await google.answer({ sshFails: '401', login: 'oauth2' });
     await google.reclaim();
-    // A token is refused of a runtime that has gone, too.
+    // A runtime that no longer exists also refuses a token.
     expect((await failureOfSsh(target)).code).toBe('colab_reclaimed');
   });
 });

@@ -1,4 +1,4 @@
-/** The runtime of one remote: created when a person has agreed, reached, found to be reclaimed, and ended. */
+/** The runtime of one remote: creates it after a person agrees, reaches it, detects that it was reclaimed, and ends it. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
@@ -19,19 +19,19 @@ import { quoted } from '../ssh/ssh-shell.js';
 
 /** The HTTP limit of `colab new`, which waits for a TPU to become free. */
 const REQUEST_S = 600;
-/** It tries four times, with 10, 20 and 40 s in between. */
+/** `colab new` tries four times, and waits 10, 20 and 40 s in between. */
 const NEW_MS = (4 * REQUEST_S + 120) * 1000;
 const TICK_MS = 5_000;
-/** After a `new` that was broken off, and after `stop`. */
+/** How long to poll after an aborted `new` and after `stop`. */
 const POLL_MS = 60_000;
-/** The place of a connection that was lost becomes free after a while. */
+/** After a lost connection, the runtime accepts a new one only after some time. */
 const BUSY_MS = 3 * 60_000;
-/** Compute units are used by the hour; the warning comes an hour before they are used up. */
+/** Compute units are charged per hour; the warning appears one hour before they are used up. */
 const BALANCE_MS = 5 * 60_000;
 const STOP_CHECKS = 5;
 const STOP_CHECK_MS = 2_000;
 
-/** What connecting shows and asks. */
+/** Callbacks with which connecting shows progress and asks the person. */
 export interface Reaching {
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
@@ -43,7 +43,7 @@ export interface Reaching {
 export interface ColabRuntimeOptions {
   readonly accelerator: ColabAccelerator;
   readonly account: ColabAccount;
-  /** For this remote alone. */
+  /** Folder of this remote alone. */
   readonly folder: string;
   readonly stopCheckMs?: number;
   readonly balanceMs?: number;
@@ -51,21 +51,21 @@ export interface ColabRuntimeOptions {
 
 export class ColabRuntime {
   readonly #records: RuntimeRecords;
-  /** Agreed to, and not created yet: a failure that passes by itself is not asked about again. */
+  /** The person agreed, but no runtime was created yet: after a temporary failure there is no second prompt. */
   #isAgreed = false;
-  /** Since when the one SSH connection of the runtime is taken. */
+  /** Since when another connection occupies the runtime's only SSH slot. */
   #busySince: number | null = null;
 
   constructor(private readonly options: ColabRuntimeOptions) {
     this.#records = new RuntimeRecords(options.folder);
   }
 
-  /** Whether one was created that is not known to have ended, or may have been. */
+  /** Whether a runtime was created, or may have been created, and is not known to have ended. */
   async exists(): Promise<boolean> {
     return (await this.#records.read()) !== null;
   }
 
-  /** Where ssh goes; creates a runtime when there is none and the person agrees. @throws RemoteProblem */
+  /** The target for ssh; creates a runtime if none exists and the person agrees. @throws RemoteProblem */
   async reach(to: Reaching): Promise<SshTarget> {
     const { account } = this.options;
     await staged(to, 'colab', 'Colab command', async () => account.version(to.signal));
@@ -79,7 +79,7 @@ export class ColabRuntime {
     return colabTarget(program, record.session, this.#records.filesOf(record.session), account.workFolder);
   }
 
-  /** Tells what is left, again and again until the signal fires; while Colab cannot be asked, what it said last stays. */
+  /** Reports the balance repeatedly until the signal fires; while Colab cannot be queried, the last known balance stays. */
   async watchBalance(onCheck: Reaching['onCheck'], signal: AbortSignal): Promise<void> {
     const { account, balanceMs = BALANCE_MS } = this.options;
     while (!signal.aborted) {
@@ -89,7 +89,7 @@ export class ColabRuntime {
     }
   }
 
-  /** What is behind a failure of ssh: whether the runtime is still there is asked, because `colab` tells ssh nothing of it. */
+  /** The cause of an ssh failure: queries whether the runtime still exists, because `colab` does not report that to ssh. */
   async explain(problem: RemoteProblem, signal: AbortSignal): Promise<RemoteProblem> {
     const isBusy = problem.code === 'colab_busy';
     if (!isBusy) this.#busySince = null;
@@ -103,7 +103,7 @@ export class ColabRuntime {
     return hasEnded ? this.#reclaimed(problem) : problem;
   }
 
-  /** Resolves when it is certain that it has ended; at once where none is known. @throws RemoteProblem `colab_not_stopped` */
+  /** Resolves once the runtime has certainly ended; immediately if none is known. @throws RemoteProblem `colab_not_stopped` */
   async stop(signal: AbortSignal): Promise<void> {
     this.#isAgreed = false;
     const record = await this.#records.read();
@@ -128,13 +128,13 @@ export class ColabRuntime {
     await this.#records.forget();
   }
 
-  /** Withdraws what was agreed to. */
+  /** Withdraws the consent. */
   withdraw(): void {
     this.#isAgreed = false;
     this.#busySince = null;
   }
 
-  /** The runtime on record; null: one has to be created. One whose creation was broken off may be there with a record or without. */
+  /** The recorded runtime; null if one has to be created. An aborted creation may have left a runtime with or without a record. */
   async #settled({ signal }: Reaching): Promise<RuntimeRecord | null> {
     const record = await this.#records.read();
     if (record === null || record.state === 'created') return record;
@@ -186,7 +186,7 @@ export class ColabRuntime {
         env: { COLAB_CLI_REQUEST_TIMEOUT: String(REQUEST_S) }
       });
     } catch (error) {
-      // Broken off, the record stays: the next attempt looks for what was created nevertheless.
+      // If aborted, the record stays: the next attempt searches for a runtime that was created nevertheless.
       if (signal.aborted || !isColabProblem(error)) throw error;
       const lost = await this.#unrecorded(record, AbortSignal.timeout(POLL_MS)).catch(() => null);
       if (lost === null) throw error;
@@ -194,7 +194,7 @@ export class ColabRuntime {
         await this.#records.forget();
         throw unrecorded(lost);
       }
-      // One that came too late for its answer may still appear.
+      // A runtime that missed the time limit may still appear.
       if (error.code !== 'colab_unavailable' && error.code !== 'colab_failed') await this.#records.forget();
       throw error;
     }
@@ -206,7 +206,7 @@ export class ColabRuntime {
     return isNotFound(lines, record.session);
   }
 
-  /** Runtimes that came since, with our hardware, and of which no command here knows. */
+  /** Runtimes created since then, with our hardware, that this session file does not contain. */
   async #unrecorded(record: RuntimeRecord, signal: AbortSignal): Promise<ListedRuntime[]> {
     const { account, accelerator } = this.options;
     const { config } = this.#records.filesOf(record.session);
@@ -255,12 +255,12 @@ function notStopped(endpoint: string): RemoteProblem {
 
 /* How ssh reaches a Colab runtime: through `colab ssh --proxy-mode`, with nothing of the user's own configuration. */
 
-/** The ProxyCommand counts as connecting: it logs in, asks the server which runtime there is, and opens a WebSocket. */
+/** The ProxyCommand counts as connecting: it logs in, queries the server for the runtime, and opens a WebSocket. */
 const CONNECT_S = 60;
 
 /**
- * Neither `-s`, with which `colab` creates a runtime when it knows none of that name, nor `--rm`, which would end it at every
- * disconnect: without both, the only runtime of this session file is used, and none is ever created.
+ * Neither `-s`, with which `colab` creates a runtime if it knows none of that name, nor `--rm`, which would end the runtime at every
+ * disconnect: without both, `colab` uses the only runtime of this session file and never creates one.
  */
 function colabTarget(program: string, session: string, files: RuntimeFiles, workFolder: string): SshTarget {
   const command = [program, '--config', files.config, 'ssh', '--proxy-mode', '-i', files.key];
@@ -273,7 +273,7 @@ function colabTarget(program: string, session: string, files: RuntimeFiles, work
     'IdentityAgent=none',
     `HostKeyAlias=${session}`,
     `UserKnownHostsFile="${files.knownHosts.replaceAll('%', '%%')}"`,
-    // The host key of a new runtime is nowhere to be had; one that was seen must not change.
+    // The host key of a new runtime is not published anywhere; once seen, it must not change.
     'StrictHostKeyChecking=accept-new'
   ];
   return {
@@ -286,8 +286,8 @@ function colabTarget(program: string, session: string, files: RuntimeFiles, work
 }
 
 /**
- * A shell of ssh lacks what the container was started with, and libtpu is told by variables which chips there are. No others are
- * taken: they are for Colab's own kernels.
+ * An ssh shell lacks the variables of the container, and libtpu finds the chips through variables. Only these variables are copied: the
+ * others are for Colab's own kernels.
  */
 const TPU_VARIABLES = `if [ -r /proc/1/environ ]; then
 while IFS= read -r tpulab_pair; do

@@ -17,7 +17,7 @@ describe('what a person agrees to', () => {
     ]);
   });
 
-  it('says plainly that the balance is 0, and guesses no hours', () => {
+  it('states plainly that the balance is 0, and guesses no hours', () => {
     const consent = colabConsent('v6e1', FREE, []);
     expect(consent.terms.join(' ')).toMatch(/Your balance is 0\..* You decide/);
     expect(hoursLeft(FREE)).toBeNull();

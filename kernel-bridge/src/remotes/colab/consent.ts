@@ -1,8 +1,8 @@
-/** What a person reads before a Colab runtime is created: the terms, what is left on the account, and what it costs. */
+/** The text that a person reads before a Colab runtime is created: the terms, the remaining balance, and the price. */
 import type { ColabAccelerator, ConsentFigure, RemoteCheck, RemoteConsent } from '@tpulab/protocol';
 import type { ColabUsage, ListedRuntime } from './colab-command.js';
 
-/** "What limits does Colab have", among them what needs a positive balance of compute units. */
+/** "What limits does Colab have"; it also lists the features that need a positive balance of compute units. */
 const FAQ = 'https://research.google.com/colaboratory/faq.html';
 
 export function colabConsent(
@@ -42,12 +42,12 @@ export function colabFigures(usage: ColabUsage): ConsentFigure[] {
   ];
 }
 
-/** Null: unknown, as while nothing runs, and for the free allowance, of which Colab says nothing. */
+/** null if unknown: while nothing runs, and for the free allowance, which Colab does not report. */
 export function hoursLeft({ balance, ratePerHour }: ColabUsage): number | null {
   return balance > 0 && ratePerHour > 0 ? balance / ratePerHour : null;
 }
 
-/** For a terminal. */
+/** The consent as text for a terminal. */
 export function consentText({ title, terms, figures, source }: RemoteConsent): string {
   const shown = figures.map(({ label, value, unit }) => `  ${label}: ${figureText(value, unit)}`);
   return [
@@ -59,7 +59,7 @@ export function consentText({ title, terms, figures, source }: RemoteConsent): s
   ].join('\n');
 }
 
-/** What is left, while the runtime runs. */
+/** The remaining balance, while the runtime runs. */
 export function balanceCheck(usage: ColabUsage): RemoteCheck {
   const hours = hoursLeft(usage);
   const balanceText = `${figureText(usage.balance, 'compute units')} left, ${figureText(usage.ratePerHour, 'compute units/h')} used`;

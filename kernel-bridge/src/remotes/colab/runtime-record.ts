@@ -1,7 +1,7 @@
 /**
- * What is written down of the one runtime of a remote, in a folder for this user alone: `runtime.json`, and for each runtime a folder
- * of its name with the session file of `colab`, a key, and the host key that it showed. Session files hold tokens; nobody but `colab` reads
- * them. A name is never used twice, because `colab` would lose the runtime that had it.
+ * The stored state of a remote's only runtime, in a folder for this user alone: `runtime.json`, and for each runtime a folder
+ * of its name with the session file of `colab`, a key, and the host key that it presented. Session files contain tokens; only `colab` reads
+ * them. A name is never reused, because `colab` would lose the earlier runtime of that name.
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -15,9 +15,9 @@ import { jsonIn } from '../../platform/json-text.js';
 
 const RuntimeRecord = Type.Object({
   session: Type.String({ pattern: '^tpulab-[a-z0-9]+$' }),
-  /** `creating` until `colab` has said that it runs: it may run nevertheless. */
+  /** `creating` until `colab` reports that it runs; it may run before that. */
   state: Type.Union([Type.Literal('creating'), Type.Literal('created')]),
-  /** Runtimes of the account before this one. */
+  /** Runtimes that the account had before this one. */
   before: Type.Array(Type.String())
 });
 export type RuntimeRecord = Static<typeof RuntimeRecord>;
@@ -32,19 +32,19 @@ export interface RuntimeFiles {
 export class RuntimeRecords {
   constructor(private readonly folder: string) {}
 
-  /** Null: no runtime is known. */
+  /** null: no runtime is known. */
   async read(): Promise<RuntimeRecord | null> {
     const json = jsonIn(await readFile(this.#file, 'utf8').catch(() => null));
     return Value.Check(RuntimeRecord, json) ? json : null;
   }
 
-  /** Names a new runtime, and makes its folder and key. It is written down before anything is created. */
+  /** Names a new runtime, and makes its folder and key. The record is written before the runtime is created. */
   async begin(before: readonly string[]): Promise<RuntimeRecord> {
     await this.#makeFolder(this.folder);
     const session = `tpulab-${randomBytes(4).toString('hex')}`;
     const { key } = this.filesOf(session);
     await this.#makeFolder(path.dirname(key));
-    // Without a comment: it is sent with the public key, and would name the person and this computer.
+    // No comment in the key: the comment travels with the public key, and would name the person and this computer.
     await promisify(execFile)('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', key]);
     return this.write({ session, state: 'creating', before: [...before] });
   }
@@ -55,7 +55,7 @@ export class RuntimeRecords {
     return record;
   }
 
-  /** The runtime has gone, or was never there. */
+  /** The runtime has ended, or never existed. */
   async forget(): Promise<void> {
     const record = await this.read();
     await rm(this.#file, { force: true });
@@ -71,7 +71,7 @@ export class RuntimeRecords {
     };
   }
 
-  /** For questions about the whole account, while there is no runtime. */
+  /** A session file for queries about the whole account while no runtime exists. */
   async emptyConfig(): Promise<string> {
     await this.#makeFolder(this.folder);
     return path.join(this.folder, 'none.json');

@@ -1,4 +1,4 @@
-/** Requests and sockets through the forwarder to servers that are not ours, which write down what they are sent. */
+/** Requests and sockets through the forwarder to foreign servers, which record what they receive. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -81,7 +81,7 @@ afterEach(async () => {
 const port = (): number => (near.address() as AddressInfo).port;
 const url = (target: string): string => `http://127.0.0.1:${port()}${target}`;
 
-/** Bytes to the near side; resolves with all that came back. */
+/** Sends bytes to the near side; resolves with the complete reply. */
 async function raw(text: string): Promise<string> {
   const socket = connect(port(), '127.0.0.1');
   socket.write(text, 'latin1');
@@ -122,7 +122,7 @@ describe('a request', () => {
     expect(JSON.stringify(seen!.rawHeaders) + seen!.url!).not.toContain('OURS');
   });
 
-  it('gets status, body and the headers of a short list, with our word on who may read it', async () => {
+  it('gets status, body and the headers of a short list, with our own access headers', async () => {
     answer = (_request, response) => {
       response.writeHead(201, 'Made it', [
         ...['Location', '/api/kernels/1', 'X-Odd', 'a', 'Set-Cookie', 'no=1', 'Refresh', '0; url=/'],
@@ -143,7 +143,7 @@ describe('a request', () => {
     );
   });
 
-  // Cases H1 and H2: whatever comes as an answer, it is refused in our words or is one of ours.
+  // Cases H1 and H2: whatever the far side answers, we refuse it in our own words or pass on a valid answer.
   it.each([
     ...[300, 301, 302, 303, 304, 305, 307, 308, 399].map((code): [string] => [
       `HTTP/1.1 ${code} x\r\nLocation: /../../bridge/v1/trash\r\nContent-Length: 0\r\n\r\n`
@@ -222,7 +222,7 @@ describe('a request', () => {
     expect(rest).toBe('second');
   });
 
-  it('is not read faster than the far side takes it', async () => {
+  it('is not read faster than the far side accepts it', async () => {
     const arrived = new Promise<() => void>(resolve => {
       answer = (request, response) => {
         request.pause();
@@ -235,7 +235,7 @@ describe('a request', () => {
     for (let count = 0; count < 64; count++) sent.write(block);
     const proceed = await arrived;
     await vi.waitFor(() => expect(sent.writableNeedDrain).toBe(true), 30_000);
-    // Much of it is still on the sender's side: nobody in between has taken it all.
+    // Much of it is still on the sender's side: nothing in between has read it all.
     expect(sent.writableLength).toBeGreaterThan(16 * MIB);
     proceed();
     sent.end();
@@ -268,7 +268,7 @@ describe('a request', () => {
     await expect(fetch(url('/')).then(found => found.text())).rejects.toThrow();
   });
 
-  it('is 503 at once when nobody listens on the far side', async () => {
+  it('is 503 immediately when no program listens on the far side', async () => {
     far.close();
     far.closeAllConnections();
     await rm(path.join(folder, 'far.sock'), { force: true });
@@ -282,7 +282,7 @@ describe('a request', () => {
     expect([found.status, await found.text(), refused]).toEqual([503, 'remote_unavailable', 1]);
   });
 
-  it('goes through on another connection when the one that was kept has been closed meanwhile', async () => {
+  it('goes through on another connection when the pooled one has been closed meanwhile', async () => {
     const sockets: Socket[] = [];
     far.on('connection', (socket: Socket) => sockets.push(socket));
     for (let round = 0; round < 5; round++) {
@@ -357,7 +357,7 @@ describe('a WebSocket', () => {
     expect([code, reason.toString()]).toEqual([4321, 'because']);
   });
 
-  it('is closed with a code after which clients come back when the far side has gone', async () => {
+  it('is closed with a code after which clients reconnect when the far side has ended', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
@@ -377,7 +377,7 @@ describe('a WebSocket', () => {
     expect(((await closed) as [number])[0]).toBe(1012);
   });
 
-  it('passes a ping and its answer on to whoever is at the other end', async () => {
+  it('passes a ping and its answer on to the other end', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
@@ -425,7 +425,7 @@ describe('a WebSocket', () => {
     expect([statuses, refused]).toEqual([[404, 503, 503], 1]);
   });
 
-  it('that was not opened is no pipe: what the far side goes on to say does not arrive', async () => {
+  it('that was not opened is no pipe: further output of the far side does not arrive', async () => {
     far.on('upgrade', (_request: IncomingMessage, socket: Socket) => {
       socket.write('HTTP/1.1 404 Not\x1b[2J Here\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\n');
       socket.write('<script>alert(1)</script>');

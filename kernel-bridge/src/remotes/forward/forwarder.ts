@@ -1,4 +1,4 @@
-/** Everything that goes through this gateway to a remote, so that it ends when the remote cannot be reached any more. */
+/** Forwards all requests through this gateway to a remote, and ends them when the remote becomes unreachable. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { WebSocket } from 'ws';
@@ -16,9 +16,9 @@ import {
 } from '../remote-gateway.js';
 import { type RequestedExecutions, requestIn, type SeenRequest } from './requested-executions.js';
 
-/** After this JupyterLab comes back; after 1000 and 1001 it does not (docs/conformance.md). */
+/** After this code JupyterLab reconnects; after 1000 and 1001 it does not (docs/conformance.md). */
 const AWAY = { code: 1012, reason: 'the remote machine cannot be reached now' };
-/** What one side may be behind before the other is not read any more. */
+/** How many unsent bytes one side may have before the other side is paused. */
 const UNSENT_BYTES = 1024 * 1024;
 
 interface Connection {
@@ -31,7 +31,7 @@ export class Forwarder implements Disposable {
   readonly #connections = new Map<string, Connection>();
   readonly #listening: Disposable;
 
-  /** @param requested where it is written down what is asked of the kernels there */
+  /** @param requested records the executions that are requested from the kernels there */
   constructor(
     private readonly remotes: Remotes,
     private readonly requested: RequestedExecutions,
@@ -50,7 +50,7 @@ export class Forwarder implements Disposable {
     });
   }
 
-  /** @throws BridgeError `remote_not_found`, BridgeError `remote_unavailable` at once, before anything is read or sent */
+  /** @throws BridgeError `remote_not_found`, BridgeError `remote_unavailable` immediately, before any byte is read or sent */
   request(
     name: string,
     request: IncomingMessage,
@@ -61,7 +61,7 @@ export class Forwarder implements Disposable {
     void forwardRequest({ ...options, name, request, response, gateway, refused: () => this.#refused(name) });
   }
 
-  /** @throws as `request`; rejects where the other end refuses */
+  /** @throws as `request`; rejects if the far end refuses */
   async upgrade(
     name: string,
     request: IncomingMessage,
@@ -80,7 +80,7 @@ export class Forwarder implements Disposable {
     for (const name of [...this.#connections.keys()]) this.#close(name);
   }
 
-  /** Of the socket of a kernel it is noted what a client asks it to execute. */
+  /** On the socket of a kernel, records the executions that a client requests. */
   #reading(name: string, target: string): (request: SeenRequest) => void {
     const kernelId = /^\/api\/kernels\/([^/?]+)\/channels(\?|$)/.exec(target)?.[1];
     return request => {
@@ -108,21 +108,21 @@ export class Forwarder implements Disposable {
 }
 
 interface Forwarding {
-  /** Of the remote. */
+  /** Name of the remote. */
   readonly name: string;
   readonly request: IncomingMessage;
   readonly gateway: RemoteGateway;
-  /** What is asked of the remote, from the slash behind its name. */
+  /** The request target, from the slash after the remote's name. */
   readonly target: string;
-  /** The remote does not know its own token any more. */
+  /** Called when the remote no longer accepts its own token. */
   readonly refused: () => void;
 }
 
 export interface ForwardRequest extends Forwarding {
   readonly response: ServerResponse;
-  /** Our own headers of every answer. */
+  /** Our own headers, sent with every answer. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Answers in our own name; nothing of an answer has been sent when it is called. */
+  /** Answers with our own error; called only before any part of an answer was sent. */
   readonly fail: (error: BridgeError) => void;
 }
 
@@ -132,7 +132,7 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
     'transfer-encoding' in request.headers || Number(request.headers['content-length'] ?? 0) > 0;
   const method = request.method ?? 'GET';
   const closed = new AbortController();
-  // The client has left, or has its answer; a body that is still on its way has no reader.
+  // The client has left, or has its answer; a body still in transit has no reader.
   response.once('close', () => closed.abort());
   try {
     const answer = await gateway.answer({
@@ -143,7 +143,7 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
       signal: closed.signal
     });
     response.writeHead(answer.status, { ...answer.headers, ...headers });
-    // Or the first bytes of a stream would wait for the second.
+    // Otherwise the first bytes of a stream would wait for the second ones.
     response.flushHeaders();
     response.socket?.setNoDelay(true);
     answer.body.once('error', () => response.destroy());
@@ -155,7 +155,7 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
   }
 }
 
-/** In our words, whatever was said at the other end. */
+/** Our own error, independent of the message from the far end. */
 function explained(error: unknown, { name, refused }: Forwarding): BridgeError {
   if (error instanceof BadAnswer) return bridgeError('remote_bad_answer', name, error.message, error.cause);
   if (error instanceof TokenRefused) {
@@ -192,19 +192,19 @@ export function farSocket(far: WebSocket, read: (request: SeenRequest) => void):
       });
       pass(near, far);
       pass(far, near);
-      // Whoever asks whether somebody is there means the client, and not this gateway.
+      // A ping asks whether the client is alive, not this gateway.
       far.on('ping', data => near.ping(data));
       near.on('pong', data => far.pong(data));
       far.once('close', (code, reason) => close(near, code, reason));
       near.once('close', (code, reason) => close(far, code, reason));
-      // It may have ended before there was anybody to tell.
+      // It may have closed before the listener existed.
       if (far.readyState === WebSocket.CLOSED) close(near, AWAY.code, Buffer.from(AWAY.reason));
       far.resume();
     }
   };
 }
 
-/** Messages of one side to the other, read only as fast as that one takes them. */
+/** Passes messages from one side to the other, read only as fast as the receiver accepts them. */
 function pass(from: WebSocket, to: WebSocket): void {
   from.on('message', (data: Buffer, isBinary: boolean) => {
     if (to.readyState !== WebSocket.OPEN) return;
@@ -213,11 +213,11 @@ function pass(from: WebSocket, to: WebSocket): void {
     });
     if (to.bufferedAmount >= UNSENT_BYTES) from.pause();
   });
-  // Its end has to be read.
+  // The end of `from` must still be read.
   to.once('close', () => from.resume());
 }
 
-/** With the code that the other side was closed with, where one may be sent on. */
+/** Closes with the close code of the other side, if that code may be sent. */
 function close(socket: WebSocket, code: number, reason: Buffer): void {
   const isSendable =
     (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) || (code >= 3000 && code <= 4999);

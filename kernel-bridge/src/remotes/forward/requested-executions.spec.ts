@@ -27,7 +27,7 @@ const of = (msgId: string, cellId: string | null = 'cell'): { msgId: string; cel
 });
 
 describe('an execution that was requested here', () => {
-  it('is known at once, and to the next gateway; one that was not is not', async () => {
+  it('is known immediately, and to the next gateway; one that was not requested is not', async () => {
     {
       await using requested = open();
       requested.note('vm', 'k', of('m'));

@@ -1,10 +1,10 @@
 /**
- * Which executions on remotes were requested through this gateway. A remote says itself what it has executed, and for whom;
- * that is worth nothing as an answer to whether its outputs may run scripts in the page. So it is written down here, when the
+ * Which executions on remotes were requested through this gateway. A remote reports what it has executed, and for whom; that
+ * report cannot decide whether the outputs may run scripts in the page. So this gateway records each request as the
  * request passes.
  *
- * A file per remote with a line per execution: a digest of kernel, message and cell. Lines have one length and their number is
- * bounded; the oldest are forgotten, and their outputs are then shown as those of a stranger.
+ * One file per remote with one line per execution: a digest of kernel, message and cell. Lines have a fixed length and their number is
+ * bounded; the oldest are dropped, and their outputs are then shown as untrusted.
  */
 import { createHash } from 'node:crypto';
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
@@ -17,16 +17,16 @@ import { dropOldest } from '../../platform/bounded.js';
 
 export interface SeenRequest {
   readonly msgId: string;
-  /** Null: not of a cell. */
+  /** null: not from a cell. */
   readonly cellId: string | null;
 }
 
 const MAX_ID = 256;
-/** A request in the older protocol is read whole; a longer one is the request of a stranger. */
+/** A request in the older protocol is parsed whole; a longer one is not trusted. */
 const TEXT_BYTES = 1024 * 1024;
-/** Channel name, header, parent header, metadata: what is read of a v1 frame, by the index of its offset. */
+/** Parts of a v1 frame that are parsed, by the index of their offset: channel name, header, parent header, metadata. */
 const V1 = { channel: 0, header: 1, parent: 2, metadata: 3, content: 4 } as const;
-/** The newest of each remote. Of a cell that was run again only the last execution is ever asked for. */
+/** Only the newest of each remote: for a cell that was run several times, only the last execution is ever queried. */
 const MAX_EXECUTIONS = 20_000;
 const LINE = /^[0-9a-f]{32}$/;
 
@@ -41,24 +41,24 @@ export class RequestedExecutions implements AsyncDisposable {
 
   constructor(private readonly options: RequestedExecutionsOptions) {}
 
-  /** Remembered at once; written soon after. */
+  /** Stored in memory immediately; written to disk soon after. */
   note(remote: string, kernelId: string, execution: RequestedExecution): void {
     this.#of(remote).add(digestOf(kernelId, execution));
   }
 
-  /** The messages that were requested here, of those that are named. */
+  /** Of the given messages, those that were requested here. */
   async among(
     remote: string,
     kernelId: string,
     executions: readonly RequestedExecution[]
   ): Promise<string[]> {
-    // Names are the client's: nothing is kept for one that nobody has.
+    // Clients choose the names: nothing is stored for a remote that does not exist.
     const requests = this.#remotes.get(remote) ?? this.#open(remote);
     await requests.loaded;
     return executions.filter(each => requests.has(digestOf(kernelId, each))).map(({ msgId }) => msgId);
   }
 
-  /** Resolves when everything is written. */
+  /** Resolves when all records are written. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.#remotes.values()].map(requests => requests.settled()));
   }
@@ -69,7 +69,7 @@ export class RequestedExecutions implements AsyncDisposable {
     return requests;
   }
 
-  /** @param remote a name that was checked: it becomes a file's */
+  /** @param remote a validated name: it becomes a file name */
   #open(remote: string): RequestLog {
     const { stateDir, log, maxExecutions = MAX_EXECUTIONS } = this.options;
     return new RequestLog(path.join(stateDir, 'requested', remote), maxExecutions, log);
@@ -78,7 +78,7 @@ export class RequestedExecutions implements AsyncDisposable {
 
 class RequestLog {
   readonly loaded: Promise<void>;
-  /** In the order in which they were requested. */
+  /** In request order. */
   #digests = new Set<string>();
   #unwritten: string[] = [];
   #lines = 0;
@@ -112,7 +112,7 @@ class RequestLog {
     const text = await readFile(this.file, 'utf8').catch(() => '');
     const lines = text.split('\n').filter(line => LINE.test(line));
     this.#lines = lines.length;
-    // Those that were added meanwhile are newer.
+    // Digests added meanwhile are newer.
     this.#digests = new Set([...lines, ...this.#digests]);
     dropOldest(this.#digests, this.max);
   }
@@ -128,7 +128,7 @@ class RequestLog {
         if (this.#lines + lines.length > 2 * this.max) await this.#rewrite();
         else await this.#append(lines);
       } catch (error) {
-        // What is in memory still counts; after a restart these outputs are shown as those of a stranger.
+        // The copy in memory still counts; after a restart these outputs are shown as untrusted.
         this.log.warn({ file: this.file, err: error }, 'a request to a machine could not be written down');
       }
     }
@@ -150,13 +150,13 @@ function digestOf(kernelId: string, { msgId, cellId }: RequestedExecution): stri
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
-/** Which execution a client's message asks for; null: none, or it cannot be read, and then its outputs are not trusted. */
+/** The execution that a client's message requests; null: none, or unreadable, and its outputs are not trusted. */
 export function requestIn(message: Buffer, isBinary: boolean): SeenRequest | null {
   if (isBinary) return requestOfV1(message);
   return message.length > TEXT_BYTES ? null : requestOfText(message);
 }
 
-/** @param bytes a frame as `v1.kernel.websocket.jupyter.org` has it */
+/** @param bytes a frame of `v1.kernel.websocket.jupyter.org` */
 function requestOfV1(bytes: Buffer): SeenRequest | null {
   try {
     const offset = (index: number): number => Number(bytes.readBigUInt64LE(8 * (1 + index)));

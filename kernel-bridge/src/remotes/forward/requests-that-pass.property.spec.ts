@@ -34,7 +34,7 @@ describe('requests that pass', () => {
   it('are read in both protocols, among other messages', () => {
     fc.assert(
       fc.property(SENT, sent => {
-        // A text is read whole or not at all.
+        // A text message is parsed whole or not at all.
         const isRead = sent.type === 'execute_request' && !(sent.isText && sent.codeBytes > 1_000_000);
         const expected = isRead ? { msgId: sent.msgId, cellId: sent.cellId } : null;
         expect(requestIn(payload(sent), !sent.isText)).toEqual(expected);
@@ -43,7 +43,7 @@ describe('requests that pass', () => {
     );
   });
 
-  it('and bytes that are none end nothing', () => {
+  it('and invalid bytes end nothing', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.boolean(), (bytes, isBinary) => {
         expect(() => requestIn(Buffer.from(bytes), isBinary)).not.toThrow();

@@ -1,6 +1,6 @@
 /**
- * `/machines/NAME/…`: the whole gateway of a remote, as if it were here. Who may ask was decided before (`access-hooks.ts`); from
- * here on the request belongs to the forwarder.
+ * `/machines/NAME/…`: the whole gateway of a remote, as if it were local. Access was checked before (`access-hooks.ts`); from
+ * here on the forwarder handles the request.
  */
 import { Type } from '@sinclair/typebox';
 import { RemoteName, RequestedAnswer, RequestedQuestion } from '@tpulab/protocol';
@@ -14,14 +14,14 @@ import type { RequestedExecutions } from './requested-executions.js';
 import type { RelayRoute } from '../../http/upgrades.js';
 import { route } from '../../http/api-description.js';
 
-/** An answer that is opened as a page is nobody's page, and is what it says that it is. */
+/** An answer that is opened as a page gets an opaque origin and keeps its declared type. */
 const GUEST_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'self'",
   'x-content-type-options': 'nosniff'
 };
-/** Those that a gateway has; TRACE and CONNECT are for no one. */
+/** The methods that a gateway has; TRACE and CONNECT are never allowed. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-/** Not where the token is narrowed to notebooks or kernels of this machine: what those are there is not known here. */
+/** Refused if the token is narrowed to notebooks or kernels of this machine: their counterparts on the remote are unknown here. */
 function remoteIn(params: Readonly<Record<string, string>>): Resource {
   return { kind: 'remote', name: params['name'] ?? '' };
 }
@@ -30,14 +30,14 @@ export const FORWARDED_PATH = '/machines/:name/*';
 
 export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promise<void> {
   await app.register(async scope => {
-    // A body is not read here: it streams.
+    // The body is not parsed here: it streams.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _body, done) => done(null));
     scope.route({
       method: METHODS,
       url: FORWARDED_PATH,
       exposeHeadRoute: false,
-      // There it acts with the rights of this gateway.
+      // On the remote, the request has the rights of this gateway.
       config: { access: ['spend', remoteIn] },
       schema: {
         hide: true,
@@ -58,7 +58,7 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promi
   });
 }
 
-/** Which executions went through here: a remote's own word would be worth nothing. */
+/** Lists the executions that were requested through this gateway: the remote's own report is not trusted. */
 export function addRequestedRoute(app: App, requested: RequestedExecutions): void {
   app.post(
     '/bridge/v1/machines/:name/requested',
@@ -85,13 +85,13 @@ export function forwardedSockets(forwarder: Forwarder): RelayRoute {
   };
 }
 
-/** As it was written: nothing in the rest of a path is decoded or resolved here. */
+/** Splits the URL as written: nothing in the rest of the path is decoded or resolved here. */
 function split(url: string): { name: string; target: string } {
   const [, name = '', target = '/'] = /^\/machines\/([^/?]+)(\/.*)?$/.exec(url) ?? [];
   return { name, target };
 }
 
-/** Of the headers that every answer of ours has, those that say who may read it; and what holds for a guest's. */
+/** The access headers that every answer of ours has, plus the headers for answers of a remote. */
 function accessHeaders(reply: FastifyReply): Record<string, string> {
   const access = Object.entries(reply.getHeaders())
     .filter(([name]) => name.startsWith('access-control-') || name === 'vary')
@@ -99,7 +99,7 @@ function accessHeaders(reply: FastifyReply): Record<string, string> {
   return { ...Object.fromEntries(access), ...GUEST_HEADERS };
 }
 
-/** The reply is no longer the framework's. */
+/** The framework no longer owns the reply. */
 function answer(reply: FastifyReply, error: BridgeError, headers: Record<string, string>): void {
   const { raw } = reply;
   if (raw.headersSent || raw.destroyed) {
@@ -113,7 +113,7 @@ function answer(reply: FastifyReply, error: BridgeError, headers: Record<string,
     'cache-control': 'no-store',
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
-    // What the client still sends is not read.
+    // The rest of the client's request is not read.
     connection: 'close'
   });
   raw.end(body);

@@ -38,12 +38,12 @@ const REACHED = {
 
 const { signal } = new AbortController();
 
-/** Answers every question with this. */
+/** A gcloud that gives this answer to every query. */
 function saying(answer: string): Gcloud {
   return { query: async () => answer, change: async () => undefined };
 }
 
-/** Answers by the words of the question. */
+/** A gcloud whose answer depends on the words of the query. */
 function answeringTo(answers: Readonly<Record<string, string>>): Gcloud & { readonly requests: string[] } {
   const requests: string[] = [];
   const query = async (args: readonly string[]): Promise<string> => {
@@ -74,7 +74,7 @@ describe('the dry run of gcloud', () => {
     expect(target!.options.filter(option => option.startsWith('ProxyCommand'))).toEqual(
       proxied ? [`ProxyCommand=${PROXY}`] : []
     );
-    // Whether to trust a key is said by the user's own configuration.
+    // The user's own configuration decides whether a key is trusted.
     expect(target!.options.join(' ')).not.toContain('StrictHostKeyChecking');
   });
 
@@ -92,7 +92,7 @@ describe('the dry run of gcloud', () => {
     }
   });
 
-  it('has a line for each worker, and says whose key gcloud knows', () => {
+  it('has a line for each worker, and states whose key gcloud knows', () => {
     const lines = [0, 1].map(worker =>
       tpuDryRun({ ...REACHED, address: `192.0.2.${worker}`, isKnown: worker === 1 })
     );
@@ -125,7 +125,7 @@ it('reads the whole list of a large project', async () => {
   }
 });
 
-describe('what gcloud says when it fails', () => {
+describe('a failure of gcloud', () => {
   it.each(Object.entries(GCLOUD_FAILURES))('%s', (code, stderr) => {
     const problem = explainGcloud(stderr, { project: 'p', zone: 'z' });
     expect(problem.code).toBe(code);
@@ -133,7 +133,7 @@ describe('what gcloud says when it fails', () => {
     expect(problem.message).not.toContain('\n');
   });
 
-  it.each([...Object.values(GCLOUD_OFFLINE)])('an offline computer is not told to log in: %#', stderr => {
+  it.each([...Object.values(GCLOUD_OFFLINE)])('an offline computer gets no advice to log in: %#', stderr => {
     expect(explainGcloud(stderr, { project: 'p', zone: 'z' })).toMatchObject({
       code: 'gcloud_offline',
       command: null,
@@ -165,7 +165,7 @@ describe('what gcloud says when it fails', () => {
     );
     const robot = { ...settings, 'get-value account': 'x@p.iam.gserviceaccount.com\n' };
     expect(await commandWith(robot)).toContain(' --member=serviceAccount:x@p.iam.gserviceaccount.com ');
-    // What is not known, or is no name, stays to be filled in.
+    // Unknown or invalid names stay placeholders.
     expect(await commandWith({ 'get-value account': 'a; b\n' })).toBe(problem.command);
   });
 
@@ -204,7 +204,7 @@ describe('what gcloud says when it fails', () => {
   });
 });
 
-describe('what a person is told to run', () => {
+describe('the command for a person', () => {
   const source = (product: GcloudSource['product'], more: Partial<GcloudSource> = {}): GcloudSource => ({
     kind: 'gcloud',
     product,
@@ -313,7 +313,7 @@ describe('a machine of Google Cloud', () => {
     }
   );
 
-  it('a node without an external address offers IAP, and is not asked again for it', async () => {
+  it('a node without an external address offers IAP, and gcloud is not queried for it again', async () => {
     const inside = {
       'describe my-tpu': tpuNode({ networkEndpoints: [{ ipAddress: '10.0.0.7', accessConfig: {} }] })
     };
@@ -335,7 +335,7 @@ describe('a machine of Google Cloud', () => {
   const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8Ynb/eysFpcMSjt0KGI8r3L1P/8ddmE697oKolHXhy';
   const known = () => readFile(path.join(folder, 'known_hosts'), 'utf8').catch(() => '');
 
-  it('has the host key that its guest attributes tell, asked for once', async () => {
+  it('has the host key from its guest attributes, which are queried once', async () => {
     const gcloud = answeringTo({
       describe: tpuNode(),
       '--dry-run': tpuDryRun(REACHED),
@@ -352,7 +352,7 @@ describe('a machine of Google Cloud', () => {
     expect(gcloud.requests.filter(words => words.includes('guest-attributes'))).toHaveLength(1);
   });
 
-  it('that was created again under its name has another key, and nobody is asked', async () => {
+  it('that was recreated under its name has another key, and nobody is prompted', async () => {
     const hostKeyAlias = 'tpu.777-0-q2w3e4';
     const other = KEY.replace('HXhy', 'HXhz');
     for (const [alias, key] of [
@@ -433,7 +433,7 @@ describe('a machine of Google Cloud', () => {
     const gcloud = answeringTo({ 'tpu-vm ssh my-tpu --zone=z --project=p --worker=0 --command=true': '' });
     await addKey(gcloud, node, signal);
     expect(gcloud.requests).toHaveLength(1);
-    // Its own ssh may not get through; the key is there all the same.
+    // Its own ssh may fail to connect; the key is added nevertheless.
     const change = async (): Promise<void> => {
       throw new RemoteProblem(
         'gcloud_failed',
@@ -455,7 +455,7 @@ describe('the machines of a project', () => {
     }
   });
 
-  it('are those of both generations of the API, with type and state', async () => {
+  it('come from both generations of the API, with type and state', async () => {
     const found = await projectMachines(
       answering({
         'config get-value': 'p\n',
@@ -480,7 +480,7 @@ describe('the machines of a project', () => {
     ]);
   });
 
-  it('are called spot where the cloud may end them at any time, as each API says it', async () => {
+  it('are called spot where the cloud may end them at any time, by the field of each API', async () => {
     const node = (name: string, schedulingConfig: object): object => ({
       name: `projects/p/locations/z/nodes/${name}`,
       schedulingConfig
@@ -514,7 +514,7 @@ describe('the machines of a project', () => {
     ]);
   });
 
-  it('are those of one of them where the other is not enabled', async () => {
+  it('come from one of them where the other is not enabled', async () => {
     const found = await projectMachines(
       answering({ 'config get-value': 'p\n', 'tpu-vm list': '[]' }),
       signal
@@ -531,7 +531,7 @@ describe('the machines of a project', () => {
     });
   });
 
-  it('are those of the project that is named, whatever gcloud has been set to', async () => {
+  it('come from the named project, whatever the configuration of gcloud', async () => {
     const requests: string[] = [];
     const gcloud: Gcloud = {
       change: async () => undefined,

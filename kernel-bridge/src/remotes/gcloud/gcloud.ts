@@ -1,18 +1,18 @@
-/** Asks the user's own gcloud. It is never told to change anything but to make the user's key known to a machine. */
+/** Runs the user's own gcloud. Its only change is to add the user's key to a machine. */
 import type { Cause } from '../../platform/known-causes.js';
 import { explained, type RemoteErrorCode, RemoteProblem } from '../remote-error.js';
 import { runProgram } from '../../environments/run-program.js';
 
-/** gcloud starts slowly, and makes a key the first time; adding a key to all hosts of a node takes it minutes. */
+/** gcloud starts slowly, and creates a key the first time; it needs minutes to add a key to all hosts of a node. */
 const ANSWER_MS = 120_000;
 const CHANGE_MS = 5 * 60_000;
-/** Of each stream: a list of all machines of a project. */
+/** Limit for each stream: a list of all machines of a project. */
 const OUTPUT_LINES = 200_000;
 
 export interface Gcloud {
-  /** Standard output of a command that succeeded. Throws a `RemoteProblem`. */
+  /** Returns standard output of a successful command. Throws a `RemoteProblem`. */
   query(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<string>;
-  /** Runs a command that changes something. Throws a `RemoteProblem`. */
+  /** Runs a command with side effects. Throws a `RemoteProblem`. */
   change(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ export function gcloudOnPath(program = 'gcloud'): Gcloud {
   const gcloud: Gcloud = {
     query: async (args, request, signal) => {
       const { code, stdout, stderr } = await runToEnd(program, [...args, '--quiet'], signal, ANSWER_MS);
-      // `queued-resources ssh` asks for its nodes in threads: a refusal is a traceback, and the exit code 0.
+      // `queued-resources ssh` queries its nodes in threads: a refusal is a traceback, and the exit code is 0.
       const isRefused = stdout.trim() === '' && stderr.includes('Traceback (most recent call last)');
       if (code !== 0 || isRefused) throw await withNames(explainGcloud(stderr, request), gcloud, signal);
       return stdout;
@@ -33,7 +33,7 @@ export function gcloudOnPath(program = 'gcloud'): Gcloud {
   return gcloud;
 }
 
-/** What gcloud has been set to, also through its environment; null: nothing. */
+/** A setting of gcloud, which may come from its environment; null if it is not set. */
 export async function gcloudSetting(
   gcloud: Gcloud,
   name: 'account' | 'project' | 'compute/zone',
@@ -78,17 +78,17 @@ async function runToEnd(
   }
 }
 
-/** What was asked of gcloud: what its refusal is explained by. */
+/** Context of a gcloud call, used to explain a refusal. */
 export interface GcloudRequest {
-  /** Of the machine. */
+  /** Name of the machine. */
   readonly name?: string;
   readonly project: string | undefined;
   readonly zone: string | undefined;
-  /** Absent: it was not one machine that was requested. */
+  /** Omitted if the call was not about one machine. */
   readonly product?: keyof typeof LISTS | undefined;
 }
 
-/** The zone may be what is wrong, so all of them are listed. */
+/** A wrong zone is possible, so the commands list all zones. */
 export const LISTS = {
   'tpu-vm': 'tpus tpu-vm list --zone=-',
   'queued-resource': 'tpus queued-resources list --zone=-',
@@ -97,8 +97,8 @@ export const LISTS = {
 } as const;
 
 /**
- * Tested before all others: gcloud's advice after a failed refresh is to log in, also where only the network is away.
- * The words are those of requests, urllib3 and the C library below it.
+ * Tested before all others: after a failed refresh, gcloud advises to log in, also when only the network is down.
+ * The messages come from requests, urllib3 and the C library below it.
  */
 export const OFFLINE =
   /NameResolutionError|Temporary failure in name resolution|Failed to resolve|nodename nor servname|Name or service not known|getaddrinfo|Max retries exceeded|Failed to establish a new connection|Network is unreachable|No route to host|Unable to find the server|Connection (aborted|refused|reset)|ConnectTimeout|ReadTimeout|Read timed out|network connectivity issues/i;
@@ -106,7 +106,7 @@ export const OFFLINE =
 export const LOGIN =
   /do not currently have an active account|does not have any valid credentials|Reauthentication|refreshing your current auth tokens|invalid_grant|could not find default credentials|UNAUTHENTICATED|gcloud auth login/i;
 
-/** The error itself is in front of what is said here. */
+/** gcloud's own error text precedes each message. */
 const CAUSES: readonly Cause<RemoteErrorCode, GcloudRequest>[] = [
   {
     pattern: OFFLINE,
@@ -114,7 +114,7 @@ const CAUSES: readonly Cause<RemoteErrorCode, GcloudRequest>[] = [
     message: 'Check that this computer is online.'
   },
   {
-    // IAP to TPU VMs is an alpha command, and that part of gcloud is not in every installation.
+    // Only alpha commands support IAP for TPU VMs, and not every installation includes them.
     pattern:
       /command group installed\.\s+Using it\s+requires the installation of components: \[alpha\]|Invalid choice: 'alpha'/,
     code: 'gcloud_alpha_missing',
@@ -169,12 +169,12 @@ function roleFor(product: GcloudRequest['product']): string {
 const UNKNOWN_PROJECT = 'PROJECT';
 const UNKNOWN_ACCOUNT = 'YOUR_ADDRESS';
 
-/** What an owner of the project runs. */
+/** The command that an owner of the project runs. */
 export function grantCommand(project: string | undefined, role: string): string {
   return `gcloud projects add-iam-policy-binding ${project ?? UNKNOWN_PROJECT} --member=user:${UNKNOWN_ACCOUNT} --role=${role}`;
 }
 
-/** Whatever it is; with the account and the project in its command that gcloud is set to, where the command has none yet. */
+/** Completes the command of any problem with gcloud's configured account and project, if the command names none. */
 export async function withNames(problem: unknown, gcloud: Gcloud, signal: AbortSignal): Promise<unknown> {
   if (!(problem instanceof RemoteProblem) || problem.command?.includes(UNKNOWN_ACCOUNT) !== true)
     return problem;
@@ -194,7 +194,7 @@ export async function withNames(problem: unknown, gcloud: Gcloud, signal: AbortS
   return new RemoteProblem(code, message, { command, recovery, cause });
 }
 
-/** What gcloud says when it does not do what it was asked, in its own words and with what to do. */
+/** Explains why gcloud refused: its own message and the remedy. */
 export function explainGcloud(stderr: string, request: GcloudRequest): RemoteProblem {
   const output = shortened(stderr);
   const cause = explained(CAUSES, stderr.split('\n'), request);
@@ -208,10 +208,10 @@ export function explainGcloud(stderr: string, request: GcloudRequest): RemotePro
   );
 }
 
-/** The error itself, on one line, without what gcloud prints around it. */
+/** The error itself, on one line, without the surrounding output of gcloud. */
 function shortened(stderr: string): string {
   const start = stderr.search(/^ERROR:/m);
-  // Of a traceback the last line that names an exception.
+  // For a traceback, the last line that names an exception.
   const raised = stderr.match(/^[\w.]+(?:Error|Exception): .*$/gm)?.at(-1);
   const text = (start < 0 && raised !== undefined ? raised : stderr.slice(Math.max(0, start)))
     .replace(/\s+/g, ' ')

@@ -1,6 +1,6 @@
 /**
- * The host keys of a TPU node, as the node itself reports them to Google Cloud in its guest attributes. With them nobody is asked
- * whether a fingerprint is right. `gcloud compute ssh` does this by itself for instances; the TPU commands do not.
+ * The host keys of a TPU node, as the node itself reports them to Google Cloud in its guest attributes. With these keys, no person has to
+ * confirm a fingerprint. `gcloud compute ssh` does this automatically for instances; the TPU commands do not.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,18 +15,18 @@ const TYPES = new Set([
   'ssh-rsa'
 ]);
 
-/** How ssh reaches a host, as gcloud says it. */
+/** An ssh target as printed by gcloud. */
 export interface GcloudTarget extends SshTarget {
-  /** Under which its host key is known. */
+  /** Alias of the host in `known_hosts`. */
   readonly alias: string | null;
-  /** Whether gcloud knows that key already. */
+  /** Whether gcloud already knows this key. */
   readonly isKnown: boolean;
 }
 
 /**
- * The same hosts, which are known by `file` alone where Google Cloud has told their keys.
+ * The same hosts; `file` alone holds their keys if Google Cloud has reported them.
  *
- * @param fetch asks for the guest attributes below `hostkeys/`, as JSON; called for hosts that are new
+ * @param fetch fetches the guest attributes below `hostkeys/`, as JSON; called for new hosts
  */
 export async function withHostKeys(
   targets: readonly GcloudTarget[],
@@ -35,7 +35,7 @@ export async function withHostKeys(
 ): Promise<SshTarget[]> {
   const known = await readFile(file, 'utf8').catch(() => '');
   const isNew = targets.some(({ alias, isKnown }) => !isKnown && alias !== null && !hasKey(known, alias));
-  // Where they cannot be had, ssh asks.
+  // If the keys are unavailable, ssh asks the person.
   const fetched = isNew ? keysByWorker(await fetch().catch(() => '')) : new Map<number, string[]>();
   const lines = targets.flatMap(({ alias }) => {
     const keys = fetched.get(workerOf(alias)) ?? [];
@@ -58,7 +58,7 @@ function hasKey(text: string, alias: string): boolean {
   return text.split('\n').some(line => line.startsWith(`${alias} `));
 }
 
-/** Any other key than the one that Google Cloud tells is refused, unasked. */
+/** Refuses, without a prompt, every key other than the one that Google Cloud reports. */
 function knownHostsOf(file: string, options: readonly string[]): string[] {
   const others = options.flatMap((word, index) => {
     const isOther = (text: string | undefined): boolean => !/^UserKnownHostsFile=/i.test(text ?? '');
@@ -67,7 +67,7 @@ function knownHostsOf(file: string, options: readonly string[]): string[] {
   return [...others, '-o', `UserKnownHostsFile="${file}"`, '-o', 'StrictHostKeyChecking=yes'];
 }
 
-/** `tpu.ID-WORKER`, perhaps with the end of the key behind it. */
+/** `tpu.ID-WORKER`, optionally followed by the end of the key. */
 function workerOf(alias: string | null): number {
   return Number(/^tpu\.\d+-(\d+)(?:-|$)/.exec(alias ?? '')?.[1] ?? Number.NaN);
 }

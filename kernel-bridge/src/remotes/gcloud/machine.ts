@@ -1,4 +1,4 @@
-/** A machine of Google Cloud: whether it runs, and how ssh reaches its hosts. */
+/** A machine of Google Cloud: checks its state, and finds out how ssh reaches its hosts. */
 import { type GcloudSource as GcloudSourceSchema, reachOf } from '@tpulab/protocol';
 import type { Static } from '@sinclair/typebox';
 import { RemoteProblem, RemoteQueued } from '../remote-error.js';
@@ -8,7 +8,7 @@ import { type GcloudTarget, withHostKeys } from './host-keys.js';
 
 export type GcloudSource = Static<typeof GcloudSourceSchema>;
 
-/** States in which a machine can be reached, or will be without anybody doing anything. */
+/** States in which a machine is reachable, or will be without anyone's help. */
 const RUNS = new Set(['READY', 'RUNNING', 'ACTIVE', 'REPAIRING', 'MAINTENANCE']);
 const COMES = new Set([
   'CREATING',
@@ -21,8 +21,8 @@ const COMES = new Set([
 ]);
 
 /**
- * @param knownHosts file for the host keys that Google Cloud tells
- * @throws RemoteProblem; `RemoteQueued` for a machine that is still to come
+ * @param knownHosts file for the host keys that Google Cloud reports
+ * @throws RemoteProblem; `RemoteQueued` for a machine that does not exist yet
  */
 export async function findMachine(
   gcloud: Gcloud,
@@ -62,21 +62,21 @@ function plain({ destination, options }: GcloudTarget): SshTarget {
   return { destination, options };
 }
 
-/** A queued resource whose node Google took back is suspended; so is one whose node a person deleted. */
+/** A queued resource is suspended if Google took its node back, or if a person deleted the node. */
 function wasPreempted(queued: unknown): boolean {
   const state = at(queued, 'state', 'state');
   const isSuspended = state === 'SUSPENDING' || state === 'SUSPENDED';
   return isSuspended && at(queued, 'state', 'stateInitiator') === 'SERVICE';
 }
 
-/** The first node of a queued resource that has been granted; a name that gcloud would take for an option is none. */
+/** The first granted node of a queued resource; null for a name that gcloud would parse as an option. */
 function nodeOf(described: unknown): string | null {
   const specs = (described as { tpu?: { nodeSpec?: unknown } } | null)?.tpu?.nodeSpec;
   const id = at(Array.isArray(specs) ? (specs as unknown[])[0] : null, 'nodeId');
   return id !== null && /^[a-z][a-z0-9-]*$/.test(id) ? id : null;
 }
 
-/** For a node without an external address gcloud names the internal one, which is of use inside its network alone. */
+/** For a node without an external address gcloud prints the internal one, which works only inside its network. */
 function checkAddress(source: GcloudSource, node: unknown): void {
   if (reachOf(source) !== 'external') return;
   const endpoints = (node as { networkEndpoints?: unknown } | null)?.networkEndpoints;
@@ -89,9 +89,9 @@ function checkAddress(source: GcloudSource, node: unknown): void {
   );
 }
 
-/** The command that makes the user's key known to the machine, as gcloud does at its first ssh. */
+/** The command that adds the user's key to the machine, as gcloud does at its first ssh. */
 export function keyCommand(source: GcloudSource): string {
-  // The key becomes one of the project, so any instance of a group will do.
+  // The key becomes a project key, so any instance of a group is suitable.
   const name =
     source.product === 'instance-group'
       ? `"$(gcloud ${LIST_GROUP} ${source.name} ${where(source).join(' ')} --format='value(instance.basename())' --limit=1)"`
@@ -113,9 +113,9 @@ function keyArguments(source: GcloudSource, name: string): string[] {
 }
 
 /**
- * Runs that command. gcloud adds the key before it logs in itself, so whether its own ssh gets through does not matter.
+ * Runs that command. gcloud adds the key before its own login, so a failed login does not matter.
  *
- * @throws RemoteProblem when gcloud was refused
+ * @throws RemoteProblem if gcloud was refused
  */
 export async function addKey(gcloud: Gcloud, source: GcloudSource, signal: AbortSignal): Promise<void> {
   const { name, project, zone, product } = source;
@@ -127,14 +127,14 @@ export async function addKey(gcloud: Gcloud, source: GcloudSource, signal: Abort
   }
 }
 
-/** The rule that lets Identity-Aware Proxy reach ssh; the range is Google's, the same for every project. */
+/** The rule that lets Identity-Aware Proxy reach ssh; Google uses the same address range for every project. */
 export function iapRuleCommand({ project }: GcloudSource): string {
   return `gcloud compute firewall-rules create allow-ssh-from-iap --direction=INGRESS --action=allow --rules=tcp:22 --source-ranges=35.235.240.0/20${project === undefined ? '' : ` --project=${project}`}`;
 }
 
 const LIST_GROUP = 'compute instance-groups managed list-instances';
 
-/** Of the TPU commands only the alpha one of TPU VMs knows IAP. */
+/** Of the TPU commands, only the alpha command of TPU VMs supports IAP. */
 function track({ product, tunnelThroughIap }: GcloudSource): string[] {
   return product === 'tpu-vm' && tunnelThroughIap === true ? ['alpha'] : [];
 }
@@ -173,7 +173,7 @@ async function dryRun(
   name: string,
   signal: AbortSignal
 ): Promise<GcloudTarget[]> {
-  // Several workers at once are allowed with a command only, which a dry run does not run.
+  // Several workers at once require a command, which a dry run does not execute.
   const workers = product(source) === 'tpus' ? ['--worker=all', '--command=true'] : [];
   const args = [...track(source), ...SSH[source.product], name, ...reach(source), ...workers, '--dry-run'];
   const targets = parseDryRun(await runGcloud(gcloud, source, args, signal));
@@ -187,7 +187,7 @@ async function dryRun(
   return targets;
 }
 
-/** The instances of a group in the order of their names, which is that of their numbers. */
+/** The instances of a group sorted by name, which is also the order of their numbers. */
 async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSignal): Promise<SshTarget[]> {
   const listed = parseJson(
     await runGcloud(
@@ -219,13 +219,13 @@ async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSign
 
 interface GroupInstance {
   readonly name: string;
-  /** null: there is none at the moment. */
+  /** null: the group has no such instance at the moment. */
   readonly state: string | null;
-  /** What the group does with it. */
+  /** The group's current action on the instance. */
   readonly action: string | null;
 }
 
-/** Of a group that keeps its size: whatever has stopped will be replaced under its name. */
+/** For a group with a fixed size: the group replaces any stopped instance under the same name. */
 function checkInstance(source: GcloudSource, { name, state, action }: GroupInstance): void {
   const isEnding = state !== null && /^(STOPPING|SUSPENDING|STOPPED|SUSPENDED|TERMINATED)$/.test(state);
   const isMade = action !== null && /^(CREATING|CREATING_WITHOUT_RETRIES|RECREATING|STARTING)$/.test(action);
@@ -236,7 +236,7 @@ function checkInstance(source: GcloudSource, { name, state, action }: GroupInsta
     );
   }
   if (state === 'STOPPING' || state === 'TERMINATED') {
-    // The group may not have seen it yet. A person who stops an instance of a group leaves it STOPPED or SUSPENDED.
+    // The group may not have noticed it yet. A person who stops an instance of a group leaves it STOPPED or SUSPENDED.
     throw new RemoteProblem(
       'remote_machine_stopped',
       `${name} in ${source.zone} has ended: its state is ${state}. If the group ${source.name} creates it again, TPULab connects; otherwise start it.`,
@@ -248,7 +248,7 @@ function checkInstance(source: GcloudSource, { name, state, action }: GroupInsta
 
 /**
  * @param described a queued resource, a node or an instance
- * @param instance of a group
+ * @param instance its name, for an instance of a group
  */
 function checkState(source: GcloudSource, described: unknown, instance?: string): void {
   const state = stateOf(described);
@@ -280,7 +280,7 @@ function checkState(source: GcloudSource, described: unknown, instance?: string)
 function startCommand(source: GcloudSource, instance = ''): string {
   const start = {
     'tpu-vm': `tpus tpu-vm start ${source.name}`,
-    // One that has failed or was suspended is not resumed; it is deleted and requested again.
+    // A failed or suspended queued resource cannot be resumed; the person deletes and requests it again.
     'queued-resource': `tpus queued-resources delete ${source.name}`,
     instance: `instances start ${source.name}`,
     'instance-group': `instance-groups managed start-instances ${source.name} --instances=${instance}`
@@ -288,7 +288,7 @@ function startCommand(source: GcloudSource, instance = ''): string {
   return `gcloud compute ${start} ${where(source).join(' ')}`;
 }
 
-/** A queued resource has `state.state`, a node `state`, an instance `status`; a spot instance that was preempted is only TERMINATED. */
+/** A queued resource has `state.state`, a node `state`, an instance `status`; a preempted spot instance is only TERMINATED. */
 function stateOf(described: unknown): string | null {
   return at(described, 'state', 'state') ?? at(described, 'state') ?? at(described, 'status');
 }
@@ -324,9 +324,9 @@ function at(value: unknown, ...keys: readonly string[]): string | null {
   return typeof found === 'string' ? found : null;
 }
 
-/* How gcloud would run ssh, read from what it prints. */
+/* The ssh command of gcloud, parsed from its output. */
 
-/** Options that name the host and its key. Others (`StrictHostKeyChecking=no`) are the user's business, not gcloud's. */
+/** Options that name the host and its key. Others (`StrictHostKeyChecking=no`) are left to the user's own configuration. */
 const TAKEN = new Set([
   'hostkeyalias',
   'userknownhostsfile',
@@ -341,8 +341,8 @@ const TAKEN = new Set([
 ]);
 
 /**
- * What `gcloud … ssh --dry-run` prints, one target for each line that is an ssh command: where the host is, whose user and key are used
- * and how its host key is found. ssh itself is then run by us.
+ * Parses the output of `gcloud … ssh --dry-run`, one target for each line with an ssh command: the address of the host, its user and key,
+ * and how its host key is verified. Our own ssh then uses the target.
  *
  * The TPU commands join the arguments with spaces and quote nothing (`tpus/tpu_vm/ssh.py`); `compute ssh` puts double quotes around those
  * with spaces and escapes nothing (`surface/compute/ssh.py`). So an argument ends where the next flag begins, and the command of a proxy
@@ -382,7 +382,7 @@ function parseLine(line: string): GcloudTarget {
   return { destination: checkDestination(destination), options, alias, isKnown };
 }
 
-/** As ssh reads a value with spaces. */
+/** Quotes a value as ssh expects for values with spaces. */
 function quoted(value: string): string {
   return value.includes(' ') ? `"${value}"` : value;
 }

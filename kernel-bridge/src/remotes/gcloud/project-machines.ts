@@ -8,7 +8,7 @@ import { bridgeError } from '../../platform/bridge-error.js';
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];
 
-/** `wanted` is the project; without it the one that gcloud has been set to. */
+/** `wanted` is the project; if omitted, gcloud's configured project. */
 export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wanted?: string): Promise<Found> {
   let project = wanted ?? null;
   try {
@@ -24,7 +24,7 @@ export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wante
     ]);
     const machines = parts.flatMap(part => (part.status === 'fulfilled' ? part.value : []));
     const failed = parts.find(part => part.status === 'rejected');
-    // One API may be off in a project that uses the other.
+    // A project may use only one of the two APIs and disable the other.
     if (failed && machines.length === 0) throw failed.reason;
     return { state: 'ok', message: null, remedy: null, project, machines };
   } catch (error) {
@@ -93,7 +93,7 @@ function instance(item: Item): Machine[] {
   ];
 }
 
-/** Nodes say `spot`, instances `provisioningModel`, and older ones of both `preemptible`. */
+/** Nodes have `spot`, instances `provisioningModel`, and older ones of both `preemptible`. */
 function spot(scheduling: unknown): { spot?: true } {
   const { spot: isSpot, preemptible, provisioningModel } = (scheduling ?? {}) as Item;
   return isSpot === true || preemptible === true || provisioningModel === 'SPOT' ? { spot: true } : {};
@@ -108,9 +108,9 @@ export function lastPart(value: unknown): string | null {
 }
 
 /**
- * A machine that was named without its zone, with it: gcloud's own zone, or that of the only machine of this name.
+ * Adds the zone to a machine that was named without one: gcloud's own zone, or the zone of the only machine with this name.
  *
- * @throws BridgeError `invalid_request` where only a person can say
+ * @throws BridgeError `invalid_request` if only a person can decide
  */
 export async function withZone(
   gcloud: Gcloud,
@@ -144,7 +144,7 @@ export async function withZone(
 }
 
 /**
- * gcloud's own zone (`compute/zone`), as its commands take it; where that is not set, the zones that have a machine of this name.
+ * gcloud's own zone (`compute/zone`), in the form of its commands; if unset, the zones that have a machine with this name.
  *
  * @throws RemoteProblem
  */
@@ -169,7 +169,7 @@ async function zonesOf(
   return [...new Set(zones.filter(zone => zone !== null))].sort();
 }
 
-/** `projects/P/locations/ZONE/nodes/NAME`; what Compute Engine lists has its zone beside the name, and a regional group has none. */
+/** `projects/P/locations/ZONE/nodes/NAME`; Compute Engine lists the zone beside the name, and a regional group has none. */
 function zoneIn(name: unknown): string | null {
   return /^projects\/[^/]+\/locations\/([^/]+)\//.exec(String(name))?.[1] ?? null;
 }

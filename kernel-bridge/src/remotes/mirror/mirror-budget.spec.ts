@@ -1,4 +1,4 @@
-/** What a remote may take of this machine's disk, whatever it sends (case H5). */
+/** How much of this machine's disk a remote may use, whatever it sends (case H5). */
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -60,7 +60,7 @@ it('is bounded at every moment: bytes, segments and archived copies', async () =
       const directory = await mkdtemp(path.join(folder, 'r-'));
       const limits = { kernelBytes: LIMIT, totalBytes: LIMIT };
       const open = new Map<number, MirroredJournal>();
-      // A gateway that is started again knows nothing but what is on disk.
+      // A restarted gateway knows only the files on disk.
       let budget = new MirrorBudget({ directory, limits });
       for (const { kernel, what, bytes } of steps) {
         const place = path.join(directory, 'kernels', `k${kernel}`);
@@ -83,7 +83,7 @@ it('is bounded at every moment: bytes, segments and archived copies', async () =
   );
 });
 
-it('holds for holes and for copies that are put aside, however many: the newest stay, and readers see a gap', async () => {
+it('holds for holes and for archived copies, however many: the newest stay, and readers see a gap', async () => {
   const directory = path.join(folder, 'mirror');
   const full = vi.fn();
   const budget = new MirrorBudget({
@@ -110,7 +110,7 @@ it('holds for holes and for copies that are put aside, however many: the newest 
   expect(JSON.parse(seen[0]!)).toMatchObject({ type: 'gap', fromSeq: 1 });
 });
 
-it('of a remote that begins one journal after the other, that kernel is left alone, and its log says so', async () => {
+it('of a remote that repeatedly begins new journals, that kernel is paused, and its log states so', async () => {
   const kernelId = '00000000-0000-4000-8000-000000000001';
   const frame = (type: number, body: Buffer): Buffer => {
     const head = Buffer.alloc(5);
@@ -153,7 +153,7 @@ it('of a remote that begins one journal after the other, that kernel is left alo
   );
   expect(streams).toBe(1);
   expect((await onDisk()).aside).toBe(3);
-  // Another connection is no way around it.
+  // A new connection does not reset the limit.
   await mirrors.attach('liar', { socketPath, token: 'x' });
   await vi.waitFor(() => expect(lines).toHaveLength(2), 60_000);
   expect((await onDisk()).aside).toBe(3);

@@ -1,39 +1,39 @@
 /**
- * How much of this machine's disk the copies of one remote may take: bytes, and files, for a remote says itself what it has. It is
- * counted at each append, with what was put aside, and for as long as the gateway lives. At the limit the oldest goes first: copies that
- * were put aside, then the oldest segments of any kernel. Readers are notified of the gap as of any other.
+ * How much of this machine's disk the copies of one remote may use: bytes and files, because a remote decides how much it sends. The
+ * use is counted at each append, including archived copies, and for the lifetime of the gateway. At the limit the oldest data goes first:
+ * archived copies, then the oldest segments of any kernel. Readers are notified of the gap as of any other.
  */
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type JournalLimits, measureSegments, trimSegments } from '../../journal/index.js';
 import { InTurn } from '../../platform/waiting.js';
 
-/** The least that a file takes, so that many small ones count, too. */
+/** Minimum size counted for a file, so that many small files count, too. */
 const FILE_BYTES = 4096;
-/** After making room some of it is left, or the next append would look at the whole disk again. */
+/** Freed space leaves some reserve; otherwise the next append would scan the whole disk again. */
 const LEFT = 0.9;
-/** A person is told once in this time. */
+/** A person is notified at most once in this time. */
 const NOTIFY_MS = 10 * 60_000;
 
-/** Name of the first copy of a journal that was put aside. */
+/** File name of the first archived copy of a journal. */
 export const ASIDE = 'journal.other';
 
-/** A journal that is being written. */
+/** A journal with an open writer. */
 interface BudgetedJournal {
   readonly journalDir: string;
-  /** Removes all of it; what follows begins after a gap. */
+  /** Removes the whole journal; later records begin after a gap. */
   discard(): Promise<void>;
 }
 
 export interface MirrorBudgetOptions {
-  /** Of one remote; its kernels are below `kernels`. */
+  /** Folder of one remote; its kernels are below `kernels`. */
   readonly directory: string;
   readonly limits: Pick<JournalLimits, 'kernelBytes' | 'totalBytes'>;
-  /** Something had to go. */
+  /** Called after records or copies were removed. */
   readonly onFull?: () => void;
 }
 
-/** What can be removed by itself. */
+/** A unit that can be removed on its own. */
 interface Piece {
   readonly kernelId: string;
   readonly kind: 'aside' | 'segment' | 'newest';
@@ -61,7 +61,7 @@ export class MirrorBudget {
     return { [Symbol.dispose]: () => void this.#open.delete(journal.journalDir) };
   }
 
-  /** Writes when there is room, one after the other. A single frame is written even where it alone is more than all. */
+  /** Writes as soon as there is room, one write at a time. A single frame is written even if it alone exceeds the limit. */
   spend(journal: BudgetedJournal, bytes: number, write: () => Promise<void>): Promise<void> {
     return this.#writing.run(async () => {
       this.#used ??= (await this.#pieces()).reduce((sum, piece) => sum + piece.bytes, 0);
@@ -130,7 +130,7 @@ export class MirrorBudget {
             beside -= bytes;
             const isNewest = index === segments.length - 1;
             const at = segment.writtenAt;
-            // Indexes and what repairs have left go with the last of it.
+            // Indexes and files left by repairs are removed with the last piece.
             const rest = isNewest ? Math.max(beside, 0) : 0;
             pieces.push({ kernelId, kind: isNewest ? 'newest' : 'segment', place, bytes: bytes + rest, at });
           }

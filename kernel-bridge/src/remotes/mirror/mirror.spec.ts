@@ -24,7 +24,7 @@ import { framesOf } from './stream-frames.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-/** The tunnel: a unix socket of this machine that leads to the gateway of the remote, until it is cut. */
+/** The tunnel: a unix socket of this machine that leads to the gateway of the remote, until the test cuts it. */
 class Tunnel implements AsyncDisposable {
   readonly #open = new Set<Socket>();
   #isClosed = false;
@@ -58,13 +58,13 @@ class Tunnel implements AsyncDisposable {
     return tunnel;
   }
 
-  /** Cuts what is open; new connections are taken again at once. */
+  /** Cuts open connections; new ones are accepted immediately. */
   cut(): void {
     for (const socket of this.#open) socket.destroy();
     this.#open.clear();
   }
 
-  /** As when the machine at the other end is no more. */
+  /** As after the end of the machine at the other side. */
   end(): void {
     this.#isClosed = true;
     this.cut();
@@ -116,7 +116,7 @@ async function records(dir: string): Promise<string[]> {
   return all;
 }
 
-/** What was written before the call is here. */
+/** Resolves when everything written before the call has arrived here. */
 async function caughtUp(): Promise<void> {
   const wanted = await new JournalReader(there()).lastSeq();
   await vi.waitFor(
@@ -138,7 +138,7 @@ function textOf({ outputs }: CellExecution): string {
 }
 
 describe('the mirror of a remote kernel', () => {
-  it('has the same records as the remote, while the kernel goes on printing', async () => {
+  it('has the same records as the remote, while the kernel continues to print', async () => {
     await run("print('before')");
     await attach();
     await caughtUp();
@@ -149,7 +149,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await printed()).toBe('before\n');
   });
 
-  it('goes on where it was when the connection comes back, and when it was begun in another process', async () => {
+  it('resumes when the connection comes back, and in another process', async () => {
     await attach();
     await run("print('one')");
     await caughtUp();
@@ -165,7 +165,7 @@ describe('the mirror of a remote kernel', () => {
     expect(readdirSync(path.dirname(here()))).not.toContain('journal.other');
   });
 
-  it('knows that the kernel has ended, also when that was while nobody was connected', async () => {
+  it('detects that the kernel has ended, even while no gateway was connected', async () => {
     await attach();
     await run("print('goodbye')");
     await caughtUp();
@@ -184,7 +184,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await records(here())).toEqual(await records(there()));
   });
 
-  it('knows the notebooks of a kernel, and tells one that was shut down from one that went with its machine', async () => {
+  it('knows the notebooks of a kernel, and tells a shutdown from the loss of the machine', async () => {
     await attach();
     const session = { path: 'deep/far.ipynb', type: 'notebook', name: 'far', kernel: { id: kernelId } };
     expect((await remote.rest('POST', '/api/sessions', { body: session })).status).toBe(201);
@@ -206,13 +206,13 @@ describe('the mirror of a remote kernel', () => {
     );
   });
 
-  it('says of a kernel that its machine knows nothing of it, as when that was created again', async () => {
+  it('reports that the machine no longer knows its kernel, as after the machine was recreated', async () => {
     await attach();
     await run("print('kept')");
     await caughtUp();
     await mirrors.detach('my-tpu');
     await remote.gateway.registry.remove(kernelId);
-    // Its keeper still puts its files away.
+    // Its keeper is still archiving its files.
     await rm(path.join(remote.folder, 'kernels'), { recursive: true, force: true, maxRetries: 10 });
     await attach();
     await vi.waitFor(
@@ -225,19 +225,19 @@ describe('the mirror of a remote kernel', () => {
     expect(await printed()).toBe('kept\n');
   });
 
-  it('can be read when the machine of the remote is gone', async () => {
+  it('can be read after the machine of the remote has ended', async () => {
     await attach();
     await run("print('kept')");
     await caughtUp();
     tunnel.end();
     await remote.gateway.registry.remove(kernelId);
-    // Its keeper still puts its files away.
+    // Its keeper is still archiving its files.
     await rm(path.join(remote.folder, 'kernels'), { recursive: true, force: true, maxRetries: 10 });
     expect(await printed()).toBe('kept\n');
     expect(await mirrors.kernels('my-tpu')).toMatchObject([{ kernelId, endedAt: null, wasShutDown: false }]);
   });
 
-  it('is started again when it is removed while the remote can be reached, and stays away when it cannot', async () => {
+  it('restarts after a removal while the remote is reachable, and stays removed while it is not', async () => {
     await attach();
     await run("print('first')");
     await caughtUp();
@@ -265,13 +265,13 @@ describe('the mirror of a remote kernel', () => {
     expect(await records(here())).toEqual(await records(there()));
   });
 
-  it('puts its copy aside when the remote has another journal for the same kernel', async () => {
+  it('archives its copy when the remote has another journal for the same kernel', async () => {
     await attach();
     await run("print('one')");
     await caughtUp();
     await mirrors.detach('my-tpu');
     const [first] = readdirSync(here()).filter(name => name.endsWith('.seg'));
-    // Another copy of the same length: the time of the last record differs, and its checksum with it.
+    // Another copy of the same length: the last record has another time, and so another checksum.
     const story = readFileSync(path.join(there(), first!));
     await rm(here(), { recursive: true });
     mkdirSync(here(), { mode: 0o700 });
@@ -294,12 +294,12 @@ describe('the mirror of a remote kernel', () => {
     await vi.waitFor(() => expect(mirrors.totals('my-tpu').putAside).toBe(1), { timeout: 60_000 });
   });
 
-  it('has a hole that readers are told of where the remote no longer has the records', async () => {
+  it('has a hole, reported to readers, for records that the remote no longer has', async () => {
     await attach();
     await run("print('kept here')");
     await caughtUp();
     await mirrors.detach('my-tpu');
-    // What a quota does: the segment goes, and the kernel goes on in another.
+    // As a quota does: the segment is removed, and the kernel continues in another.
     await run("print('x' * 3_000_000)", 'large');
     const [first] = readdirSync(there()).filter(name => name.endsWith('.seg'));
     await remote.gateway.registry.remove(kernelId);
@@ -332,7 +332,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await printed()).toBe('kept here\n');
   });
 
-  it('is served by the gateway that keeps it, and only for remotes that it knows', async () => {
+  it('is served by the gateway that stores it, and only for remotes that it knows', async () => {
     await run("print('served')");
     await attach();
     await caughtUp();

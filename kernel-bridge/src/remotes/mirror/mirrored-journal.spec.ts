@@ -27,7 +27,7 @@ async function textOf(journalDir: string): Promise<unknown> {
   return null;
 }
 
-it('keeps every copy that it puts aside, however often the remote begins another journal', async () => {
+it('retains every archived copy, however often the remote begins another journal', async () => {
   await using journal = await MirroredJournal.open(folder);
   for (const text of ['first', 'second', 'third']) {
     await journal.append(record(text));

@@ -1,6 +1,6 @@
 /**
- * The copy of one remote kernel's journal: the same records with the same numbers in segment files of our own, so that everything
- * that reads journals reads it too. Where records are missing at the remote, a new segment begins after them.
+ * The copy of a remote kernel's journal: the same records with the same numbers in our own segment files, so that every reader
+ * of journals can read the copy. If the remote lacks records, a new segment begins after them.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -20,12 +20,12 @@ import {
 import { ASIDE, type MirrorBudget } from './mirror-budget.js';
 import { StreamError } from './stream-frames.js';
 
-/** Small enough for a quota to be kept well: whole segments go. */
+/** Small, because a quota removes whole segments. */
 const SEGMENT_BYTES = 16 * 1024 * 1024;
-/** A remote that leaves out records begins a file with each. When there are more, the oldest go, some at a time. */
+/** A remote that omits records begins a new file after each gap. Above this limit, the oldest files are removed in batches. */
 const MAX_SEGMENTS = 64;
 const TRIMMED_SEGMENTS = 8;
-/** Copies of one kernel's journal that are put aside; the oldest goes. */
+/** Limit for archived copies of one kernel's journal; the oldest is removed. */
 const MAX_ASIDE = 16;
 const SYNC_MS = 1000;
 
@@ -33,7 +33,7 @@ export class MirroredJournal implements AsyncDisposable {
   readonly journalDir: string;
   readonly #counted: Disposable | null;
   #segment: SegmentWriter | null = null;
-  /** Bytes of each segment, the oldest first. */
+  /** Size of each segment in bytes, the oldest first. */
   #segments: number[] = [];
   #nextSeq = 1;
   #checksum: number | undefined;
@@ -47,7 +47,7 @@ export class MirroredJournal implements AsyncDisposable {
     this.#counted = budget?.opened(this) ?? null;
   }
 
-  /** Opens what is there, or begins. A torn record at the end is cut, as a journal's own writer does. */
+  /** Opens the existing copy, or begins one. A torn record at the end is cut, as the writer of a journal does. */
   static async open(kernelDir: string, budget: MirrorBudget | null = null): Promise<MirroredJournal> {
     const journal = new MirroredJournal(kernelDir, budget);
     try {
@@ -59,17 +59,17 @@ export class MirroredJournal implements AsyncDisposable {
     }
   }
 
-  /** The number of the record that is to follow. */
+  /** The number of the next record. */
   get nextSeq(): number {
     return this.#nextSeq;
   }
 
-  /** Checksum of the newest record, undefined when there is none. */
+  /** Checksum of the newest record, undefined if there is none. */
   get checksum(): number | undefined {
     return this.#checksum;
   }
 
-  /** Appends whole records. Those that are here already are left out; nothing is written of bytes that are not right. */
+  /** Appends whole records. Known records are skipped; invalid bytes are never written. */
   async append(bytes: Buffer): Promise<void> {
     const range = checkRange(bytes);
     if (typeof range === 'string') throw new StreamError(`Invalid record stream: ${range}.`);
@@ -99,14 +99,14 @@ export class MirroredJournal implements AsyncDisposable {
     this.#checksum = range.checksum;
     this.#syncing ??= setTimeout(() => {
       this.#syncing = null;
-      // A failing disk shows at the next write; until then nothing can be done about it.
+      // A failing disk appears at the next write; no earlier reaction is possible.
       this.#segment?.sync().catch(() => undefined);
     }, SYNC_MS).unref();
   }
 
   /**
-   * The remote has another journal under this name: ours is put aside, beside what an earlier time put aside. Answers where; null: there was
-   * nothing.
+   * The remote has another journal under this name: archives our copy beside earlier archived copies. Returns its path; null if there
+   * was no copy.
    */
   async restart(): Promise<string | null> {
     if (this.#segment === null && this.#nextSeq === 1) return null;
@@ -117,7 +117,7 @@ export class MirroredJournal implements AsyncDisposable {
     return aside;
   }
 
-  /** There is no room for it, and others need it: what follows begins after a gap. */
+  /** There is no room for this journal: later records begin after a gap. */
   async discard(): Promise<void> {
     await this.#finish();
     await rm(this.journalDir, { recursive: true, force: true });
@@ -130,7 +130,7 @@ export class MirroredJournal implements AsyncDisposable {
     await this.#finish();
   }
 
-  /** Within the limits of one kernel. */
+  /** Applies the limits of one kernel. */
   async #trim(): Promise<void> {
     const tooMany = this.#segments.length > MAX_SEGMENTS ? TRIMMED_SEGMENTS : 0;
     const count = Math.max(
@@ -145,7 +145,7 @@ export class MirroredJournal implements AsyncDisposable {
     this.#segments = (await measureSegments(this.journalDir)).map(({ bytes }) => bytes);
   }
 
-  /** Each copy may be the only one left of what its kernel said, so none takes the place of another while there are few. */
+  /** Each copy may be the only remaining output of its kernel, so no copy replaces another while there are few. */
   async #aside(): Promise<string> {
     const numbers = (await readdir(this.kernelDir))
       .flatMap(name =>

@@ -1,6 +1,6 @@
 /**
- * What this gateway keeps of the journals of its remotes: `<state>/mirrors/<remote>/kernels/<id>/journal`, the layout of a state
- * folder, so that quota, retention, outputs and `tpulab journal` work on it as on the gateway's own.
+ * The local copies of the journals of remotes: `<state>/mirrors/<remote>/kernels/<id>/journal`, the layout of a state
+ * folder, so that quota, retention, outputs and `tpulab journal` handle them like the gateway's own journals.
  */
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -23,16 +23,16 @@ import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './r
 import { InTurn } from '../../platform/waiting.js';
 
 export interface MirrorsOptions {
-  /** Of the gateway. */
+  /** State folder of the gateway. */
   readonly stateDir: string;
-  /** For each remote by itself. */
+  /** Limits for each remote separately. */
   readonly limits: JournalLimits;
   readonly log: Logger;
   /** Called when the totals of a remote may have changed. */
   readonly onChange?: (remote: string) => void;
-  /** A line for the log of a remote. */
+  /** Receives a line for the log of a remote. */
   readonly onLog?: (remote: string, line: string) => void;
-  /** The copies of a remote have reached their limit, and the oldest records go. */
+  /** Called when the copies of a remote reach their limit, and the oldest records are removed. */
   readonly onFull?: (remote: string) => void;
   readonly silenceMs?: number;
 }
@@ -41,7 +41,7 @@ export interface MirrorTotals {
   readonly kernels: number;
   readonly bytes: number;
   readonly behindBytes: number;
-  /** Copies of journals that a remote has no more. */
+  /** Number of archived journals, which the remote no longer has. */
   readonly putAside: number;
 }
 
@@ -53,10 +53,10 @@ interface Mirror {
   readonly restarts: Map<string, number[]>;
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
-  /** Where the remote can be reached now. */
+  /** The current address of the remote's gateway. */
   gateway: RemoteMirrorOptions['gateway'] | null;
   running: RemoteMirror | null;
-  /** A tunnel may be lost while it is still being taken up. */
+  /** The tunnel may be lost while the mirror is still being attached. */
   readonly changes: InTurn;
   totals: MirrorTotals;
   measuring: NodeJS.Timeout | null;
@@ -68,7 +68,7 @@ const NO_KERNELS = {
   listen: () => ({ [Symbol.dispose]: () => undefined })
 };
 const NOTHING: MirrorTotals = { kernels: 0, bytes: 0, behindBytes: 0, putAside: 0 };
-/** How often the sizes are looked up while something comes. */
+/** How often the sizes are measured while records arrive. */
 const MEASURE_MS = 2000;
 
 export class Mirrors implements AsyncDisposable {
@@ -76,19 +76,19 @@ export class Mirrors implements AsyncDisposable {
 
   constructor(private readonly options: MirrorsOptions) {}
 
-  /** A remote can be reached, perhaps at another place than before. */
+  /** The remote is reachable, perhaps at a new address. */
   attach(remote: string, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
     const mirror = this.#open(remote);
     mirror.gateway = gateway;
     return mirror.changes.run(async () => {
-      // Removed meanwhile; whoever did that begins again.
+      // The mirror was removed meanwhile; the remover starts it again.
       if (this.#mirrors.get(remote) !== mirror) return;
       await this.#stop(mirror);
       await this.#start(remote, mirror, gateway);
     });
   }
 
-  /** The remote cannot be reached any more, or is not wanted now. What is here stays. */
+  /** The remote is no longer reachable, or no longer wanted. The copies stay. */
   async detach(remote: string): Promise<void> {
     const mirror = this.#mirrors.get(remote);
     if (!mirror) return;
@@ -96,7 +96,7 @@ export class Mirrors implements AsyncDisposable {
     await mirror.changes.run(() => this.#stop(mirror));
   }
 
-  /** Whether anything of a remote of this name is, or is to be, here. */
+  /** Whether this name has a copy here, or will have one. */
   async has(remote: string): Promise<boolean> {
     if (this.#mirrors.has(remote)) return true;
     return (await stat(this.#directoryOf(remote)).catch(() => null))?.isDirectory() === true;
@@ -106,19 +106,19 @@ export class Mirrors implements AsyncDisposable {
     return this.#mirrors.get(remote)?.totals ?? NOTHING;
   }
 
-  /** The kernels of a remote whose journal is here, as a whole or in part. */
+  /** The kernels of a remote whose journal is here, completely or in part. */
   async kernels(remote: string): Promise<MirroredKernel[]> {
     const { directory, progress } = this.#open(remote);
     const folders = await findJournals(directory, isUnfinished);
     return Promise.all(folders.map(folder => describe(folder, progress.get(folder.kernelId))));
   }
 
-  /** Reads as `OutputsOfKernels` of a gateway does; its kernels count as ended. */
+  /** Reads like `OutputsOfKernels` of a gateway; the kernels count as ended. */
   outputs(remote: string): OutputsOfKernels {
     return this.#open(remote).outputs;
   }
 
-  /** Removes what is kept of a remote. While it can be reached, what its kernels have there is kept from now on. */
+  /** Removes the copies of a remote. While the remote is reachable, its kernels are copied again from now on. */
   async remove(remote: string): Promise<void> {
     const mirror = this.#open(remote);
     await mirror.changes.run(async () => {
@@ -223,7 +223,7 @@ async function close(mirror: Mirror): Promise<void> {
   await mirror.outputs[Symbol.asyncDispose]();
 }
 
-/** Where no end has been noted there may be more at the remote, however long ago it was written to. */
+/** Without a recorded end, the remote may have more records, however old the last write is. */
 function isUnfinished(_: string, isEnded: boolean): boolean {
   return !isEnded;
 }

@@ -1,6 +1,6 @@
 /**
- * Mirrors the kernels of one remote while it can be reached: those that its gateway lists, and those that are here in part from
- * an earlier time. One stream for each kernel, taken up again where it was lost.
+ * Mirrors the kernels of one remote while it is reachable: the kernels that its gateway lists, and the kernels with a partial copy from
+ * an earlier connection. Each kernel has one stream, which resumes after its last record.
  */
 import { setMaxListeners } from 'node:events';
 import { Value } from '@sinclair/typebox/value';
@@ -18,17 +18,17 @@ import { KernelDocuments } from '../../kernels/kernel-documents.js';
 import { jsonIn } from '../../platform/json-text.js';
 
 export interface RemoteMirrorOptions {
-  /** How its gateway is reached. */
+  /** The address of the remote's gateway. */
   readonly gateway: ConstructorParameters<typeof RemoteGateway>[0];
-  /** Kernels that are here in part. */
+  /** Kernels with a partial copy here. */
   readonly unfinished: readonly string[];
-  /** Of all its kernels, kept beyond this connection. */
+  /** Budget for all kernels of the remote; it outlives this connection. */
   readonly space: MirrorBudget;
-  /** Kernels that have a folder here, kept beyond this connection. */
+  /** Kernels that have a folder here; the set outlives this connection. */
   readonly knownKernels: Set<string>;
-  /** When each kernel's journal was begun again, kept beyond this connection. */
+  /** When each kernel's journal was restarted; the map outlives this connection. */
   readonly restarts: Map<string, number[]>;
-  /** A line for the log of the remote. */
+  /** Receives a line for the log of the remote. */
   readonly onLog: (line: string) => void;
   readonly folderOf: (kernelId: string) => string;
   readonly log: Logger;
@@ -44,11 +44,11 @@ export interface KernelProgress {
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 30_000;
 const KERNEL_ID = /^[0-9a-f-]{36}$/i;
-/** Kernels that are read at the same time; the others wait. */
+/** Kernels that are followed at the same time; the others wait. */
 const MAX_FOLLOWED = 64;
-/** Each becomes a folder here. More than any machine has had. */
+/** Each kernel becomes a folder here. The limit is higher than any machine has needed. */
 const MAX_KERNELS = 2_000;
-/** The events of the kernels of one machine at once. */
+/** Maximum size of one message with the events of a machine's kernels. */
 const MAX_EVENTS_BYTES = 4 * 1024 * 1024;
 
 export class RemoteMirror implements AsyncDisposable {
@@ -60,7 +60,7 @@ export class RemoteMirror implements AsyncDisposable {
   readonly #watching: Promise<void>;
 
   constructor(private readonly options: RemoteMirrorOptions) {
-    // Each kernel that is followed waits for it.
+    // Each followed kernel adds a listener.
     setMaxListeners(0, this.#over.signal);
     this.#gateway = new RemoteGateway(options.gateway, err =>
       options.log.error({ err }, 'the list of kernels of a machine cannot be read')
@@ -69,14 +69,14 @@ export class RemoteMirror implements AsyncDisposable {
     this.#watching = this.#watch();
   }
 
-  /** Stops following; what has come is on disk. Joins what is under way. */
+  /** Stops following; received records are on disk. Waits for running work. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#over.abort();
     await Promise.all([this.#watching, ...this.#following.values()]);
     this.#gateway[Symbol.dispose]();
   }
 
-  /** The list of kernels, as it changes; asked for again whenever the socket is lost. */
+  /** Reads the list of kernels as it changes; requests it again after each loss of the socket. */
   async #watch(): Promise<void> {
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {
@@ -86,7 +86,7 @@ export class RemoteMirror implements AsyncDisposable {
     }
   }
 
-  /** Resolves when the socket has ended: whether it had been open. */
+  /** Resolves after the socket has ended: whether it had been open. */
   async #listen(signal: AbortSignal): Promise<boolean> {
     const socket = await this.#gateway
       .openSocket('/bridge/v1/events', { signal, maxBytes: MAX_EVENTS_BYTES })
@@ -101,7 +101,7 @@ export class RemoteMirror implements AsyncDisposable {
     return true;
   }
 
-  /** What is not as it should be is not about kernels of ours. */
+  /** Invalid data is ignored: it does not describe kernels of ours. */
   #take(data: unknown): void {
     for (const event of eventsOf(String(data))) {
       if (Value.Check(KernelEvent, event) && !event.removed) this.#follow(event.kernelId);
@@ -109,7 +109,7 @@ export class RemoteMirror implements AsyncDisposable {
   }
 
   #follow(kernelId: string): void {
-    // It becomes a folder's name.
+    // The id becomes a folder name.
     if (!KERNEL_ID.test(kernelId) || this.#following.has(kernelId) || this.#over.signal.aborted) return;
     const { knownKernels: known } = this.options;
     if (known.size >= MAX_KERNELS && !known.has(kernelId)) return;
@@ -166,7 +166,7 @@ export class RemoteMirror implements AsyncDisposable {
         }
         if (journal.nextSeq > before) attempt = 0;
       } catch (error) {
-        // A full disk of ours, or a stream that is not one: later, and without harm to what people do meanwhile.
+        // Our disk is full, or the stream is invalid: retry later; people's work is not affected.
         log.warn({ kernelId, err: error }, 'mirroring was interrupted');
         report({ state: 'behind', behindBytes: 0 });
         if (error instanceof RestartStorm) {
@@ -185,12 +185,12 @@ export class RemoteMirror implements AsyncDisposable {
   }
 }
 
-/** How often the remote may begin another journal for one kernel in a minute. */
+/** How often per minute the remote may begin another journal for one kernel. */
 const RESTARTS = 3;
 const LEFT_ALONE_MS = 10 * 60_000;
 
 function eventsOf(text: string): readonly unknown[] {
-  // A remote that sends anything else has no kernels for us.
+  // Any other message from the remote lists no kernels.
   const { op, events } = (jsonIn(text) ?? {}) as { op?: unknown; events?: unknown };
   return op === 'events' && Array.isArray(events) ? events : [];
 }
@@ -199,12 +199,12 @@ function retryMs(attempt: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt, 10), LONGEST_RETRY_MS);
 }
 
-/* Follows the journal of one kernel of a remote for as long as the remote can be reached and the kernel lives. */
+/* Follows the journal of one kernel of a remote while the remote is reachable and the kernel lives. */
 
-/** It is left alone for a while. */
+/** The kernel is paused for a while. */
 class RestartStorm extends StreamError {}
 
-/** `ended`: all of it is here. `unknown`: the remote has no such kernel and no journal of one. */
+/** `ended`: the copy is complete. `unknown`: the remote has neither the kernel nor a journal of it. */
 export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
 
 export interface FollowOptions {
@@ -213,18 +213,18 @@ export interface FollowOptions {
   readonly journal: MirroredJournal;
   readonly signal: AbortSignal;
   readonly log: Logger;
-  /** Of its remote. */
+  /** Shared by the kernels of the remote. */
   readonly budget: FrameBudget;
   readonly onProgress: (progress: { readonly behindBytes: number }) => void;
-  /** Whether the remote may begin another journal for this kernel now. */
+  /** Whether the remote may currently begin another journal for this kernel. */
   readonly mayRestart: () => boolean;
-  /** Without a byte for so long the connection counts as lost; the remote says its standing more often. */
+  /** After this time without a byte the connection counts as lost; the remote sends its position more often. */
   readonly silenceMs?: number;
 }
 
 const SILENCE_MS = 35_000;
 
-/** Rejects with a `StreamError` when the remote sends what is not a journal, and with the system's error when our disk fails. */
+/** Rejects with a `StreamError` if the remote sends an invalid journal, and with the system's error if our disk fails. */
 export async function followJournal(options: FollowOptions): Promise<FollowEnd> {
   const { gateway, kernelId, journal, signal, log } = options;
   let response: RemoteAnswer;
@@ -257,7 +257,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
         );
       } else if (frame.note.kind === 'standing') {
         behindBytes = frame.note.behindBytes;
-        // Only helps to find the outputs later: no harm comes to the records, and it is tried again.
+        // Used only to find the outputs later: a failure does not harm the records, and the next attempt retries it.
         for (const each of frame.note.documents ?? []) await documents.note(each).catch(() => undefined);
       } else if (frame.note.kind === 'ended') {
         const { endedAt, reason, specName } = frame.note;
@@ -289,7 +289,7 @@ function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): strin
 
 class ConnectionLost extends Error {}
 
-/** Tells a lost connection apart from a failing disk of ours, which shows in the same loop. */
+/** Distinguishes a lost connection from a failure of our disk, which appears in the same loop. */
 async function* guarded(response: Readable): AsyncGenerator<Buffer, void, void> {
   try {
     yield* response as AsyncIterable<Buffer>;

@@ -1,4 +1,4 @@
-/** What is on this machine of the journals of a remote's kernels: readable when the remote is away, or gone for good. */
+/** The local copies of the journals of a remote's kernels: readable while the remote is unreachable, or after it was lost. */
 import { Type } from '@sinclair/typebox';
 import {
   JournalPage,
@@ -21,7 +21,7 @@ const KernelParams = Type.Object({ name: RemoteName, kernelId: Type.String() });
 const NO_JOURNAL = failure('Nothing from such a kernel is on this machine.');
 
 export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
-  /** Names are the client's: nothing may be made for one that nobody has. */
+  /** Clients choose the names: nothing is created for a remote that does not exist. */
   const outputsOf = async (name: string, kernelId: string): Promise<OutputsOfKernels> => {
     if (!(await mirrors.has(name))) throw bridgeError('kernel_not_found', kernelId);
     return mirrors.outputs(name);
@@ -66,7 +66,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
       const outputs = await outputsOf(name, kernelId);
       return outputs.withJournal(kernelId, async dir => {
         const { until } = await outputs.extent(kernelId);
-        // The copy may grow as soon as the remote is reached again.
+        // The copy may grow as soon as the remote is reachable again.
         return readJournalPage(dir, { from, limit, lastSeq: until, isOver: false });
       });
     }

@@ -23,7 +23,7 @@ async function read(source: AsyncIterable<Buffer>): Promise<(number | string)[]>
 }
 
 describe('frames of a remote', () => {
-  it('that are too large to be held are passed over as they come, and those after them are read', async () => {
+  it('that are too large for memory are skipped as they arrive, and later frames are read', async () => {
     const large = 5 * MAX_FRAME_BYTES;
     const piece = Buffer.alloc(MIB);
     async function* source(): AsyncGenerator<Buffer> {
@@ -42,7 +42,7 @@ describe('frames of a remote', () => {
     await expect(read(pieces(bytes))).rejects.toBeInstanceOf(StreamError);
   });
 
-  it('of all kernels together are held up to a bound: the next one waits, and goes on when one is done', async () => {
+  it('of all kernels together use bounded memory: the next one waits, and continues when one is done', async () => {
     const budget = new FrameBudget();
     const first = [await budget.take(MAX_FRAME_BYTES), await budget.take(MAX_FRAME_BYTES)];
     let isTaken = false;
@@ -52,12 +52,12 @@ describe('frames of a remote', () => {
     first[0]![Symbol.dispose]();
     (await third)[Symbol.dispose]();
     first[1]![Symbol.dispose]();
-    // All of it is there again.
+    // The whole budget is available again.
     using both = await budget.take(2 * MAX_FRAME_BYTES);
     expect(both).toBeDefined();
   });
 
-  it('that nobody waits for any more give back what they waited for', async () => {
+  it('that are no longer awaited return their memory', async () => {
     const budget = new FrameBudget();
     const all = await budget.take(2 * MAX_FRAME_BYTES);
     const ended = new AbortController();

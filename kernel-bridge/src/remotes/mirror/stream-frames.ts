@@ -1,33 +1,33 @@
-/** Takes the frames of a journal stream out of the bytes as they come, cut anywhere. */
+/** Extracts the frames of a journal stream from its bytes, which arrive in arbitrary pieces. */
 import { STREAM_FRAME, STREAM_FRAME_HEADER_BYTES, StreamNote } from '@tpulab/protocol';
 import { Value } from '@sinclair/typebox/value';
 
 export type StreamFrame =
   | { readonly kind: 'records'; readonly bytes: Buffer }
   | { readonly kind: 'note'; readonly note: StreamNote }
-  /** Records that are too large to be held; the mirror has a gap there. */
+  /** Records that are too large for memory; the mirror has a gap in their place. */
   | { readonly kind: 'skipped'; readonly bytes: number };
 
-/** The largest frame that is held in memory. A remote says itself how large the next one is. */
+/** The largest frame that is buffered in memory. A remote announces the size of each frame. */
 export const MAX_FRAME_BYTES = 32 * 1024 * 1024;
-/** The largest record that a journal has, with what is read around it. */
+/** The largest possible record of a journal, with its framing. */
 const POSSIBLE_BYTES = 513 * 1024 * 1024;
-/** Twenty paths of documents are the most that one has. */
+/** A note has at most twenty paths of documents. */
 const NOTE_BYTES = 256 * 1024;
-/** What is shorter is held without asking; it is about what a connection holds anyhow. */
+/** Smaller frames need no reservation; a connection buffers about as much anyway. */
 const SMALL_BYTES = 256 * 1024;
 
-/** The other side does not speak the protocol, or a byte was changed on the way. */
+/** The other side does not speak the protocol, or a byte changed in transit. */
 export class StreamError extends Error {
   override readonly name = 'StreamError';
 }
 
-/** Memory for the large frames of one remote, whatever the number of its kernels. Who finds none left waits, and is not read. */
+/** Memory for the large frames of one remote, whatever the number of its kernels. If none is free, a kernel waits and its stream pauses. */
 export class FrameBudget {
   #free = 2 * MAX_FRAME_BYTES;
   #waiting: { readonly bytes: number; readonly resolve: () => void }[] = [];
 
-  /** @throws when `signal` ends the waiting */
+  /** @throws if `signal` ends the wait */
   async take(bytes: number, signal?: AbortSignal): Promise<Disposable> {
     signal?.throwIfAborted();
     if (this.#waiting.length > 0 || bytes > this.#free) await this.#turn(bytes, signal);
@@ -124,7 +124,7 @@ export async function* framesOf(
   }
 }
 
-/** Of the body of the frame that begins here. */
+/** Body length of the frame that begins here. */
 function lengthOf(bytes: Buffer): number {
   const length = bytes.readUInt32LE(0);
   const most = bytes.readUInt8(4) === STREAM_FRAME.records ? POSSIBLE_BYTES : NOTE_BYTES;

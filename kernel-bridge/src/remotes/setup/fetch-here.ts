@@ -1,6 +1,6 @@
 /**
- * Fetches files for a host that cannot reach a package index: on this machine, by its pip settings, for the host's platform. Only what a
- * lock file pins with a hash is fetched; what is here already is not fetched again.
+ * Fetches files for a host that cannot reach a package index: on this machine, with its pip settings, for the host's platform. Only files
+ * that a lock file pins with a hash are fetched; existing files are not fetched again.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -25,12 +25,12 @@ export interface FetchContext {
   readonly onLine: (line: string) => void;
 }
 
-/** `3.12`: the Python of our own that a host gets, when its own does not fit. */
+/** `3.12`: the version of our own Python, which a host gets if its own does not fit. */
 export const OWN_PYTHON = '3.12';
 
 const POLL_MS = 500;
 
-/** The wheel of a tool; the path of the file here. @throws SetupError */
+/** The wheel of a tool; returns the path of the local file. @throws SetupError */
 export async function fetchTool(tool: ToolWheel, context: FetchContext): Promise<string> {
   const hashes = [...tool.hashes].map(hash => ` --hash=sha256:${hash}`).join('');
   const [file] = await fetchLocked(
@@ -43,7 +43,7 @@ export async function fetchTool(tool: ToolWheel, context: FetchContext): Promise
   throw new SetupError('setup_download_failed', `${tool.name} ${tool.version} could not be fetched.`);
 }
 
-/** All wheels of an environment. @param python `3.12`, as the host will use it @throws SetupError */
+/** All wheels of an environment. @param python `3.12`, the version on the host @throws SetupError */
 export async function fetchEnvironment(
   lockFile: string,
   name: string,
@@ -70,7 +70,7 @@ export async function fetchEnvironment(
       uvPlatform(context.platform)
     ]
   ];
-  // The lock file is for all systems at once; pip would judge its conditions by this machine, not by the host.
+  // The lock file covers all systems; pip would evaluate its conditions for this machine instead of the host.
   const { exitCode, stdout, stderr } = await runUv({
     uv: context.uv,
     args,
@@ -82,7 +82,7 @@ export async function fetchEnvironment(
   return fetchLocked(`${stdout.join('\n')}\n`, name, python, context);
 }
 
-/** A Python for the host's platform, as a folder that can be moved. @throws SetupError */
+/** A Python for the host's platform, as a relocatable folder. @throws SetupError */
 export async function fetchPython({ cache, uv, platform, signal, onLine }: FetchContext): Promise<string> {
   const request = `cpython-${OWN_PYTHON}-linux-${platform.machine}-gnu`;
   const folder = path.join(cache, `python-${request}`);
@@ -172,7 +172,7 @@ async function fetchInto(
   onLine(`fetched the files of ${name}`);
 }
 
-/** One at a time fetches, of this and of other gateways on this machine; the next finds what the one before has fetched. */
+/** Only one process fetches at a time, also across gateways on this machine; the next one finds the fetched files. */
 async function turnOf(
   cache: string,
   signal: AbortSignal,
@@ -191,7 +191,7 @@ async function turnOf(
   }
 }
 
-/** pip in an environment of its own: it alone can fetch wheels for another platform and keep them as files. */
+/** pip in its own environment: only pip can fetch wheels for another platform and store them as files. */
 async function pip(args: readonly string[], context: FetchContext): Promise<ProgramResult> {
   const { cache, definitions, uv, signal, onLine } = context;
   const lock = path.join(definitions, 'fetch', 'requirements.lock');
@@ -233,7 +233,7 @@ function downloadFailed(what: string, stderr: readonly string[]): SetupError {
   );
 }
 
-/** Where the wheel of a tool is in the package index that this machine is set up for, and its sha256 from the lock file. */
+/** Location of a tool's wheel in this machine's package index, and its sha256 from the lock file. */
 export interface WheelFile {
   readonly url: string;
   readonly fileName: string;
@@ -253,10 +253,10 @@ interface Pylock {
   }[];
 }
 
-/** Wheels are for any Python; uv only wants to know one. */
+/** The wheels fit any Python; uv only requires a version. */
 const PYTHON = '3.12';
 
-/** @throws SetupError `setup_download_failed` when the index does not answer or has no such wheel */
+/** @throws SetupError `setup_download_failed` if the index does not answer or has no such wheel */
 export async function wheelOf(
   tool: ToolWheel,
   platform: Platform,
@@ -295,7 +295,7 @@ export async function wheelOf(
   }
 }
 
-/** By the platform tag of the file name: `…-manylinux_2_17_x86_64.manylinux2014_x86_64.whl`. */
+/** Checks the platform tag of the file name: `…-manylinux_2_17_x86_64.manylinux2014_x86_64.whl`. */
 export function runsOn(fileName: string, { machine, glibc }: Platform): boolean {
   const tags = /-([^-]+)\.whl$/.exec(fileName)?.[1]?.split('.') ?? [];
   return tags.some(tag => {
@@ -307,7 +307,7 @@ export function runsOn(fileName: string, { machine, glibc }: Platform): boolean 
   });
 }
 
-/** Whether the host may be told the URL: one with credentials would be seen by all its users. */
+/** Whether the URL may be sent to the host: all users of the host would see its credentials. */
 export function isPublic(url: string): boolean {
   const { protocol, username, password } = new URL(url);
   return /^https?:$/.test(protocol) && username === '' && password === '';

@@ -15,7 +15,7 @@ import { type HostFacts, parseFacts } from './probe-script.js';
 const run = promisify(execFile);
 const chips = new ChipTable();
 
-/** The real script, run by the real sh, on a folder that looks like a machine. */
+/** The real script, run by the real sh, on a folder that resembles a machine. */
 async function probe(root: string, ...parts: string[]): Promise<HostFacts> {
   const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
   try {
@@ -64,7 +64,7 @@ describe('the probe', () => {
     expect(found.holders).toMatchObject([{ pid: 4711, node, command: 'python3' }]);
   });
 
-  it('says of a gateway who started it, and of an environment what it was made for', async () => {
+  it('reports who started a gateway, and what an environment was made for', async () => {
     const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
     const base = path.join(home, 'tpulab');
     const environment = 'envs/1/jax/tpulab.json';
@@ -78,7 +78,7 @@ describe('the probe', () => {
       await mkdir(path.dirname(path.join(base, file)), { recursive: true });
       await writeFile(path.join(base, file), text);
     };
-    // Something that runs and has our name in its command line.
+    // A running process with our name in its command line.
     const gateway = spawn('sh', ['-c', 'read -r line', 'tpulab'], { stdio: ['pipe', 'ignore', 'ignore'] });
     try {
       await once(gateway, 'spawn');
@@ -102,7 +102,7 @@ describe('the probe', () => {
     }
   });
 
-  it('is not taken for an answer when the output broke off or is something else', () => {
+  it('is not accepted as an answer if the output broke off or is of another program', () => {
     expect(() => parseFacts('Welcome!\nsystem\tLinux\n', 'vm')).toThrow(/start-up files/);
     expect(() => parseFacts('', 'vm')).toThrow(expect.objectContaining({ code: 'setup_host_garbled' }));
   });
@@ -127,7 +127,7 @@ describe('the checks of a host', () => {
     expect(check?.remedy).toContain(remedy);
   });
 
-  it('ask for the space that is still to be filled, and for none when all is there', async () => {
+  it('require the space that is still to be filled, and none when all is installed', async () => {
     const found = await facts({ diskFreeBytes: 2 ** 30 });
     expect(of('disk', context(found, { neededBytes: 2 ** 31 }))).toMatchObject({
       state: 'failed',
@@ -149,7 +149,7 @@ describe('the checks of a host', () => {
   });
 
   // Cases N8 and B14.
-  it('say nothing against a clock that was read at some time of a slow look', async () => {
+  it('report nothing against a clock that was read at an unknown time of a slow check', async () => {
     const found = await facts();
     const slow = context(found, { requestedAt: found.time - 40, now: found.time + 40 });
     expect(of('clock', slow)?.state).toBe('ok');
@@ -166,7 +166,7 @@ describe('the checks of a host', () => {
     expect(found.noexec).toBeNull();
   });
 
-  it('say that kernels run on the CPU where there are no chips, and what fits where there are', async () => {
+  it('report that kernels run on the CPU where there are no chips, and what fits where there are', async () => {
     const none = await facts();
     expect(of('chips', context(none))?.message).toContain('kernels run on the CPU');
     expect(of('chips in use', context(none))).toBeUndefined();

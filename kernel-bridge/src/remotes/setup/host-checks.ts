@@ -1,4 +1,4 @@
-/** Whether a host can be used, and what to do where it cannot: judged from its facts, before anything is changed there. */
+/** Decides from its facts whether a host is usable, and which remedy helps if not, before the host is changed. */
 import { type RemoteCheck, sizeText } from '@tpulab/protocol';
 import type { ChipTable } from '../../devices/index.js';
 import type { HostFacts } from './probe-script.js';
@@ -7,14 +7,14 @@ import type { Accelerator, Definition } from '../../environments/definition.js';
 export interface CheckContext {
   readonly facts: HostFacts;
   readonly chips: ChipTable;
-  /** Unix seconds here, before the host was asked and when it had answered: its clock was read in between. */
+  /** Unix seconds here, before the query and after the answer: the host read its clock in between. */
   readonly requestedAt: number;
   readonly now: number;
-  /** Space that is still to be filled there; 0 when all is installed. */
+  /** Space that is still to be filled there; 0 if everything is installed. */
   readonly neededBytes: number;
   readonly environment: {
     readonly name: string;
-    /** Generations of chips that its libtpu drives; null when it is for CPUs only. */
+    /** Chip generations that its libtpu supports; null if it is for CPUs only. */
     readonly chips: readonly string[] | null;
   };
 }
@@ -22,18 +22,18 @@ export interface CheckContext {
 type Judge = (context: CheckContext) => RemoteCheck | null;
 
 const GIB = 2 ** 30;
-/** Node's builds for Linux need it. */
+/** Required by Node's builds for Linux. */
 const MIN_GLIBC: readonly [number, number] = [2, 28];
-/** Below, the import of the frameworks alone is killed. */
+/** Below this, the import of the frameworks alone is killed. */
 const MIN_MEMORY_BYTES = 2 * GIB;
-/** An environment has some tens of thousands of files. */
+/** An environment has tens of thousands of files. */
 const MIN_INODES = 60_000;
-/** Above, times that are shown side by side mislead; far above, TLS certificates count as not yet valid. */
+/** Above this, times shown side by side mislead; far above it, TLS certificates count as not yet valid. */
 const CLOCK_WARNING_S = 5;
 const CLOCK_LIMIT_S = 24 * 3600;
 const NEEDED_PROGRAMS = ['flock', 'tar', 'gzip', 'sha256sum', 'setsid'];
 
-/** Every check, in the order in which people read them. */
+/** All checks, in the order in which people read them. */
 export function checkHost(context: CheckContext): RemoteCheck[] {
   return JUDGES.flatMap(judge => judge(context) ?? []);
 }
@@ -111,7 +111,7 @@ const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
 };
 
 const clock: Judge = ({ facts: { time }, requestedAt, now }) => {
-  // Known only as far as the answer was quick: nothing is said against a clock that may be right.
+  // The precision depends on the speed of the answer: a clock that may be right gets no warning.
   const ahead =
     time < requestedAt ? time - requestedAt : time > now ? time - now : Number.isNaN(time) ? NaN : 0;
   if (!Number.isFinite(ahead)) return warning('clock', 'clock unknown', null);
@@ -199,17 +199,17 @@ export function failed(name: string, message: string, remedy: string | null): Re
   return { name, state: 'failed', message, remedy };
 }
 
-/** One name for each chip: `['v5e', 'v5e', …]`; unknown devices of the vendor (disks, network cards) are left out. */
+/** One name for each chip: `['v5e', 'v5e', …]`; unknown devices of the vendor (disks, network cards) are omitted. */
 export function chipNames(facts: HostFacts, chips: ChipTable): string[] {
   return facts.pciDevices.flatMap(({ device, subsystem }) => chips.byPci(device, subsystem)?.name ?? []);
 }
 
-/** Whether kernels there are to use chips, so that a missing TPU is an error instead of a run on the CPU. */
+/** Whether kernels there must use chips, so that a missing TPU is an error instead of a run on the CPU. */
 export function hasChips(facts: HostFacts, chips: ChipTable): boolean {
   return facts.nodes.length > 0 || chipNames(facts, chips).length > 0;
 }
 
-/** What an environment is made for there. */
+/** The accelerator for which an environment is made there. */
 export function acceleratorFor(
   facts: HostFacts,
   chips: ChipTable,

@@ -15,7 +15,7 @@ describe('tools from the lock file', () => {
     expect([...node.hashes].filter(hash => uv.hashes.has(hash))).toEqual([]);
   });
 
-  it('are missed with the name of the file', async () => {
+  it('if missing, are reported with the name of the file', async () => {
     await expect(toolFromLock('/nowhere', 'uv')).rejects.toMatchObject({ code: 'setup_payload_missing' });
   });
 });
@@ -44,7 +44,7 @@ describe('the platform of a host', () => {
     expect(runsOn(fileName, ubuntu)).toBe(fits);
   });
 
-  it('is told no address that has a password in it', () => {
+  it('gets no address that contains a password', () => {
     expect(isPublic('https://files.example/a.whl')).toBe(true);
     expect(isPublic('https://me:secret@files.example/a.whl')).toBe(false);
     expect(isPublic('file:///srv/a.whl')).toBe(false);

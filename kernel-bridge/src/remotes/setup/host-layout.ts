@@ -1,6 +1,6 @@
 /**
- * Where things are on a host. All is below one folder of the user (`~/.tpulab`); what depends on a version has it in its name, so
- * that a newer one comes beside the older one and kernels that run keep their files.
+ * File locations on a host. All are below one folder of the user (`~/.tpulab`); version-specific paths contain the version, so
+ * that a newer version is installed beside the older one and running kernels keep their files.
  *
  * ```
  * incoming/SENDER/       files on their way, of one remote of one gateway
@@ -23,7 +23,7 @@ import type { HostFacts } from './probe-script.js';
 
 export const DEFAULT_FOLDER = '.tpulab';
 
-/** Relative to the folder; the scripts put the folder before them. */
+/** Relative to the folder; the scripts prepend the folder. */
 export type HostLayout = ReturnType<typeof hostLayout>;
 
 export interface HostTools {
@@ -40,12 +40,12 @@ export function hostLayout(payload: Payload, tools: HostTools) {
   };
 }
 
-/** Where the files of this sender lie until they are in their place. */
+/** Files of this sender, until they are moved into place. */
 export function incomingOf(sender: string): string {
   return `incoming/${sender}`;
 }
 
-/** What a wheel is made for: Linux on one processor. */
+/** The platform of a wheel: Linux on one processor. */
 export interface Platform {
   readonly machine: 'x86_64' | 'aarch64';
   /** `[2, 35]` */
@@ -57,7 +57,7 @@ export interface ToolWheel {
   readonly name: string;
   readonly version: string;
   readonly hashes: ReadonlySet<string>;
-  /** Its folder on a host: changes with its content. */
+  /** Its folder on a host: depends on its content. */
   readonly folder: string;
   /** The program in the unpacked wheel. */
   readonly program: string;
@@ -92,7 +92,7 @@ export async function toolFromLock(definitions: string, name: ToolName): Promise
   };
 }
 
-/** uv's name of the platform; the highest manylinux that both uv knows and the host's C library has. */
+/** uv's name of the platform: the highest manylinux that uv knows and the host's C library supports. */
 export function uvPlatform({ machine, glibc: [major, minor] }: Platform): string {
   const versions = [40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28];
   const best = major === 2 ? versions.find(version => version <= minor) : undefined;
@@ -114,7 +114,7 @@ export function pipPlatforms({ machine, glibc: [major, minor] }: Platform): stri
   ];
 }
 
-/** What a host is to have: the bridge, the tools and the environment, as this machine's bundle has them. */
+/** The wanted installation of a host: the bridge, the tools and the environment, from this machine's bundle. */
 export type SetupContext = Awaited<ReturnType<typeof readContext>>;
 
 /** @throws SetupError `setup_payload_missing` @throws EnvironmentError `env_unknown` */
@@ -135,14 +135,14 @@ export function environmentFolder({ layout, definition }: SetupContext): string 
   return `${layout.environments}/${definition.name}`;
 }
 
-/** The file that says that an environment is complete. */
+/** The file that marks an environment as complete. */
 export function environmentPart(context: SetupContext): string {
   return `${environmentFolder(context)}/tpulab.json`;
 }
 
 /**
- * Whether nothing is to be made. One for the CPU is made again where there are chips now; one for TPUs stays where the chips are away,
- * because that says so instead of computing on the CPU.
+ * Whether no environment has to be made. A CPU environment is replaced if there are chips now; a TPU environment stays if the chips are
+ * missing, because it reports that instead of computing on the CPU.
  */
 export function hasEnvironment(
   { have, environmentFor }: HostFacts,
@@ -152,7 +152,7 @@ export function hasEnvironment(
   return have.has(environmentPart(context)) && (environmentFor === 'tpu' || accelerator === 'cpu');
 }
 
-/** What is to be there when all is installed, relative to our folder. */
+/** Everything that a complete installation contains, relative to our folder. */
 export function partsOf(context: SetupContext): string[] {
   const { layout } = context;
   return [layout.node, layout.bridge, layout.uv, environmentPart(context)];

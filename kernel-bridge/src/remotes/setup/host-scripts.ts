@@ -1,7 +1,7 @@
-/** The scripts that change a host: the files of `host/`, each with what it needs in front. What all have in common is said in `preamble.sh`. */
+/** The scripts that change a host: the files of `host/`, each with its required code in front. `preamble.sh` documents the common rules. */
 import { script } from '../../platform/script.js';
 
-/** How a script says why it ended, as `preamble.sh` has them; other codes are those of the program that it ran. */
+/** Exit codes of the scripts, as in `preamble.sh`; other codes come from the program that the script ran. */
 export const EXIT = {
   noDownloader: 64,
   download: 65,

@@ -1,4 +1,4 @@
-/** Runs our scripts on one host and says in typed errors why one ended. */
+/** Runs our scripts on one host and turns their failures into typed errors. */
 import type { RemoteShell } from '../contracts.js';
 import { explainHost } from '../ssh/explain.js';
 import { EXIT } from './host-scripts.js';
@@ -12,7 +12,7 @@ export interface ScriptEnd {
   readonly code: number;
   /** Value of the last line `KEY<tab>VALUE` of each key. */
   readonly values: ReadonlyMap<string, string>;
-  /** Its other lines, the last ones. */
+  /** Other lines: the last ones of the output. */
   readonly lines: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export class HostSession {
   readonly signal: AbortSignal;
   readonly #log: (line: string) => void;
 
-  /** @param base our folder there, absolute */
+  /** @param base our folder there, as an absolute path */
   constructor(
     private readonly shell: RemoteShell,
     readonly base: string,
@@ -60,7 +60,7 @@ export class HostSession {
           return;
         }
         keep(lines, line);
-        // Results are one line of JSON; people read the others.
+        // A line of JSON is a result; the other lines are for people.
         if (!line.startsWith('{')) this.#log(line);
         options.onText?.(line);
       }
@@ -107,7 +107,7 @@ export async function sendFile(
   });
 }
 
-/** Sends those that are not there with the same content. Their names must differ. */
+/** Sends the files that are missing or differ there. Their names must be unique. */
 export async function sendFiles(
   session: HostSession,
   files: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * A host from nothing to a kernel: an empty home folder, no Node, no Python that fits. Node, uv and the kernel are the real ones;
- * only the build of Python is made of one of this machine, because the place of the real builds is no package index. The environment
- * has no JAX; the specs of the packages make the one that has.
+ * A host from nothing to a kernel: an empty home folder, no Node, no matching Python. Node, uv and the kernel are the real ones;
+ * only the Python build is made from a Python of this machine, because the real builds are not on a package index. The environment
+ * has no JAX; the specs of the packages make the environment with JAX.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ import { checkRemoteHost } from './host-setup.js';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 240_000 });
 
-/** These specs are skipped where uv is not set up, or no Python 3.12 is there of which a build could be made. */
+/** These specs are skipped if uv is not set up, or if there is no Python 3.12 from which a build can be made. */
 const PREFIX = existsSync(UV) ? await wholePython() : null;
 const DONE = ['check', 'node', 'bridge', 'uv', 'python', 'environment', 'gateway'];
 
@@ -41,7 +41,7 @@ afterAll(async () => {
   if (PREFIX !== null) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
-/** A host whose uv shares the store of downloads with this machine, so that little is downloaded again. */
+/** A host whose uv shares the download cache with this machine, so that little is downloaded again. */
 async function newHost(env: Readonly<Record<string, string>> = {}): Promise<LocalHost> {
   const host = await LocalHost.make({ python: oldPython(), env: { ...networkVariables(), ...env } });
   await mkdir(path.join(host.home, '.tpulab', 'cache'), { recursive: true });
@@ -51,7 +51,7 @@ async function newHost(env: Readonly<Record<string, string>> = {}): Promise<Loca
 
 describe.runIf(PREFIX !== null)('a host that is used for long', () => {
   let host: LocalHost;
-  /** The gateway that runs there now. */
+  /** The gateway that currently runs there. */
   let running: PreparedHost;
   let keeper: { readonly pid: number; readonly kernelPid: number };
 
@@ -106,7 +106,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     expect(canSignal(keeper.kernelPid)).toBe(true);
   });
 
-  it('gets its environment anew when chips have come, and needs the space of that one', async () => {
+  it('gets its environment again after chips were added, and needs the space of that one', async () => {
     await using machine = await FakeMachine.make();
     const record = async (): Promise<unknown> => {
       const [environments] = await host.list('.tpulab/envs');
@@ -114,7 +114,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     };
     const setup = (root: string) => new WatchedSetup(host, { payload, cache, root });
     const before = setup('');
-    // With what a person had added to it on a machine that is gone; what cannot be installed costs nothing else.
+    // With packages that a person had added on an earlier machine; a package that cannot be installed affects no other.
     await before.prepare('tiny', false, ['six==1.17.0', 'six==', '--index-url=http://127.0.0.1:9']);
     expect(before.detailOf('environment')).toBe('for the CPU');
     expect(await record()).toMatchObject({ added: ['six==1.17.0'] });
@@ -124,7 +124,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     await withChips.prepare('tiny');
     expect(withChips.detailOf('environment')).toBe('for TPU');
     expect(await record()).toMatchObject({ accelerator: 'tpu', added: ['six==1.17.0'] });
-    // Where chips have gone it stays, because it says so instead of computing on the CPU.
+    // After chips were removed, it stays, because it reports that instead of computing on the CPU.
     for (const root of [machine.root, '']) {
       const again = setup(root);
       running = await again.prepare('tiny');
@@ -141,7 +141,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     expect(await states(machine.root)).toBe('failed');
   });
 
-  it('can be cleaned: nothing of ours is left there, and nothing runs', async () => {
+  it('can be cleaned: none of our files remains, and nothing runs', async () => {
     expect([keeper.pid, keeper.kernelPid].filter(canSignal)).toHaveLength(2);
     await new WatchedSetup(host, { payload, cache }).clean();
     expect(await host.list('.')).not.toContain('.tpulab');
@@ -153,7 +153,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
 });
 
 describe.runIf(PREFIX !== null)('a host from nothing', () => {
-  it('goes on wherever the connection broke', async () => {
+  it('resumes wherever the connection broke', async () => {
     await using host = await newHost(python);
     for (const [at, name] of DONE.entries()) {
       if (name === 'check') continue;
@@ -162,11 +162,11 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
       broken.onStage = stage => (isDue = stage.name === name && stage.state === 'running');
       const cuts: NodeJS.Timeout[] = [];
       host.onCall = () => {
-        // In the middle of whatever the stage does there; what runs is ended as sshd ends it.
+        // In the middle of the stage's work there; running programs are ended as sshd ends them.
         if (isDue) cuts.push(setTimeout(() => host.cut(), 30));
       };
       await expect(broken.prepare('tiny'), name).rejects.toThrow(CutError);
-      // A stage with several calls has a cut for each, and the next attempt none of them.
+      // A stage with several calls has a cut for each, and the next attempt has none of them.
       for (const cut of cuts) clearTimeout(cut);
       expect(broken.ends.at(-1)).toBe(`${name} failed`);
       for (const before of DONE.slice(1, at)) expect(broken.ends).not.toContain(`${before} failed`);
@@ -179,7 +179,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     const tools = await host.list('.tpulab/tools');
     for (const tool of tools) await utimes(path.join(host.home, '.tpulab', 'tools', tool), longAgo, longAgo);
     await mkdir(path.join(host.home, '.tpulab', 'versions', '0.0.2-new'));
-    // Of two other laptops: one that has not come back, and one that is about to go on, whose folder is as old.
+    // From two other laptops: one never came back, and one is about to resume, with a folder of the same age.
     const incoming = path.join(host.home, '.tpulab', 'incoming');
     for (const [name, isRemoved] of [
       ['gone', true],
@@ -202,13 +202,13 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     await last.clean();
   });
 
-  it('is made ready once for two who come at the same time, and two who differ never put each other aside in turn', async () => {
+  it('is made ready once for two who come together, and two that differ never replace each other in turn', async () => {
     await using host = await newHost(python);
     const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
     const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
     expect(one).toEqual(other);
 
-    // The other one is updated. Whoever has the older version then leaves it alone, however often it tries.
+    // The other laptop is updated. The laptop with the older version then leaves the gateway alone, however often it tries.
     const newer = await otherVersion(payload, path.join(folder, 'much-newer'), '99.0.0');
     const updated = new WatchedSetup(host, { payload: newer, cache }, 'other');
     const after = await updated.prepare('tiny');
@@ -223,7 +223,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
       expect(body).toMatchObject({ gatewayId: after.gatewayId });
     }
 
-    // Until somebody insists: then it is the newer one that waits for a person.
+    // Until a person insists: then the newer one waits for a person.
     const taken = await older.prepare('tiny', true);
     await expect(updated.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
     const { body } = await requestOnSocket(taken, 'GET', '/bridge/v1/health');
@@ -241,7 +241,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
       UV_HTTP_RETRIES: '0',
       ...python
     });
-    // Not even what is in uv's store.
+    // uv's cache is missing, too.
     await rm(path.join(host.home, '.tpulab', 'cache', 'uv'));
     const setup = new WatchedSetup(host, { payload, cache });
     const prepared = await setup.prepare('tiny');

@@ -1,4 +1,4 @@
-/** Makes a host ready: checks it, installs what is missing, starts the gateway there. Can be broken off and called again at any point. */
+/** Makes a host ready: checks it, installs missing parts, starts the gateway there. Can be interrupted and called again at any point. */
 import { type RemoteCheck, sizeText } from '@tpulab/protocol';
 import { ChipTable } from '../../devices/index.js';
 import { plainText } from '../../platform/plain-text.js';
@@ -32,24 +32,24 @@ import { SetupError, StageReporter } from './stage-reporter.js';
 import { checkRunning, type Newcomer, startHostGateway } from './start-gateway.js';
 
 export interface HostSetupOptions {
-  /** The bundle that is copied; default the one that runs, else the checkout's. */
+  /** The bundle to copy; by default the running one, or else the checkout's. */
   readonly payload?: string | undefined;
   /** On the host: relative to the home folder, or absolute. */
   readonly folder?: string | undefined;
-  /** What stands for `/` on the host where devices, sysfs and proc are. */
+  /** Replaces `/` on the host for devices, sysfs and proc. */
   readonly root?: string | undefined;
   readonly chips?: ChipTable | undefined;
-  /** Here, for what is fetched and made for hosts. */
+  /** Local folder for files that are fetched or made for hosts. */
   readonly cache?: string | undefined;
   readonly uv?: string | undefined;
-  /** Unix milliseconds here. */
+  /** Current Unix time here, in milliseconds. */
   readonly now?: (() => number) | undefined;
 }
 
 const MIB = 2 ** 20;
-/** Node, uv and the bridge, unpacked and on their way. */
+/** Node, uv and the bridge, unpacked and in transit. */
 const TOOLS_BYTES = 400 * MIB;
-/** Of an environment whose description does not say. */
+/** For an environment whose description has no size. */
 const ENVIRONMENT_MIB = 1000;
 const CLEAN_MS = 10 * 60_000;
 
@@ -61,7 +61,7 @@ export function createHostSetup(options: HostSetupOptions = {}): HostSetup {
   };
 }
 
-/** The checks alone, for `tpulab doctor`; nothing is changed there. */
+/** Runs only the checks, for `tpulab doctor`; changes nothing there. */
 export async function checkRemoteHost(
   shell: RemoteShell,
   { environment, signal }: Pick<SetupOptions, 'environment' | 'signal'>,
@@ -95,7 +95,7 @@ async function equip(
   return (await install(shell, wanted, options)).equipped;
 }
 
-/** @param check judges what runs there, before anything is sent */
+/** @param check judges the gateway that runs there, before any file is sent */
 async function install(
   shell: RemoteShell,
   wanted: SetupOptions,
@@ -131,7 +131,7 @@ async function install(
   return { session, facts, context, incoming, stages, equipped };
 }
 
-/** What people choose a machine by, and whether something is to be looked at. */
+/** The facts by which people choose a machine, and whether a check needs attention. */
 function checkedText({ diskFreeBytes }: HostFacts, checks: readonly RemoteCheck[]): string {
   const chips = checks.find(({ name, state }) => name === 'chips' && state === 'ok');
   const warnings = checks.filter(({ state }) => state === 'warning').length;
@@ -159,7 +159,7 @@ async function probe(
   });
   signal.throwIfAborted();
   const facts = parseFacts(stdout, shell.host);
-  // Unix seconds here, and what a start-up file there prints.
+  // Unix seconds here, and the output of a start-up file there.
   return { facts, requestedAt, now: now() / 1000, noise: shell.noise ?? null };
 }
 

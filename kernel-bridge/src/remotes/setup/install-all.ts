@@ -1,4 +1,4 @@
-/** Installs what a host lacks, one stage after the other. What is there is left as it is. */
+/** Installs missing parts on a host, one stage after the other. Existing parts stay unchanged. */
 import { acceleratorFor } from './host-checks.js';
 import type { ChipTable } from '../../devices/index.js';
 import { findUv } from '../../environments/uv.js';
@@ -17,15 +17,15 @@ export interface Installation {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;
-  /** Folder there for what is sent, relative. */
+  /** Remote folder for uploads, relative. */
   readonly incoming: string;
   readonly stages: StageReporter;
   readonly chips: ChipTable;
-  /** Here, for what is fetched and made for hosts. */
+  /** Local folder for files that are fetched or made for hosts. */
   readonly cache: string;
-  /** uv of this machine; null: looked for when it is needed. */
+  /** uv of this machine; null: found when it is needed. */
   readonly uv: string | null;
-  /** To the environment, on the machine that was there before. */
+  /** Packages that were added to the environment on the earlier machine. */
   readonly added: readonly string[];
 }
 
@@ -35,7 +35,7 @@ export async function installAll(installation: Installation): Promise<void> {
   await environment(installation, await tool(installation, 'uv', reachesIndex));
 }
 
-/** Says whether the next tool may be downloaded there; each attempt that fails costs the patience of a name server. */
+/** Whether the next tool may be downloaded there; each failed attempt costs a DNS time-out. */
 async function tool(installation: Installation, name: 'node' | 'uv', mayDownload: boolean): Promise<boolean> {
   const { session, facts, context, stages } = installation;
   const { tools, layout } = context;
@@ -159,18 +159,18 @@ export interface ToolInstallation {
   readonly platform: Platform;
   readonly uv: string;
   readonly incoming: string;
-  /** Where the unpacked tool is to be, relative. */
+  /** Path of the unpacked tool, relative. */
   readonly place: string;
   readonly stage: RunningStage;
   readonly fetching: () => FetchContext;
-  /** False: it has been seen that the host does not reach the address. */
+  /** False: the host has failed to reach the address. */
   readonly mayDownload: boolean;
 }
 
 const DOWNLOAD_MS = 30 * 60_000;
 const UNPACK_MS = 10 * 60_000;
 
-/** Puts Node or uv on a host: fetched there where the host reaches the package index, else fetched here and sent. Says which. */
+/** Puts Node or uv on a host: fetched there if the host reaches the package index, else fetched here and sent. Reports which. */
 async function installTool(
   installation: ToolInstallation
 ): Promise<'downloaded by the machine' | 'sent from this computer'> {

@@ -1,4 +1,4 @@
-/** Makes the kernel environment on a host, with a Python of our own where the host's does not fit. */
+/** Makes the kernel environment on a host, with our own Python if the host's does not fit. */
 import path from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type Definition, variantOf } from '../../environments/definition.js';
@@ -18,21 +18,21 @@ import { type RunningStage, SetupError } from './stage-reporter.js';
 export interface EnvironmentInstallation {
   readonly session: HostSession;
   readonly layout: HostLayout;
-  /** Folder there for what is sent, relative. */
+  /** Remote folder for uploads, relative. */
   readonly incoming: string;
   readonly tools: HostTools;
   readonly definition: Definition;
   readonly accelerator: 'tpu' | 'cpu';
-  /** False: the host has just failed to reach a package index, so its own is asked once and no more. */
+  /** False: the host has just failed to reach a package index, so its own index is queried only once. */
   readonly reachesIndex: boolean;
-  /** To the environment, on the machine that was there before. */
+  /** Packages that were added to the environment on the earlier machine. */
   readonly added: readonly string[];
   readonly fetching: () => FetchContext;
 }
 
 const PYTHON_MS = 15 * 60_000;
 const ENVIRONMENT_MS = 3 * 3600_000;
-/** What `tpulab env create` says when it is the network that fails. */
+/** Error code of `tpulab env create` for a network failure. */
 const NETWORK = 'env_network';
 
 export async function installPython(
@@ -64,10 +64,10 @@ export async function installEnvironment(
 ): Promise<void> {
   const { session, definition, layout, tools } = installation;
   const uv = new UvProgress();
-  // What belongs to this machine alone, a folder or a link, is nothing that the host could install.
+  // The host cannot install packages that exist on this machine alone, such as a folder or a link.
   const here = await addedPackages(environmentFolder(environmentsFolder(undefined), definition.name));
   const released = [...here, ...installation.added].filter(line => /^[\w.-]+==[\w.!+-]+$/.test(line));
-  // In the version that was there.
+  // For a package of both machines, the version of the earlier machine is installed.
   const also = [...new Map(released.map(line => [line.split('==', 1)[0], line])).values()];
   const create = (wheels: string): Promise<ScriptEnd> =>
     session.run(

@@ -8,17 +8,17 @@ import { explainHost, lastWords } from '../ssh/explain.js';
 const STEP_MS = 30_000;
 const START_MS = 180_000;
 
-/** The PATH of a login shell without its prompts: programs of a user are often only there. */
+/** The PATH of a login shell without its prompts: a user's programs are often only on that PATH. */
 const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
 export PATH`;
 
-/** Fails with 3 where there is none. */
+/** Exits with 3 if there is none. */
 const FIND = `${USER_PATH}
 command -v tpulab > /dev/null || exit 3`;
 
 /**
- * The setup of a host where nothing is to be installed: it uses the `tpulab` on the PATH there, and starts its gateway on a unix
- * socket where none runs, detached, so that it outlives the connection.
+ * The setup of a host without an installation: it uses the `tpulab` on the PATH there, and starts its gateway on a unix
+ * socket if none runs, detached, so that it outlives the connection.
  */
 export class InstalledSetup implements HostSetup {
   async prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost> {
@@ -46,7 +46,7 @@ export class InstalledSetup implements HostSetup {
     });
   }
 
-  /** Nothing was installed, so only the gateway and its kernels are ended. */
+  /** Nothing was installed, so this only ends the gateway and its kernels. */
   async clean(shell: RemoteShell, { signal }: CleanOptions): Promise<void> {
     await shell.run(`${USER_PATH}\ntpulab stop --kernels`, [], { signal, timeoutMs: START_MS });
   }
@@ -62,7 +62,7 @@ function notStarted(host: string, output: string): RemoteProblem {
   );
 }
 
-/** The last three lines; a login shell may have said something before. */
+/** Parses the last three lines; a login shell may have printed text before them. */
 function parse(stdout: string): PreparedHost | null {
   const [version = '', record = '', token = ''] = stdout.trim().split('\n').slice(-3);
   try {

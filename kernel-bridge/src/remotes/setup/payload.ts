@@ -1,4 +1,4 @@
-/** What is copied to a host: the bridge as one folder that needs nothing but Node (`npm run package` makes it). */
+/** The files that are copied to a host: the bridge as one folder that needs only Node (made by `npm run package`). */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -33,12 +33,12 @@ export interface Archive {
   readonly sha256: string;
 }
 
-/** Where files that are made or fetched for hosts are kept on this machine. */
+/** Local cache for files that are made or fetched for hosts. */
 export function setupCache(env: Env = process.env): string {
   return path.join(env['XDG_CACHE_HOME'] || path.join(homedir(), '.cache'), 'tpulab', 'setup');
 }
 
-/** @param folder of the bundle; default the one that this program is, else the checkout's. @throws SetupError */
+/** @param folder of the bundle; by default the bundle of this program, or else the checkout's. @throws SetupError */
 export async function readPayload(folder?: string, env: Env = process.env): Promise<Payload> {
   const candidates = [
     folder,
@@ -81,12 +81,12 @@ export async function archiveOf(payload: Payload, cache: string, signal: AbortSi
   return { file, sha256: await sha256Of(file) };
 }
 
-/** The system's tar: there is one wherever ssh is. */
+/** The system's tar: every system with ssh has one. */
 export async function tar(folder: string, file: string, signal: AbortSignal): Promise<void> {
   const { exitCode, stderr } = await runProgram({
     command: 'tar',
     args: ['-czf', file, '-C', folder, '.'],
-    // macOS would add files of its own to the archive.
+    // Otherwise macOS adds its own files to the archive.
     env: { ...process.env, COPYFILE_DISABLE: '1' },
     signal,
     timeoutMs: 600_000

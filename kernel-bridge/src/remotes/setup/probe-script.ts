@@ -1,20 +1,20 @@
-/** What `host/probe.sh` has found on a host. */
+/** The findings of `host/probe.sh` on a host. */
 import { SetupError } from './stage-reporter.js';
 
-/** What the probe found on a host, as typed values. */
+/** The findings of the probe on a host, as typed values. */
 export interface HostFacts {
   /** Unix seconds by the host's clock. */
   readonly time: number;
   readonly system: string;
   readonly machine: string;
-  /** `[2, 35]`; null where the C library is another. */
+  /** `[2, 35]`; null if the C library is not glibc. */
   readonly glibc: readonly [number, number] | null;
   readonly user: string;
   readonly home: string;
   /** Absolute path of our folder there. */
   readonly base: string;
   readonly isWritable: boolean;
-  /** Where the file system is mounted on which no program of ours may run; null: they may. */
+  /** Mount point of the file system that forbids running our programs; null: they may run. */
   readonly noexec: string | null;
   readonly inodesFree: number | null;
   readonly diskFreeBytes: number | null;
@@ -22,14 +22,14 @@ export interface HostFacts {
   readonly memoryAvailableBytes: number | null;
   readonly programs: ReadonlySet<string>;
   readonly python3: string | null;
-  /** Whether programs outlive the log-out of this user; null where systemd does not run. */
+  /** Whether programs outlive the log-out of this user; null if systemd does not run. */
   readonly lingers: boolean | null;
   readonly pciDevices: readonly PciDevice[];
   readonly nodes: readonly string[];
   readonly holders: readonly HostHolder[];
   readonly have: ReadonlySet<string>;
   readonly gateway: HostGateway | null;
-  /** What the environment that was asked for was made for there; null where it is not there. */
+  /** The accelerator for which the requested environment was made there; null if it does not exist. */
   readonly environmentFor: 'cpu' | 'tpu' | null;
 }
 
@@ -52,13 +52,13 @@ export interface HostGateway {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;
-  /** The folder of the bridge that it runs from, relative to ours; empty while it is being started. */
+  /** The bridge folder that it runs from, relative to ours; empty during its start. */
   readonly bridge: string;
-  /** Whose set-up started it; null where that is not known. */
+  /** The set-up that started it; null if unknown. */
   readonly starter: { readonly sender: string; readonly tookOver: boolean } | null;
 }
 
-/** @throws SetupError `setup_host_garbled` when the output is not that of the probe */
+/** @throws SetupError `setup_host_garbled` if the output is not from the probe */
 export function parseFacts(output: string, host: string): HostFacts {
   const all = new Map<string, string[]>();
   for (const line of output.split('\n')) {
@@ -70,7 +70,7 @@ export function parseFacts(output: string, host: string): HostFacts {
     values.push(line.slice(tab + 1).trim());
   }
   const one = (key: string): string => all.get(key)?.at(-1) ?? '';
-  // A shell's start-up files may print; without the last line something broke off.
+  // A shell's start-up files may print; a missing last line means that the output broke off.
   if (one('end') !== 'yes' || one('base') === '') {
     throw new SetupError(
       'setup_host_garbled',
@@ -146,7 +146,7 @@ function gatewayOf(one: (key: string) => string): HostGateway | null {
   }
 }
 
-/** Said of another bridge, it was left by a version that does not write it down. */
+/** If the record names another bridge, an older version, which writes no record, started the gateway. */
 function starterOf(text: string, bridge: string): HostGateway['starter'] {
   const [of = '', sender = '', tookOver] = text.split(' ');
   return of === bridge && sender !== '' ? { sender, tookOver: tookOver === 'yes' } : null;

@@ -1,4 +1,4 @@
-/** A set-up through a real sshd, of a machine that reaches nobody: every file travels over ssh, also when the link is cut meanwhile. */
+/** A set-up through a real sshd of a machine without outside access: every file travels over ssh, also when the link breaks meanwhile. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,9 +15,9 @@ import { makeBundle, UV } from './testing/bundles.js';
 
 vi.setConfig({ testTimeout: 900_000, hookTimeout: 240_000 });
 
-/** Gateways that have looked at a host before any of them changes it, and then send each file at the same moment. */
+/** Gateways that all check a host before any of them changes it, and then send each file at the same moment. */
 class Together {
-  /** Names of the files that were sent. */
+  /** Names of the sent files. */
   readonly sent: string[] = [];
   readonly #waiting = new Map<string, (() => void)[]>();
   #ended = 0;
@@ -49,13 +49,13 @@ class Together {
     };
   }
 
-  /** Who has ended, well or not, is not waited for. */
+  /** The others do not wait for a gateway that has ended, with or without success. */
   #leave(): void {
     this.#ended++;
     for (const waiting of this.#waiting.values()) for (const go of waiting.splice(0)) go();
   }
 
-  /** Resolves when all that go on are there. */
+  /** Resolves when all remaining gateways have arrived. */
   async #meet(point: string): Promise<void> {
     const waiting = this.#waiting.get(point) ?? [];
     this.#waiting.set(point, waiting);
@@ -64,7 +64,7 @@ class Together {
   }
 }
 
-/** The environment is made by one of them, so its packages are sent by one. */
+/** Only one gateway makes the environment, so only one sends its packages. */
 const SENT_BY_ALL = /^(nodejs|uv-|bridge)/;
 
 const why = whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
@@ -93,7 +93,7 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
 
   const stageOf = ({ stages }: Remote, name: string) => stages.find(stage => stage.name === name);
 
-  it('sends what the machine cannot fetch, and goes on after the link was cut', async () => {
+  it('sends what the machine cannot fetch, and continues after the link was cut', async () => {
     await hub.add({ install: true, environment: 'tiny' });
     await vi.waitFor(async () => {
       expect(stageOf(await hub.remote(), 'node')?.detail).toMatch(/^sending/);
@@ -139,7 +139,7 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     expect(there.filter(({ state }) => state === 'failed')).toEqual([]);
   });
 
-  it('is removed whole', async () => {
+  it('is removed completely', async () => {
     expect((await hub.post('clean')).status).toBeLessThan(300);
     await vi.waitFor(async () => {
       expect(existsSync(path.join(vm.home, '.tpulab'))).toBe(false);

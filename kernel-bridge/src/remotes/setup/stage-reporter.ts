@@ -1,9 +1,9 @@
-/** Tells how far a set-up is, stage by stage; the stage that is running when something fails is the one that failed. */
+/** Reports the progress of a set-up, stage by stage; a failure belongs to the running stage. */
 import type { RemoteStage, Transfer } from '@tpulab/protocol';
 import { TransferRate } from '../../environments/index.js';
 import { CodedError } from '../../platform/coded-error.js';
 
-/** Stages of a set-up in their order, with what people read. */
+/** Stages of a set-up in their order, with their titles for people. */
 export const STAGE_TITLES = {
   check: 'Checks',
   node: 'Node',
@@ -16,16 +16,16 @@ export const STAGE_TITLES = {
 export type StageName = keyof typeof STAGE_TITLES;
 
 export interface RunningStage {
-  /** What it is at now; `fraction` 0 to 1 where that is known. */
+  /** The current step; `fraction` 0 to 1 if known. */
   at(detail: string | null, fraction?: number | null, transfer?: Transfer | null): void;
-  /** Something is downloaded or sent: how much of it has come, and its size where that is known. */
+  /** Progress of a download or upload: the transferred bytes, and the total size if known. */
   moved(detail: string, bytes: number, totalBytes: number | null): void;
 }
 
 export class StageReporter {
   constructor(private readonly notify: (stage: RemoteStage) => void) {}
 
-  /** `work` says in the end what was done, for people. */
+  /** At its end, `work` returns a description of the result, for people. */
   async run<Value>(
     name: StageName,
     work: (stage: RunningStage) => Promise<{ readonly value: Value; readonly detail: string | null }>,
@@ -65,7 +65,7 @@ export class StageReporter {
   }
 }
 
-/** Why a host could not be made ready. `command` is what a person can run in a terminal to settle it, where there is one. */
+/** Why a host could not be made ready. `command`, if set, is a terminal command that solves the problem. */
 export type SetupErrorCode =
   | 'setup_payload_missing'
   | 'setup_host_unfit'

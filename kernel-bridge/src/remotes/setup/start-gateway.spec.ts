@@ -30,7 +30,7 @@ describe('a gateway that runs on a host', () => {
     expect(mayReplace(running(NEW, { sender: 'me', tookOver: false }), newcomer(other))).toBe(true);
   });
 
-  it('ends for a person who insists, and then for nobody but another one', () => {
+  it('ends for a person who insists, and then only for another such person', () => {
     expect(mayReplace(running(NEW), newcomer(OLD, { takeOver: true }))).toBe(true);
     const taken = running(OLD, { sender: 'you', tookOver: true });
     expect(mayReplace(taken, newcomer(NEW))).toBe(false);

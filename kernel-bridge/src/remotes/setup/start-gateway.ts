@@ -1,4 +1,4 @@
-/** Starts the gateway on a host, detached from the connection; one that runs already from the same bridge is left alone. */
+/** Starts the gateway on a host, detached from the connection; a gateway of the same bridge that already runs is left alone. */
 import type { PreparedHost } from '../contracts.js';
 import type { HostFacts, HostGateway } from './probe-script.js';
 import { plainText } from '../../platform/plain-text.js';
@@ -15,15 +15,15 @@ export interface GatewayStart {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;
-  /** Our folder there as we name it, not as the host does: it becomes part of a command. */
+  /** Our folder there in our own notation, not as reported by the host: it becomes part of a command. */
   readonly folder: string;
-  /** Folder there of what was sent, relative: it is done with. */
+  /** Remote folder of the uploads, relative: no longer needed. */
   readonly incoming: string;
   readonly stages: StageReporter;
   readonly newcomer: Newcomer;
 }
 
-/** @throws SetupError `setup_other_build` before anything is sent there, when what runs there is to be left alone */
+/** @throws SetupError `setup_other_build` before any file is sent there, if the running gateway must be left alone */
 export function checkRunning(host: string, { gateway }: HostFacts, newcomer: Newcomer): void {
   if (gateway !== null && !mayReplace(gateway, newcomer)) throw otherBuild(host, gateway.bridge, newcomer);
 }
@@ -50,7 +50,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
         `${layout.uv}/${tools.uv.program}`,
         layout.environments,
         incoming,
-        // Judged by what ran there a while ago; what another computer has started since is looked at again.
+        // The decision used an earlier state; if another computer has started a gateway since, it is checked again.
         newcomer.takeOver ? '*' : (running?.bridge ?? ''),
         `${newcomer.sender} ${newcomer.takeOver && running !== null ? 'yes' : 'no'}`
       ],
@@ -75,9 +75,9 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
 }
 
 /**
- * Who wants to have its gateway on a host where two builds of TPULab meet. A newer version replaces an older one; a build that is
- * older, or as old, leaves the other one alone until a person insists, and what a person insisted on is left alone by all: two computers
- * never replace each other in turn.
+ * The computer that wants to run its gateway on a host with another build of TPULab. A newer version replaces an older one; an older
+ * build, or another build of the same version, leaves the running one alone until a person insists. No build replaces a gateway on which
+ * a person insisted, so that two computers never replace each other's gateway in turn.
  */
 export interface Newcomer {
   /** `versions/0.1.0-1a2b3c4d5e6f`: the folder of its bridge. */
@@ -87,16 +87,16 @@ export interface Newcomer {
   readonly takeOver: boolean;
 }
 
-/** Whether this gateway is the newcomer's own, or may end for it. */
+/** Whether this gateway is the newcomer's own, or may be replaced by it. */
 export function mayReplace(running: HostGateway, newcomer: Newcomer): boolean {
-  // One that was broken off at its start has not said yet what it is.
+  // A gateway whose start was interrupted has not reported its bridge yet.
   if (running.bridge === newcomer.bridge || running.bridge === '' || newcomer.takeOver) return true;
   const { starter } = running;
   if (starter?.sender === newcomer.sender) return true;
   return starter?.tookOver !== true && isNewer(newcomer.bridge, running.bridge);
 }
 
-/** Says what runs there and what to do. */
+/** Reports the running build and the remedy. */
 export function otherBuild(host: string, running: string, newcomer: Newcomer): SetupError {
   const [theirs, ours] = [nameOf(running), nameOf(newcomer.bridge)];
   const same = isNewer(running, newcomer.bridge)
@@ -117,7 +117,7 @@ function isNewer(one: string, other: string): boolean {
   return false;
 }
 
-/** The three numbers of a version; null for a folder that is named otherwise. Builds of one version have no order. */
+/** The three numbers of a version; null for a folder with another name. Builds of one version have no order. */
 function numbersOf(bridge: string): number[] | null {
   const found = /^versions\/(\d+)\.(\d+)\.(\d+)-/.exec(bridge);
   return found ? found.slice(1).map(Number) : null;

@@ -1,6 +1,6 @@
 /**
- * Hosts of a slice that are lost while a notebook runs detached: frozen, cut off, preempted, created again. Each takes minutes, so
- * they run on demand: `TPULAB_SLICE_FAULTS=1 npx vitest run --project integration slice-faults`.
+ * Hosts of a slice that fail while a notebook runs detached: frozen, cut off, preempted, recreated. Each test takes minutes, so
+ * the tests run on demand: `TPULAB_SLICE_FAULTS=1 npx vitest run --project integration slice-faults`.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ const WAIT = { timeout: 240_000, interval: 50 };
 const IMPORTS = `import jax, numpy as np, time, tpulab
 from jax.experimental import multihost_utils
 def together(): multihost_utils.process_allgather(np.array([0])); time.sleep(0.02)`;
-/** Each time it goes five steps further and waits there, all hosts in a collective, to be lost; it ends when it begins at `last`. */
+/** Each run trains five more steps, then waits with all hosts in a collective until one fails; it ends if it begins at `last`. */
 const training = (last: number): string => `run = tpulab.run("counted", log="${SHARED}/log")
 run.on_checkpoint(lambda step: f"after {step}", every=2)
 start = run.restore(lambda checkpoint: print("loaded", checkpoint.saved))
@@ -56,7 +56,7 @@ describe.skipIf(why !== null)(`a slice that loses hosts${why === null ? '' : ` (
       ...['--on', 'vm', '--state-dir', slice.hub.bridge.folder]
     );
 
-  /** What a cell of the file shows: its text, or its error. */
+  /** The visible result of a cell in the file: its text, or its error. */
   async function shown(file: string, at: number): Promise<string> {
     const { cells } = JSON.parse(await readFile(file, 'utf8')) as {
       cells: { outputs: { text?: string | string[]; evalue?: string }[] }[];
@@ -103,7 +103,7 @@ describe.skipIf(why !== null)(`a slice that loses hosts${why === null ? '' : ` (
       () => slice.vms[2]!.network.cut(),
       /no sign of life for \d+ s: its machine froze or the network to it is cut$|the connection to it ended/
     );
-    // Restarted, it says that this host cannot be reached, and is started until it can.
+    // After its restart, the run reports that this host cannot be reached, and retries until it can.
     await until(() => shown(file, 0), 'could not be reached');
     await slice.vms[2]!.network.restore();
     const { stdout, error } = await followed;
@@ -114,7 +114,7 @@ describe.skipIf(why !== null)(`a slice that loses hosts${why === null ? '' : ` (
   });
 
   it.each(['queued-resource', 'instance-group'] as const)(
-    'all workers (%s) are preempted and created again under their names: set up again, and the notebook goes on',
+    'all workers (%s) are preempted and recreated under their names: set up again, and the notebook continues',
     async product => {
       await connected(product, 2);
       const { hub } = slice;

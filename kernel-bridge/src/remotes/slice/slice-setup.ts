@@ -1,6 +1,6 @@
 /**
  * The other hosts of a slice: made ready beside the first one, and offered with it as one kernel that runs each cell on all of them.
- * Nothing here keeps the first host from being used: a host that fails is named, and the kernel is offered when all are ready.
+ * A failing host never blocks the first one: the failure is reported, and the kernel is offered once all hosts are ready.
  */
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import pLimit from 'p-limit';
@@ -10,24 +10,24 @@ import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { script } from '../../platform/script.js';
 
-/** Each has an ssh of its own, and a tunnel perhaps, and most of the time they wait. */
+/** Each needs its own ssh, and perhaps a tunnel, and mostly waits. */
 const HOSTS_AT_ONCE = 16;
-/** sshd lets ten sessions into one connection, and the first host needs some itself. */
+/** sshd allows ten sessions per connection, and the first host needs some of them. */
 const SESSIONS = 6;
-/** Importing JAX or PyTorch on a machine that has just been installed. */
+/** Time limit for importing JAX or PyTorch on a newly installed machine. */
 const ADMIT_MS = 180_000;
 const REACH_MS = 60_000;
 const QUICK_MS = 60_000;
-/** The script that waits for a loss ends after five minutes by itself. */
+/** The script that waits for a loss ends automatically after five minutes. */
 const AWAIT_LOSS_MS = 6 * 60_000;
-/** As they become words of files and commands there. */
+/** These paths become words of files and commands there. */
 const PLAIN_PATH = /^\/[\w@%+=:,./-]+$/;
 const PUBLIC_KEY = /^[a-z0-9-]+(@openssh\.com)? [A-Za-z0-9+/]+={0,3}$/;
 const ADDRESS = /^\d{1,3}(\.\d{1,3}){3}$/;
 const USER = /^[a-z_][\w.-]{0,63}$/i;
 
 export interface OtherHost {
-  /** Worker number, from 1 on. */
+  /** Worker number, from 1. */
   readonly index: number;
   readonly target: SshTarget;
 }
@@ -35,20 +35,20 @@ export interface OtherHost {
 export interface SliceSetupOptions {
   readonly hosts: readonly OtherHost[];
   readonly equip: NonNullable<HostSetup['equip']>;
-  /** Logs in to one of them, for as long as `use` takes. */
+  /** Logs in to one of the hosts while `use` runs. */
   readonly withShell: <T>(host: OtherHost, use: (shell: RemoteShell) => Promise<T>) => Promise<T>;
   readonly wanted: Pick<SetupOptions, 'environment' | 'added' | 'sender' | 'signal' | 'onLog'>;
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
-  /** The hosts as they were last set up: what is different now was created again. */
+  /** The hosts as they were last set up: a host with other keys was recreated. */
   readonly before?: readonly ReadyHost[];
 }
 
-/** The first host, with what was put there. */
+/** The first host, with its installation. */
 export interface FirstHost {
   readonly shell: RemoteShell;
   readonly equipped: EquippedHost;
-  /** Of the slice: `v5litepod-16`; null: unknown. */
+  /** Type of the slice: `v5litepod-16`; null: unknown. */
   readonly type: string | null;
 }
 
@@ -58,7 +58,7 @@ export interface ReadyHost extends OtherHost {
   readonly keys: readonly string[];
 }
 
-/** What the others need of the first host: null where that cannot be used. */
+/** The data of the first host that the others need; null if the first host is unusable. */
 interface Meeting {
   readonly host: FirstHost;
   readonly publicKey: string;
@@ -79,13 +79,13 @@ export class SliceSetup {
     );
   }
 
-  /** The first host cannot be used, so nothing is offered. Resolves when nothing runs on the others any more. */
+  /** The first host is unusable, so no kernel is offered. Resolves when nothing runs on the other hosts. */
   async abandon(): Promise<void> {
     this.#meet(null);
     await this.#ready;
   }
 
-  /** The hosts of the kernel that is offered there now; null: none is. A check says how it is called, or which host is not ready and why. */
+  /** The hosts of the kernel that is now offered there; null: none. A check shows the name of the kernel, or why a host is not ready. */
   async offer(name: string, first: FirstHost): Promise<readonly ReadyHost[] | null> {
     const { wanted, onCheck, hosts, before = [] } = this.options;
     try {
@@ -193,7 +193,7 @@ export class SliceSetup {
     );
   }
 
-  /** Title of the kernel. */
+  /** @returns the title of the kernel */
   async #write(name: string, first: FirstHost, others: readonly ReadyHost[]): Promise<string> {
     const { folder, python } = first.equipped;
     const knownHosts = others.flatMap(({ address, keys }) => keys.map(key => `${address} ${key}\n`)).join('');
@@ -222,7 +222,7 @@ export class SliceSetup {
     return stdout;
   }
 
-  /** One row of the stages for the whole of a host. */
+  /** One row of the stages for a whole host. */
   async #row(host: OtherHost, work: (row: Row) => Promise<ReadyHost>): Promise<ReadyHost> {
     const { onStage, wanted } = this.options;
     try {
@@ -236,7 +236,7 @@ export class SliceSetup {
   }
 }
 
-/** Resolves with the numbers of hosts that the kernel of the slice did not reach; none: ask again. */
+/** Resolves with the numbers of the hosts that the kernel of the slice did not reach; if empty, call again. */
 export async function lostHosts(
   { shell, equipped }: Pick<FirstHost, 'shell' | 'equipped'>,
   signal: AbortSignal
@@ -260,7 +260,7 @@ function createdAgain(hosts: readonly number[]): string {
   return `${who} ${hosts.join(', ')} ${were} recreated and ${have} been set up. Restart its kernel to use all hosts.`;
 }
 
-/** Of the check that says how the slice is. */
+/** Name of the check that shows the state of the slice. */
 export const CHECK = 'slice';
 
 type Progress = Partial<Pick<RemoteStage, 'fraction' | 'transfer'>>;

@@ -1,4 +1,4 @@
-/** Four stand-in machines as the hosts of one TPU node: set up side by side, and used as one kernel. */
+/** Four stand-in machines as the hosts of one TPU node: set up in parallel, and used as one kernel. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -25,7 +25,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
   let slice: StandInSlice;
   let vms: readonly StandInVm[];
   let hub: Hub;
-  /** Of the environment, on each host. */
+  /** Path of the environment, the same on each host. */
   let environment: string;
 
   beforeAll(async () => {
@@ -82,7 +82,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
     expect(kernelspecs[KERNEL]?.spec.display_name).toBe('JAX · my-tpu (4 hosts)');
   });
 
-  /** What the cell prints on the kernel of the slice, or its error. */
+  /** The output of the cell on the kernel of the slice, or its error. */
   async function runCell(): Promise<string> {
     const file = path.join(folder, 'cell.ipynb');
     const cell = {
@@ -94,7 +94,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
       source: CELL
     };
     const metadata = {
-      // As shipped notebooks have it; on a slice that is the kernel over all hosts.
+      // As in shipped notebooks; on a slice this means the kernel over all hosts.
       kernelspec: { name: 'tpulab-jax', display_name: 'JAX' },
       language_info: { name: 'python' }
     };
@@ -119,7 +119,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
     expect(await runCell(), await hub.log()).toBe('4 6\n');
   });
 
-  it('sets a host up again that was created again under its name, and says so', async () => {
+  it('sets a host up again that was recreated under its name, and reports that', async () => {
     await vms[1]!.machine.powerOff();
     expect(await runCell()).toMatch(/^Host 1 \(.*\) could not be reached: /);
     await vi.waitFor(async () => expect(ofSlice(await hub.remote())?.state).toBe('warning'), WAIT);

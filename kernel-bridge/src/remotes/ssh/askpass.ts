@@ -1,4 +1,4 @@
-/** Takes the questions of ssh (a passphrase, a password, an unknown host key) to whoever can answer them. */
+/** Forwards the questions of ssh (a passphrase, a password, an unknown host key) to a person or program that can answer them. */
 import { randomBytes } from 'node:crypto';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -10,7 +10,7 @@ export interface Question {
   readonly text: string;
 }
 
-/** Resolves with the answer; null: there will be none. */
+/** Resolves with the answer; null: no answer will come. */
 export type Answerer = (question: Question, signal: AbortSignal) => Promise<string | null>;
 
 const QUESTION_CHARACTERS = 16 * 1024;
@@ -26,13 +26,13 @@ export class Askpass implements AsyncDisposable {
     server.on('connection', socket => this.#serve(socket));
   }
 
-  /** @param folder for this user alone, with a short path */
+  /** @param folder readable for this user alone, with a short path */
   static async open(folder: string): Promise<Askpass> {
     const server = createServer();
     const askpass = new Askpass(server, folder);
     await writeFile(askpass.#script, ASKPASS_SCRIPT, { mode: 0o600 });
     await writeFile(askpass.#program, askpassStarter(process.execPath, askpass.#script), { mode: 0o700 });
-    // The mode above is only that of a new file.
+    // The mode above applies only to a new file.
     await chmod(askpass.#program, 0o700);
     await rm(askpass.#socketPath, { force: true });
     await new Promise<void>((resolve, reject) => {
@@ -44,7 +44,7 @@ export class Askpass implements AsyncDisposable {
     return askpass;
   }
 
-  /** The variables with which an ssh asks this answerer, until it is disposed of. */
+  /** Variables that make an ssh use this answerer, until it is disposed. */
   register(answerer: Answerer): { readonly env: Readonly<Record<string, string>> } & Disposable {
     const key = randomBytes(16).toString('hex');
     this.#answerers.set(key, answerer);
@@ -52,7 +52,7 @@ export class Askpass implements AsyncDisposable {
       env: {
         SSH_ASKPASS: this.#program,
         SSH_ASKPASS_REQUIRE: 'force',
-        // OpenSSH before 8.4 knows no "force": it asks so when it has a display and no terminal.
+        // OpenSSH before 8.4 has no "force": it uses askpass if it has a display and no terminal.
         DISPLAY: process.env['DISPLAY'] || ':0',
         TPULAB_ASKPASS_SOCKET: this.#socketPath,
         TPULAB_ASKPASS_KEY: key
@@ -108,7 +108,7 @@ export class Askpass implements AsyncDisposable {
       socket.destroy();
       return;
     }
-    // ssh only tells something ("touch your security key") and ends this program by itself.
+    // ssh only shows a message ("touch your security key"), and ends this program itself.
     if (question.hint === 'none') return;
     const value = await answerer(question.question, signal).catch(() => null);
     if (!socket.destroyed) socket.end(JSON.stringify({ value }));
@@ -123,8 +123,8 @@ function parse(text: string): { key: string; hint: string; question: Question } 
 }
 
 /**
- * The program that ssh runs to ask for something. It passes the question to the gateway over a unix socket and writes the
- * answer, which is on no command line and in no file. Written out as text, so that it is there in every kind of package.
+ * The program that ssh runs for a question. It passes the question to the gateway over a unix socket and prints the
+ * answer, which is on no command line and in no file. It is stored as text, so that every kind of package contains it.
  */
 export const ASKPASS_SCRIPT = `'use strict';
 const { connect } = require('node:net');
@@ -149,7 +149,7 @@ socket.on('close', () => {
 });
 `;
 
-/** What ssh starts; it takes the path of one program without arguments. */
+/** The program that ssh starts; ssh accepts one path without arguments. */
 export function askpassStarter(node: string, script: string): string {
   return `#!/bin/sh\nexec ${quoted(node)} ${quoted(script)} "$@"\n`;
 }

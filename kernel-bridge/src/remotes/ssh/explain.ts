@@ -1,9 +1,9 @@
 /**
- * What went wrong, from what ssh, a tunnel below it or the host wrote. Their messages are not translated; all that we know of them is in the tables
- * of this file.
+ * Explains a failure from the output of ssh, of a tunnel below it, or of the host. Their messages are not translated; the tables of this
+ * file contain every known message.
  *
- * ssh also prints what whoever answered says: a farewell, which may come before any host key was checked, and a banner. Such words can
- * be shown, as words of the other side; which command helps is told from the typed target alone.
+ * ssh also prints text of the remote peer: a farewell, which may come before any host key was checked, and a banner. Such text can
+ * be shown as text of the other side; the suggested command is built from the typed target alone.
  */
 import type { Cause } from '../../platform/known-causes.js';
 import { plainText } from '../../platform/plain-text.js';
@@ -16,11 +16,11 @@ const SHOWN_CHARACTERS = 300;
 
 interface SshFacts {
   readonly target: SshTarget;
-  /** What this computer's ssh makes of the target (`ssh -G`); '' when it could not be asked. */
+  /** ssh's own configuration of the target (`ssh -G`); '' if unavailable. */
   readonly configured: string;
 }
 
-/** `vm`, or where the words are those of a host on the way to it: that one. */
+/** `vm`, or the host on the way to it that the message names. */
 function placeIn(text: string, { target: { destination }, configured }: SshFacts): string {
   const named =
     /Could not resolve hostname (.+?):|^([^\s:]+): Permission denied|connect to host (\S+) port/.exec(text);
@@ -31,18 +31,18 @@ function placeIn(text: string, { target: { destination }, configured }: SshFacts
 }
 
 const PROXIED = /^proxy(command|jump) (?!none$)/m;
-/** Of a proxy that has ended, ssh knows only that. */
+/** ssh only reports that its proxy has ended. */
 const PROXY_ENDED =
   /^(kex_exchange_identification: |([a-z_]+( exchange)?: )?Connection (closed by|to) UNKNOWN port 65535)/m;
 
-/** The host is reached through a command or a host that the user's own files name. */
+/** The user's own files configure a proxy command or a jump host for the target. */
 function isProxiedByUser({ target, configured }: SshFacts): boolean {
   return !isProxied(target) && PROXIED.test(configured);
 }
 
 const BAD_OPTION = /^(.+?)(?:: line | line )(\d+):? (Bad configuration option: (.+)|.*)$/;
 
-/** The first line that ssh could not read, where it is, and what settles it. */
+/** The first line that ssh could not parse, its location, and the remedy. */
 function badOption(all: readonly string[]): string {
   const lines = all.flatMap(line => {
     const [, file = '', number = '', words = '', option = ''] = BAD_OPTION.exec(line) ?? [];
@@ -66,7 +66,7 @@ function badOption(all: readonly string[]): string {
   return `ssh cannot read ${where}${more}: ${plainText(words, 200).replace(/\.$/, '')}. Correct that line.`;
 }
 
-/** In this order: a changed key also says that verification failed. */
+/** The order matters: a changed key also produces the message that verification failed. */
 const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
   {
     pattern:
@@ -131,14 +131,14 @@ function proxyIn(configured: string): string {
   return /^proxyjump (?!none$)/m.test(configured) ? 'the ProxyJump' : 'the ProxyCommand';
 }
 
-/** What it wrote last. */
+/** The last output of the proxy. */
 function proxyOutput(lines: readonly string[]): string {
   const end = lines.findIndex(line => PROXY_ENDED.test(line));
   const last = lines.slice(0, end).findLast(line => line.trim() !== '');
   return last === undefined ? 'without a word' : plainText(last.trim(), SHOWN_CHARACTERS);
 }
 
-/** Close codes of the relay, and the forms around them of `iap_tunnel_websocket.py`, as `gcloud compute start-iap-tunnel` writes them. */
+/** Close codes of the relay, in the forms of `iap_tunnel_websocket.py`, as `gcloud compute start-iap-tunnel` prints them. */
 const OF_TUNNEL: readonly Cause<RemoteErrorCode>[] = [
   {
     pattern: OFFLINE,
@@ -170,18 +170,18 @@ const OF_TUNNEL: readonly Cause<RemoteErrorCode>[] = [
   }
 ];
 
-/** From here on ssh speaks itself, or repeats what the other side sent. */
+/** From this line on, ssh prints its own messages, or repeats text from the other side. */
 const SSH_SPEAKS =
   /^(kex_exchange_identification|ssh_exchange_identification|Connection (closed|reset|to )|Received disconnect|Disconnected|banner|client_loop|ssh: )/;
 
-/** null: nothing is known against the tunnel. */
+/** null: no known failure of the tunnel. */
 function explainTunnel(lines: readonly string[]): RemoteProblem | null {
   const end = lines.findIndex(line => SSH_SPEAKS.test(line));
   const words = lines.slice(0, end < 0 ? lines.length : end);
   return words.some(line => line.startsWith('ERROR: ')) ? explained(OF_TUNNEL, words, undefined) : null;
 }
 
-/** What programs on a host that has let us in say, and ssh when it starts one there. */
+/** Messages of programs on a host after the login, and of ssh when it starts a program there. */
 const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
   {
     pattern: /No space left|ENOSPC|os error 28\b|Disk quota|EDQUOT|os error 122\b/i,
@@ -206,23 +206,23 @@ const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
 ];
 
 /**
- * null: they say nothing that is known.
+ * Returns null if the output contains no known message.
  *
  * @param host null: this computer
- * @param output of a program there, or of the ssh that was to start it
+ * @param output of a program there, or of the ssh that should start it
  */
 export function explainHost(host: string | null, output: string): RemoteProblem | null {
   return explained(OF_HOST, output.split('\n'), host);
 }
 
-/** The error with which a program of Node ended, which prints its stack and its own version behind it; else the last lines. */
+/** The error of a Node program, which prints a stack and its version after the error; for other programs, the last lines. */
 export function lastWords(lines: readonly string[]): string {
   return lines.findLast(line => /^(Uncaught )?\w*Error\b.*:/.test(line)) ?? lines.slice(-3).join(' ');
 }
 
 /**
- * @param lines what ssh wrote to standard error, oldest first
- * @param configured what this computer's ssh makes of the target (`ssh -G`); '' when it could not be asked
+ * @param lines standard error of ssh, oldest first
+ * @param configured ssh's own configuration of the target (`ssh -G`); '' if unavailable
  */
 export function explainSsh(
   target: SshTarget,
@@ -231,10 +231,10 @@ export function explainSsh(
   configured = ''
 ): RemoteProblem {
   const end = lines.findIndex(line => FAREWELL.test(line));
-  // Their words count for one thing only, which needs no trust: they do not let us in.
+  // The peer's text is used for one cause only, which needs no trust: a refused login.
   const theirs = end < 0 ? '' : (REFUSED.exec(lines[end] ?? '')?.[0] ?? '');
   const own = [...(end < 0 ? lines : lines.slice(0, end)), theirs];
-  // The command of a proxy speaks before ssh, which then knows only that its proxy has gone.
+  // A proxy command prints its error before ssh, which then only reports that its proxy has ended.
   const cause =
     target.explain?.(own) ??
     (isProxied(target) ? explainTunnel(own) : null) ??
@@ -258,7 +258,7 @@ export function explainSsh(
 
 const REFUSED = /Too many authentication failures|No more authentication methods/;
 
-/** What ssh says of a connection that sshd does not forward; of a socket that nobody listens on it says "Connection refused". */
+/** ssh's message for a connection that sshd does not forward; for a socket without a listener the message is "Connection refused". */
 const FORWARD_REFUSED =
   /channel \d+: open failed: (administratively prohibited|unknown channel type|connect failed: open failed)/;
 
@@ -274,7 +274,7 @@ export function forwardRefused(host: string): RemoteProblem {
   );
 }
 
-/** A connection that stood says little when it ends: it was ended there, or it fell silent. */
+/** An open connection ends with few messages: the host closed it, or it fell silent. */
 export function lostProblem(
   target: SshTarget,
   errors: readonly string[],
@@ -287,7 +287,7 @@ export function lostProblem(
   );
 }
 
-/** As ssh itself advises it, made from what the user has typed and configured. */
+/** The command from ssh's own advice, built from the user's input and configuration. */
 function removeKey({ target: { destination }, configured }: SshFacts): string {
   const alias = valueIn(configured, 'hostkeyalias');
   const host = alias ?? valueIn(configured, 'hostname') ?? hostOf(destination);

@@ -1,4 +1,4 @@
-/** Whoever answers on the network may say farewell before any host key was checked. ssh is real, what answers is a raw TCP server. */
+/** Any peer on the network may send a farewell before a host key was checked. ssh is real, the peer is a raw TCP server. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -39,7 +39,7 @@ function u32(value: number): Buffer {
   return bytes;
 }
 
-/** What ssh and its log make of a peer with these words. */
+/** The problem and the log of ssh after a connection to a peer with this farewell. */
 async function connectTo(words: string): Promise<{ problem: unknown; log: string[] }> {
   server = createServer(socket => {
     socket.on('error', () => undefined);
@@ -80,14 +80,14 @@ describe('the farewell of a stranger', () => {
     expect(log.join('\n')).not.toMatch(/ssh-keygen|evil\.example|Host key verification failed/);
   });
 
-  it('that we are not let in may be taken for that', async () => {
+  it('that contains a refused login may be shown as one', async () => {
     const { problem } = await connectTo('Too many authentication failures');
     expect(problem).toMatchObject({ code: 'remote_auth_refused' });
   });
 });
 
 describe('the command for a host key that has changed', () => {
-  it('is made of what the user has typed and configured, with quotes, whatever is among the words', () => {
+  it('is built from the input and configuration of the user, with quotes, whatever the farewell contains', () => {
     const target = { destination: 'ssh://ana@host:2222', options: [] };
     const lines = [CHANGED, '  ssh-keygen -f "/x" -R "y"; rm -rf ~'];
     expect(explainSsh(target, lines, 255).command).toBe("ssh-keygen -R '[host]:2222'");

@@ -1,4 +1,4 @@
-/** One authenticated ssh connection to a host. Programs and forwardings go through it without asking anything again. */
+/** One authenticated ssh connection to a host. Programs and forwardings use it without further prompts. */
 import { deadline } from '../../platform/waiting.js';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { explainSsh, isRefusal, lostProblem } from './explain.js';
 import type { SshTarget } from './ssh-config.js';
 
 const POLL_MS = 25;
-/** For what needs no answer of a person: the control socket of our own process, and one round trip. */
+/** For requests without a prompt: the control socket of our own process, and one round trip. */
 const REQUEST_MS = 20_000;
 const CONFIG_MS = 5_000;
 
@@ -19,16 +19,16 @@ export interface MasterOptions {
   /** `ssh`, or the path of another OpenSSH. */
   readonly program: string;
   readonly target: SshTarget;
-  /** Short: ssh adds 17 bytes while it makes the socket. */
+  /** A short path: ssh appends 17 bytes while it creates the socket. */
   readonly controlPath: string;
-  /** Variables with which ssh asks through us; null: it asks nothing and fails. */
+  /** Variables that send ssh's prompts to us; null: ssh fails instead of prompting. */
   readonly askpass: Readonly<Record<string, string>> | null;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
 export class SshMaster implements AsyncDisposable {
-  /** Resolves with the reason when the connection has ended. */
+  /** Resolves with the reason after the connection has ended. */
   readonly lost: Promise<RemoteProblem>;
 
   private constructor(
@@ -38,7 +38,7 @@ export class SshMaster implements AsyncDisposable {
     this.lost = process.ended.then(({ code }) => lostProblem(options.target, process.errors, code));
   }
 
-  /** Resolves when the host has let us in. */
+  /** Resolves after the login. */
   static async open(options: MasterOptions): Promise<SshMaster> {
     const { program, target, controlPath, askpass, log, signal } = options;
     signal.throwIfAborted();
@@ -58,7 +58,7 @@ export class SshMaster implements AsyncDisposable {
     ssh.child.stdin.end();
     ssh.child.stdout.resume();
     try {
-      // The socket appears when the host has let us in, and not before.
+      // The socket appears only after the login.
       while (!existsSync(controlPath)) {
         signal.throwIfAborted();
         if (ssh.isOver) {
@@ -82,12 +82,12 @@ export class SshMaster implements AsyncDisposable {
     return this.process.isOver;
   }
 
-  /** How often sshd has refused a connection: it allows a forwarding, and refuses when it is used. */
+  /** How often sshd has refused a connection: it accepts a forwarding, but refuses its use. */
   get refusals(): number {
     return this.process.errors.filter(isRefusal).length;
   }
 
-  /** Forwards connections to a unix socket here to one on the host, or to `127.0.0.1:PORT` there. */
+  /** Forwards connections from a local unix socket to a socket on the host, or to `127.0.0.1:PORT` there. */
   async forward(localPath: string, remotePath: string, signal: AbortSignal): Promise<void> {
     await rm(localPath, { force: true });
     await this.#request(
@@ -137,7 +137,7 @@ export class SshMaster implements AsyncDisposable {
   }
 }
 
-/** A gateway that was killed has left its connection behind, with the socket under the name that is now ours. */
+/** A killed gateway left its connection open, with a socket under the name that is now ours. */
 async function endStale(program: string, controlPath: string): Promise<void> {
   if (!existsSync(controlPath)) return;
   const ssh = await SshProcess.start({ program, args: viaMaster(controlPath, ['-O', 'exit']) });
@@ -149,14 +149,14 @@ async function endStale(program: string, controlPath: string): Promise<void> {
   await rm(controlPath, { force: true });
 }
 
-/** What this computer's ssh makes of a target, a keyword and its value in each line. Nothing is sent anywhere. */
+/** ssh's own configuration of a target, one keyword and value per line. Nothing is sent over the network. */
 async function configurationOf(program: string, { destination, options }: SshTarget): Promise<string> {
-  // Without -N it refuses a configuration that sends it into the background (ForkAfterAuthentication).
+  // Without -N, ssh refuses a configuration that sends it into the background (ForkAfterAuthentication).
   const args = ['-N', '-G', ...options, '--', destination];
   const env = sshEnvironment();
   return promisify(execFile)(program, args, { timeout: CONFIG_MS, env }).then(
     ({ stdout }) => stdout,
-    // Too old for it, or not there: connecting says so.
+    // ssh is too old or missing: connecting reports that.
     () => ''
   );
 }

@@ -1,11 +1,11 @@
-/** Which host ssh is to reach, and the hosts that the user's ssh configuration names. ssh itself reads what it says of them. */
+/** The destination for ssh, and the hosts that the user's ssh configuration names. ssh itself interprets the settings of these hosts. */
 import { readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { readPasted } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
 
-/** As ssh itself. */
+/** The same limit as in ssh. */
 const DEEPEST_INCLUDE = 16;
 const MOST_FILES = 256;
 
@@ -40,7 +40,7 @@ async function readHosts(
   }
 }
 
-/** `Keyword words`, `Keyword=words`, words perhaps in quotes. */
+/** `Keyword words`, `Keyword=words`, optionally with quoted words. */
 function parseLine(line: string): { keyword: string; words: string[] } {
   const match = /^\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)$/.exec(line);
   if (!match) return { keyword: '', words: [] };
@@ -52,7 +52,7 @@ function parseLine(line: string): { keyword: string; words: string[] } {
   return { keyword: (match[1] ?? '').toLowerCase(), words };
 }
 
-/** The files that an `Include` names; patterns are looked for in each part of the path. */
+/** The files that an `Include` names; each part of the path can be a pattern. */
 async function expand(pattern: string, home: string): Promise<string[]> {
   const full = pattern.startsWith('~/')
     ? path.join(home, pattern.slice(2))
@@ -92,21 +92,21 @@ function matcher(pattern: string): RegExp {
   }
 }
 
-/** What ssh is told about one host. */
+/** The destination and options of ssh for one host. */
 export interface SshTarget {
-  /** As ssh takes it: an alias, `user@host` or `ssh://user@host:port`. */
+  /** In ssh's notation: an alias, `user@host` or `ssh://user@host:port`. */
   readonly destination: string;
   /** Further arguments, as an array that no shell sees. */
   readonly options: readonly string[];
-  /** Seconds until an attempt ends, where a ProxyCommand takes its time. */
+  /** Connection time limit in seconds, for a slow ProxyCommand. */
   readonly connectTimeoutS?: number;
-  /** What a ProxyCommand says when it fails: it is the cause of what ssh says after it. Null: it said nothing known. */
+  /** Explains the output of a failed ProxyCommand, which causes ssh's later messages. null: no known message. */
   readonly explain?: (lines: readonly string[]) => RemoteProblem | null;
-  /** In POSIX sh, before every script that runs there. */
+  /** POSIX sh code before every script that runs there. */
   readonly preamble?: string;
 }
 
-/** Refuses what ssh would take for an option, or what no host name has. */
+/** Refuses text that ssh would parse as an option, or that no host name contains. */
 export function checkDestination(destination: string): string {
   if (/^[^@]*\\/.test(destination)) {
     const pasted = readPasted(destination);
@@ -121,12 +121,12 @@ export function checkDestination(destination: string): string {
   return destination;
 }
 
-/** The command that a person would type to reach the same host. */
+/** The command with which a person reaches the same host. */
 export function commandFor({ destination, options }: SshTarget, more: readonly string[] = []): string {
   return ['ssh', ...options, ...more, destination].map(shown).join(' ');
 }
 
-/** As a person would type it: in quotes where a shell would read something into it. */
+/** The argument as a person types it, quoted if a shell would interpret it. */
 export function shown(argument: string): string {
   return /^[\w@%+=:,./~-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,20 +1,20 @@
-/** Runs ssh, and ends it when it is no longer wanted. What the user's own configuration says of keys, hosts and proxies stays in force. */
+/** Runs ssh, and ends it when it is no longer needed. The user's own configuration of keys, hosts and proxies stays in force. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { RemoteProblem } from '../remote-error.js';
 import type { SshTarget } from './ssh-config.js';
 
-/** Kept of what it wrote to standard error: enough to explain how it ended. */
+/** Number of standard-error lines to store: enough to explain a failure. */
 const MAX_LINES = 100;
 const MAX_CHARACTERS = 2_000;
-/** As `packet.c` of OpenSSH has it. */
+/** The message of `packet.c` in OpenSSH. */
 export const FAREWELL = /^Received disconnect from /;
 const END_WAIT_MS = 2_000;
 
 export interface SshProcessOptions {
   readonly program: string;
   readonly args: readonly string[];
-  /** Absent: it only asks a connection that stands. */
+  /** Omitted for a request to an open connection. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly onErrorLine?: (line: string) => void;
 }
@@ -22,18 +22,18 @@ export interface SshProcessOptions {
 export class SshProcess {
   readonly errors: string[] = [];
   readonly child: ChildProcessWithoutNullStreams;
-  /** Resolves when it has ended and all it wrote has been read. */
+  /** Resolves after it has ended and its whole output was read. */
   readonly ended: Promise<{ readonly code: number | null }>;
   #isOver = false;
   #isFarewell = false;
-  /** Files that are no configuration. */
+  /** Files that are not ssh configurations. */
   readonly #keys = new Set<string>();
 
   private constructor(child: ChildProcessWithoutNullStreams, options: SshProcessOptions) {
     this.child = child;
     const stderr = createInterface({ input: child.stderr });
     stderr.on('line', line => {
-      // ssh prints the farewell of whoever answered, with its line ends, also before a host key was checked. What follows is theirs.
+      // ssh prints the peer's farewell, including line ends, also before a host key was checked. All later text comes from the peer.
       if (this.#isFarewell) return;
       this.#isFarewell = FAREWELL.test(line);
       const safe = withoutWords(line.slice(0, MAX_CHARACTERS), this.#keys);
@@ -55,12 +55,12 @@ export class SshProcess {
 
   /** @throws RemoteProblem `remote_ssh_missing` */
   static async start(options: SshProcessOptions): Promise<SshProcess> {
-    // A session of its own: Ctrl+C in the gateway's terminal ends it through us, and it finds no terminal to ask on.
+    // In a new session, Ctrl+C in the gateway's terminal ends ssh through us, and ssh finds no terminal for prompts.
     const child = spawn(options.program, options.args, {
       detached: true,
       env: options.env ?? passed(REQUEST_VARIABLES)
     });
-    // A pipe that breaks is told by the end of the program.
+    // The program's exit reports a broken pipe.
     child.stdin.on('error', () => undefined);
     child.stdout.on('error', () => undefined);
     const started = new SshProcess(child, options);
@@ -83,7 +83,7 @@ export class SshProcess {
   async end(): Promise<void> {
     if (this.isOver) return;
     const { child } = this;
-    // The connection that it used has been handed its pipes, and holds them for as long as the program on the host runs.
+    // ssh passed its pipes to the connection, which holds them while the program on the host runs.
     const stopListening = (): void => {
       child.stdout.destroy();
       child.stderr.destroy();
@@ -96,7 +96,7 @@ export class SshProcess {
     clearTimeout(timer);
   }
 
-  /** The whole group: a ProxyCommand must not stay behind. */
+  /** Signals the whole group, so that no ProxyCommand is left. */
   #signal(signal: NodeJS.Signals): void {
     const { pid } = this.child;
     if (pid === undefined) return;
@@ -109,15 +109,15 @@ export class SshProcess {
 }
 
 /**
- * What an ssh of ours sees of the gateway's environment, whose tokens and keys are no business of a host: where programs, keys and the
- * user's files are, and what a ProxyCommand needs to run. Nothing else, so that no expansion finds a secret.
+ * The part of the gateway's environment that our ssh receives, without tokens and keys: paths of programs, keys and the
+ * user's files, and the variables that a ProxyCommand needs. No other variable, so that no expansion finds a secret.
  */
 const PASSED_VARIABLES =
   /^(PATH|HOME|SSH_AUTH_SOCK|LANG|LC_[A-Z]+|USER|LOGNAME|SHELL|TMPDIR|KRB5CCNAME|XDG_[A-Z]+_(DIR|HOME)|CLOUDSDK_[A-Z_]+|GOOGLE_APPLICATION_CREDENTIALS|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE)$/i;
-/** Of a request to a connection that stands: it only has to be found. */
+/** For a request to an open connection: ssh only has to find it. */
 const REQUEST_VARIABLES = /^(PATH|HOME|SSH_AUTH_SOCK)$/;
 
-/** Of a process that makes a connection. @param more how it asks a person */
+/** Environment of a process that opens a connection. @param more variables for its prompts to a person */
 export function sshEnvironment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   return { ...passed(PASSED_VARIABLES), ...more };
 }
@@ -129,30 +129,30 @@ function passed(names: RegExp): NodeJS.ProcessEnv {
 const NO_OPTION = '[text that is no option]';
 export const BYTE_ORDER_MARK = '[byte order mark]';
 
-/** ssh repeats what it does not understand in a configuration. Where that is no name of an option, it may be a line of a private key. */
+/** ssh repeats text of a configuration that it cannot parse. If the text is not an option name, it may be a line of a private key. */
 function withoutWords(line: string, keys: Set<string>): string {
   const [, begin, file = '', word = ''] =
     /^((.*?)(?:: line \d+: Bad configuration option: | line \d+: no argument after keyword ))(.*)$/i.exec(
       line
     ) ?? [];
   if (begin === undefined) return line;
-  // As ssh prints it: its bytes in octal.
+  // In ssh's notation: its bytes in octal.
   if (/^(\\357\\273\\277|\ufeff)/.test(word) && line.includes(' line 1:')) return begin + BYTE_ORDER_MARK;
   if (!/^"?[a-z]{2,40}:?"?\.?$/i.test(word)) keys.add(file);
   return keys.has(file) ? begin + NO_OPTION : line;
 }
 
-/** A connection counts as dead after three of these without an answer. */
+/** A connection counts as dead after three unanswered messages at this interval. */
 const ALIVE_S = 5;
 const CONNECT_S = 15;
-/** The command of a proxy counts: gcloud's own start takes most of a minute on a slow machine. */
+/** A ProxyCommand counts: on a slow machine, gcloud needs most of a minute to start. */
 const PROXY_CONNECT_S = 45;
 
 function option(name: string, value: string | number): [string, string] {
   return ['-o', `${name}=${value}`];
 }
 
-/** The connection that all else goes through. It runs no command and forwards nothing that the user's files may ask for. */
+/** Arguments of the shared connection. It runs no command, and ignores forwardings in the user's files. */
 export function masterArguments(
   target: SshTarget,
   controlPath: string,
@@ -163,7 +163,7 @@ export function masterArguments(
   }: {
     readonly askable: boolean;
     readonly isProxied: boolean;
-    /** This ssh knows the options of OpenSSH 8.7, with which the user's files may send it into the background. */
+    /** This ssh knows the options of OpenSSH 8.7, which allow the user's files to send it into the background. */
     readonly mayFork?: boolean;
   }
 ): string[] {
@@ -181,7 +181,7 @@ export function masterArguments(
     ...option('StreamLocalBindUnlink', 'yes'),
     ...option('ClearAllForwardings', 'yes'),
     ...option('RemoteCommand', 'none'),
-    // A process in the background would outlive us, and its end would tell nothing.
+    // A process in the background would outlive us, and its end would stay unnoticed.
     ...(mayFork
       ? [
           ...option('ForkAfterAuthentication', 'no'),
@@ -192,7 +192,7 @@ export function masterArguments(
     ...option('PermitLocalCommand', 'no'),
     ...option('ForwardAgent', 'no'),
     ...option('ForwardX11', 'no'),
-    // Or its reasons stay unsaid where the user's file has `LogLevel QUIET`.
+    // Otherwise ssh hides its errors if the user's file contains `LogLevel QUIET`.
     ...option('LogLevel', 'INFO'),
     ...withoutScope(target.destination),
     ...target.options,
@@ -201,7 +201,7 @@ export function masterArguments(
   ];
 }
 
-/** The C library resolves no scope of an address that has none: of IPv6, only `fe80:…` does. */
+/** The C library resolves a scope only for addresses that have one: in IPv6, only `fe80:…`. */
 function withoutScope(destination: string): string[] {
   const [, address] = /^(?:.*@)?([\da-f]*:[\da-f:.]*)%\w+$/i.exec(destination) ?? [];
   return address === undefined || /^fe[89ab]/i.test(address) ? [] : option('HostName', address);
@@ -212,8 +212,8 @@ export function isProxied({ options }: SshTarget): boolean {
 }
 
 /**
- * A request to that connection. `-F none`: forwardings of the user's files must not be added, and the host name is not
- * looked up. Where the connection has gone there must be no other one in its place, so the way to the host is a dead end.
+ * Sends a request over that connection. `-F none` prevents forwardings of the user's files and the lookup of the
+ * host name. If the connection has ended, ssh must not open another one, so the route to the host is a dead end.
  */
 export function viaMaster(controlPath: string, more: readonly string[], command?: string): string[] {
   return [
@@ -231,7 +231,7 @@ export function viaMaster(controlPath: string, more: readonly string[], command?
   ];
 }
 
-/** `-L` of a unix socket here to one there. A colon would end the path. */
+/** `-L` from a local unix socket to one there. A colon would end the path. */
 export function socketForward(localPath: string, remotePath: string): string[] {
   return ['-L', `${localPath}:${remotePath}`];
 }

@@ -62,7 +62,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     expect(all.map(({ stdout }) => stdout.trim())).toEqual(['1', '2', '3', '4']);
   });
 
-  it('one that takes too long, or is not wanted any more, is ended with a reason', async () => {
+  it('one that takes too long, or is no longer wanted, is ended with a reason', async () => {
     await expect(shell.run('sleep 60', [], { signal, timeoutMs: 300 })).rejects.toMatchObject({
       code: 'remote_timeout'
     });
@@ -72,7 +72,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     await expect(running).rejects.toMatchObject({ code: 'remote_interrupted' });
   });
 
-  it('an upload that was broken off goes on where it was, and the whole is what was sent', async () => {
+  it('an interrupted upload resumes, and the result is the complete file', async () => {
     const file = path.join(vm.folder, 'big');
     await writeFile(file, randomBytes(24 * MIB));
     const broken = new AbortController();
@@ -83,7 +83,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
       }
     });
     await expect(upload).rejects.toBeInstanceOf(RemoteProblem);
-    // What was on its way is written by the `cat` there, which ends after it.
+    // The `cat` there writes the bytes in transit, and then ends.
     const left = Number(
       await vm.run('cd; while pgrep -x cat > /dev/null; do sleep 0.1; done; cat up/load/*.part | wc -c')
     );
@@ -111,7 +111,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     }
   });
 
-  it('when the connection ends, that is the reason of whatever runs', async () => {
+  it('when the connection ends, that is the reason for every failure on it', async () => {
     const running = shell.run('sleep 60', [], options);
     running.catch(() => undefined);
     await new Promise(resolve => setTimeout(resolve, 300));

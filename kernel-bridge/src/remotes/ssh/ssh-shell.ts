@@ -1,4 +1,4 @@
-/** Programs on a host, over the connection that stands. */
+/** Runs programs on a host over the open connection. */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -13,13 +13,13 @@ import { explainHost } from './explain.js';
 import { shown } from './ssh-config.js';
 import { SshProcess, viaMaster } from './ssh-process.js';
 
-/** Of each stream; more than any answer that is looked at. */
+/** Limit for each stream, more than any parsed output. */
 const OUTPUT_CHARACTERS = 16 * 1024 * 1024;
 const TAIL_CHARACTERS = 1024 * 1024;
-/** Of one line as it comes; a longer one is cut. */
+/** Limit for each line; a longer one is cut. */
 const LINE_CHARACTERS = 1024 * 1024;
 const SMALL_STEP_MS = 60_000;
-/** Without a byte taken for so long, an upload counts as stuck. */
+/** After this time without progress, an upload counts as stuck. */
 const STALLED_MS = 60_000;
 
 export interface SshShellOptions {
@@ -38,12 +38,12 @@ export class SshShell implements RemoteShell {
     this.host = options.host;
   }
 
-  /** For programs that bring their own ssh: the connection that stands. */
+  /** The open connection, for programs that use ssh themselves. */
   get transport(): { readonly program: string; readonly controlPath: string } {
     return this.options;
   }
 
-  /** The first line that a start-up file there has printed; null: none has. */
+  /** The first line of output of a start-up file there; null: none. */
   get noise(): string | null {
     return this.#noise;
   }
@@ -54,14 +54,14 @@ export class SshShell implements RemoteShell {
     return finish(onLine);
   }
 
-  /** A program whose input or output is more than memory should hold; it may take as long as the connection stands. */
+  /** Runs a program with more input or output than memory should hold; the time limit is the life of the connection. */
   async stream(
     script: string,
     args: readonly string[],
     options: {
       readonly signal: AbortSignal;
       readonly stdin?: Readable | string | undefined;
-      /** Takes its standard output, and is ended with it. */
+      /** Receives standard output, and ends together with it. */
       readonly into?: Writable;
       readonly onLine?: (line: string) => void;
     }
@@ -82,7 +82,7 @@ export class SshShell implements RemoteShell {
   ): Promise<void> {
     const { size } = await stat(localPath);
     const sha256 = await sha256Of(localPath, signal);
-    // Named after its content, so that what is left of another file is never taken for a part of this one.
+    // Named after its content, so that a rest of another file is never used as a part of this one.
     const part = `${remotePath}.${sha256.slice(0, 12)}.part`;
     const small = { signal, timeoutMs: SMALL_STEP_MS };
     const found = await this.run(PART_SIZE, [part, remotePath], small);
@@ -97,7 +97,7 @@ export class SshShell implements RemoteShell {
           ? await this.run(PLACE, [part, remotePath, sha256], { signal, timeoutMs: 2 * SMALL_STEP_MS })
           : sent;
       if (placed.code === 0) return;
-      // The machine may still write what a cut connection had sent of it: then the whole file is sent.
+      // The machine may still write earlier data of a cut connection: then the whole file is sent.
       if (from === 0) throw this.#notUploaded(remotePath, placed.stderr);
     }
   }
@@ -144,7 +144,7 @@ export class SshShell implements RemoteShell {
     }: { readonly signal: AbortSignal; readonly timeoutMs: number | null; readonly stdin: Input }
   ) {
     signal.throwIfAborted();
-    // Read from now on: what a program writes that ends before anybody reads it is lost.
+    // Start reading now: if a program ends before its output is read, the output is lost.
     const input = isStream(stdin) ? pipelineTo(stdin) : stdin;
     const mark = `tpulab-${randomBytes(8).toString('hex')}`;
     const { program, controlPath, preamble = '' } = this.options;
@@ -156,12 +156,12 @@ export class SshShell implements RemoteShell {
     });
     const answer = new Answer(mark);
     ssh.child.stdout.pipe(answer);
-    // Of a pipe that was cut, `end` does not come.
+    // A cut pipe emits no `end`.
     ssh.child.stdout.once('close', () => {
       if (!answer.writableEnded) answer.end();
     });
     void answer.begun.then(() => (this.#noise ??= firstLineOf(answer.noise)));
-    // How it ends is told by the program there.
+    // The exit of the program there reports the failure.
     if (hasInput) void feed(ssh, answer, mark, input).catch(() => ssh.child.stdin.destroy());
     else ssh.child.stdin.end();
     let isLate = false;
@@ -188,7 +188,7 @@ export class SshShell implements RemoteShell {
           `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s.`
         );
       }
-      // 255 is ssh's own: the connection has ended, or could not be used.
+      // 255 is ssh's own code: the connection has ended, or was unusable.
       if (code === null || code === 255) {
         throw (
           (code === 255 ? explainHost(this.host, stderr) : null) ??
@@ -215,13 +215,13 @@ export class SshShell implements RemoteShell {
 
 type Input = string | Uint8Array | Readable;
 
-/** What a start-up file has not read of what came before our input is passed over. Scripts may ask for `UNREAD`. */
+/** Skips input before ours that a start-up file has not read. Scripts may request `UNREAD`. */
 const SKIP = `tpulab_unread=0
 while IFS= read -r tpulab_line; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
 `;
-/** 0 in a script with input: a start-up file there has read what was meant for the script. */
+/** 0 in a script with input: a start-up file there has read input of the script. */
 export const UNREAD = '$tpulab_unread';
-/** A start-up file that asks something gets an empty line, at once and as often as it asks, so that it goes on. */
+/** A start-up file that prompts receives an empty line, immediately and for every prompt, so that it continues. */
 const NEWLINE_MS = 2_000;
 const SILENT_MS = 60_000;
 
@@ -235,7 +235,7 @@ function pipelineTo(input: Readable): PassThrough {
   return buffered;
 }
 
-/** Our input goes there when the script has begun: before, a start-up file might read it. */
+/** Sends our input after the script has begun: before that, a start-up file might read it. */
 async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input): Promise<void> {
   const { stdin } = ssh.child;
   stdin.write('\n');
@@ -254,9 +254,9 @@ async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input)
 
 const NOISE_BYTES = 4096;
 
-/** What the host says from our own first line on. Start-up files of a login shell may print anything before it. */
+/** The host's output from our own first line on. Start-up files of a login shell may print anything before it. */
 class Answer extends Transform {
-  /** False: it has ended without that line. */
+  /** False: the output ended without that line. */
   readonly begun: Promise<boolean>;
   readonly #mark: Buffer;
   #settle!: (hasBegun: boolean) => void;
@@ -271,7 +271,7 @@ class Answer extends Transform {
     this.once('close', () => this.#settle(false));
   }
 
-  /** The beginning of what came before. */
+  /** The beginning of the earlier output. */
   get noise(): string {
     return this.#noise.toString('utf8');
   }
@@ -310,7 +310,7 @@ function firstLineOf(text: string): string | null {
   return null;
 }
 
-/** The login shell there has ended before it came to our command. */
+/** The login shell there ended before it ran our command. */
 function notRun(host: string, code: number, output: string): RemoteProblem {
   const line = firstLineOf(output);
   return new RemoteProblem(
@@ -320,20 +320,20 @@ function notRun(host: string, code: number, output: string): RemoteProblem {
   );
 }
 
-/** Size of what is there of the file; its folder is made. */
+/** Size of the existing part of the file; creates its folder. */
 const PART_SIZE = `umask 077
 mkdir -p -- "$(dirname -- "$2")" || exit 1
 if [ -f "$1" ]; then wc -c < "$1"; else echo 0; fi`;
 
 const SENT = { code: 0, stderr: '' };
 
-/** Continues where an earlier one ended, if the part still has this size. */
+/** Resumes an earlier upload if the part still has this size. */
 const APPEND = `umask 077
 if [ "$2" = 0 ]; then rm -f -- "$1" && exec cat > "$1"; fi
 [ "$(wc -c < "$1")" -eq "$2" ] || { echo "$1 has changed meanwhile" >&2; exit 1; }
 exec cat >> "$1"`;
 
-/** A part with a wrong sum is removed, so that the next attempt sends the whole file. */
+/** A part with a wrong checksum is removed, so that the next attempt sends the whole file. */
 const PLACE = `sum=$( (sha256sum -- "$1" || shasum -a 256 -- "$1") 2>/dev/null | cut -c 1-64)
 if [ "$sum" != "$3" ]; then rm -f -- "$1"; echo "the copy differs from the original" >&2; exit 1; fi
 mv -f -- "$1" "$2"`;
@@ -344,7 +344,7 @@ export async function sha256Of(file: string, signal?: AbortSignal): Promise<stri
   return hash.digest('hex');
 }
 
-/** The text, cut at its beginning when it is enormous; lines are handed on as they come. */
+/** Collects the text and drops the beginning of enormous output; passes each line on as it arrives. */
 async function collect(stream: NodeJS.ReadableStream, onLine?: (line: string) => void): Promise<string> {
   const decoder = new StringDecoder('utf8');
   let text = '';
@@ -372,8 +372,8 @@ function abortProblem(signal: AbortSignal): Error {
 }
 
 /**
- * A script with arguments as one command line that every login shell understands alike (sh, bash, zsh, fish, csh): there is
- * nothing in it but letters, digits and one pair of quotes, and the script itself is Base64 until sh reads it.
+ * A script with arguments as one command line that every login shell parses in the same way (sh, bash, zsh, fish, csh): it
+ * contains only letters, digits and one pair of quotes, and the script itself is Base64 until sh reads it.
  */
 const RUN = `exec sh -c 'eval "$(printf %s "$1" | base64 -d)"' tpulab`;
 
@@ -382,7 +382,7 @@ export function shellCommand(script: string, args: readonly string[]): string {
   return `${RUN} ${Buffer.from(text, 'utf8').toString('base64')}`;
 }
 
-/** For a POSIX shell. */
+/** Quotes an argument for a POSIX shell. */
 export function quoted(argument: string): string {
   return `'${argument.replaceAll("'", `'\\''`)}'`;
 }

@@ -23,7 +23,7 @@ afterEach(async () => {
 describe('the arguments of ssh', () => {
   const target = { destination: 'ana@host', options: ['-p', '2222'] };
 
-  it('are understood by the ssh of this machine, and keep what the user has set', () => {
+  it('are accepted by the ssh of this machine, and preserve the settings of the user', () => {
     const args = masterArguments(target, path.join(folder, 'c'), { askable: true, isProxied: false });
     const reported = execFileSync('ssh', ['-G', ...args], { encoding: 'utf8' });
     for (const line of ['user ana', 'hostname host', 'port 2222', 'serveraliveinterval 5', 'batchmode no']) {
@@ -59,7 +59,7 @@ describe('the arguments of ssh', () => {
     }
   );
 
-  // Case H3: a word that ssh expands must find no secret here.
+  // Case H3: a word that ssh expands must not reach a secret here.
   it.each(['forward', 'connect'])('with few variables of ours: %s', async what => {
     const [program, log] = ['ssh', 'log'].map(name => path.join(folder, name)) as [string, string];
     await writeFile(program, `#!/bin/sh\nenv >> '${log}'\necho end >> '${log}'\nexit 1\n`, { mode: 0o755 });
@@ -164,7 +164,7 @@ describe('the arguments of ssh', () => {
     expect(`${error?.message} ${lines.join(' ')}`.toLowerCase()).not.toMatch(/b3blbnnz|ywjj|begin openssh/);
   });
 
-  it('to a connection that has gone reach no other machine', async () => {
+  it('to a connection that has ended reach no other machine', async () => {
     const started = run('ssh', viaMaster(path.join(folder, 'gone'), ['-T'], 'true'));
     await expect(started).rejects.toMatchObject({ code: 255 });
   });
@@ -194,7 +194,7 @@ describe('a script for the other side', () => {
     expect(stdout.split('\0').slice(0, -1)).toEqual(HARD);
   });
 
-  it('ends with its own code, and reads what is sent to it', async () => {
+  it('ends with its own code, and reads its input', async () => {
     const command = shellCommand('cat; exit 7', []);
     const child = run('/bin/sh', ['-c', command]);
     child.child.stdin?.end('hello');
@@ -202,7 +202,7 @@ describe('a script for the other side', () => {
   });
 });
 
-describe('what ssh says when it fails', () => {
+describe('a failure of ssh', () => {
   const target = { destination: 'vm', options: [] };
   it.each([
     ['ssh: connect to host 192.0.2.1 port 22: Connection timed out', 'remote_unreachable'],
@@ -229,7 +229,7 @@ describe('what ssh says when it fails', () => {
     ).toMatch(message);
   });
 
-  // ssh notices by reading or by writing that the command has ended, whichever comes first.
+  // ssh notices the end of the command while reading or while writing, whichever comes first.
   it.each([
     'kex_exchange_identification: Connection closed by remote host',
     'Connection closed by UNKNOWN port 65535',
@@ -242,7 +242,7 @@ describe('what ssh says when it fails', () => {
     expect(message).toMatch(/the ProxyCommand of .* ended \(.*\/no\/such\/program: not found/);
   });
 
-  it('without a word is said with its exit code', () => {
+  it('without a message is reported with its exit code', () => {
     expect(explainSsh(target, [], 12).message).toContain('exit code 12');
   });
 });
@@ -266,7 +266,7 @@ describe('hosts of the configuration of ssh', () => {
   });
 });
 
-describe('the program that ssh asks with', () => {
+describe('the program that prompts for ssh', () => {
   it('passes the question on and gives the answer, which nobody else can have', async () => {
     await using askpass = await Askpass.open(folder);
     const requests: unknown[] = [];

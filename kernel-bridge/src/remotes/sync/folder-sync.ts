@@ -1,4 +1,4 @@
-/** Copies a folder to a remote, or from it, over the connection that stands: with rsync where both machines have it, else with tar. */
+/** Copies a folder to a remote, or from it, over the open connection: with rsync if both machines have it, else with tar. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, stat } from 'node:fs/promises';
@@ -23,10 +23,10 @@ import { explainHost } from '../ssh/explain.js';
 import { copyByTar, copyProblem, planTar } from './tar-sync.js';
 
 const LISTED = 1_000;
-/** Of those that are not copied. */
+/** Maximum number of skipped files that are named. */
 export const NAMED = 100;
 const ERROR_CHARACTERS = 8_192;
-/** Making a folder, and asking whether rsync is there. */
+/** Time limit for creating a folder, and for checking for rsync. */
 const SMALL_STEP_MS = 30_000;
 
 export interface SyncRun {
@@ -40,7 +40,7 @@ export interface SyncRun {
 
 type Plan = Omit<SyncRun, 'onChange' | 'onLeftOut'>;
 
-/** @throws RemoteProblem when one of the folders cannot be used */
+/** @throws RemoteProblem if one of the folders is unusable */
 export async function foldersOf(
   request: SyncRequest,
   shell: RemoteShell,
@@ -75,7 +75,7 @@ async function folderHere({ localFolder: given, direction }: SyncRequest): Promi
   return path.resolve(local);
 }
 
-/** Below the folder in which kernels start there: the home folder, or what the runtime has in its place. */
+/** Resolved below the folder in which kernels start there: the home folder, or the runtime's own folder. */
 async function folderThere(named: string, shell: RemoteShell, signal: AbortSignal): Promise<string> {
   if (named.startsWith('/')) return named;
   const script = `printf '%s\\n' "\${TPULAB_ROOT_DIR:-$HOME}" "$HOME"`;
@@ -92,7 +92,7 @@ function badFolder(message: string): RemoteProblem {
   return new RemoteProblem('sync_bad_folder', message);
 }
 
-/** What would happen. @param ages whether files that are newer than what overwrites them are looked for, which costs rsync a second look */
+/** A preview. @param ages whether to find files that are newer than their replacement, for which rsync runs a second time */
 export async function planSync(run: Plan, ages: 'compared' | 'ignored' = 'compared'): Promise<SyncPlan> {
   const transport = await transportOf(run);
   const { changes: all, leftOut } =
@@ -130,7 +130,7 @@ export async function runSync(run: SyncRun): Promise<void> {
     return;
   }
   if (request.direction === 'to-remote') {
-    // rsync makes a folder only if the one above it exists.
+    // rsync creates a folder only if its parent exists.
     const made = await shell.run('mkdir -p -- "$1"', [folders.remote], { signal, timeoutMs: SMALL_STEP_MS });
     if (made.code !== 0) throw copyProblem(made.stderr, shell.host, shell.host);
   }
@@ -143,7 +143,7 @@ async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>)
     rsyncHere(signal),
     shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS, stdin: '\n' }).then(({ stdout }) => stdout)
   ]);
-  // rsync takes the first bytes of the other side for its own, whoever prints them, and a start-up file may take those of rsync.
+  // rsync parses the first bytes of the other side as protocol, whoever prints them, and a start-up file may consume rsync's bytes.
   const isQuiet = overSsh(shell).noise === null && there.includes('unread=1');
   return isQuiet && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
@@ -164,7 +164,7 @@ function overSsh(shell: RemoteShell): SshShell {
   throw new RemoteProblem('sync_failed', 'Folders can be synced over ssh only.');
 }
 
-/** rsync names both files of a change only by what differs: what `--update` leaves alone is the newer one. */
+/** rsync prints only the differences of the two files: a file that `--update` leaves alone is the newer one. */
 async function rsyncChanges(
   run: Plan,
   ages: 'compared' | 'ignored'
@@ -198,7 +198,7 @@ async function rsync(run: RsyncRun): Promise<void> {
   const way = request.direction;
   signal.throwIfAborted();
   const args = rsyncArguments(way, folders, request, overSsh(shell).transport, dryRun, keepsNewer);
-  // No shell, and the words of rsync in English, so that they can be told apart.
+  // No shell, and English messages of rsync, so that they can be parsed.
   const child = spawn('rsync', args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...sshEnvironment(), LC_ALL: 'C' }
@@ -218,9 +218,9 @@ async function rsync(run: RsyncRun): Promise<void> {
   try {
     const [code] = (await once(child, 'close')) as [number | null];
     signal.throwIfAborted();
-    // A folder that is not there yet has nothing that a dry run could compare.
+    // A dry run cannot compare with a folder that does not exist yet.
     const isNew = dryRun && way === 'from-remote' && /No such file or directory/.test(words);
-    // 24: files that vanished while they were looked at, which a working folder has all the time.
+    // 24: files vanished during the scan, which is normal in a working folder.
     const failures = code === 23 ? failuresIn(words, folders) : [];
     for (const one of failures) onLeftOut(one);
     if (code !== 0 && code !== 24 && !isNew && failures.length === 0)
@@ -230,7 +230,7 @@ async function rsync(run: RsyncRun): Promise<void> {
   }
 }
 
-/** What rsync or the connection wrote, with what to do about it. */
+/** The message of rsync or of the connection, with the remedy. */
 function rsyncProblem(
   code: number | null,
   words: string,

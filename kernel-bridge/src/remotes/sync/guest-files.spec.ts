@@ -1,4 +1,4 @@
-/** What the other side may put into the folder here. rsync is real on both sides; a script stands for the way between. */
+/** Which files the other side can write into the local folder. rsync is real on both sides; a script replaces the connection. */
 import {
   existsSync,
   lstatSync,
@@ -20,7 +20,7 @@ import type { SyncDirection, SyncLeftOut } from '@tpulab/protocol';
 import { planSync, runSync } from './folder-sync.js';
 import { failuresIn } from './rsync-arguments.js';
 
-/** Runs here what is to run there. */
+/** Runs the remote command on this machine. */
 const SSH = `#!/bin/sh
 while [ "$1" != remote ]; do shift; done
 shift
@@ -70,7 +70,7 @@ it.skipIf(!hasRsync)('no link that leads out of the folder comes here, and no de
   });
   expect(readdirSync(here!).sort()).toEqual(['data.csv', 'inside']);
   expect(lstatSync(path.join(here!, 'inside')).isSymbolicLink()).toBe(true);
-  // Nor is anything written through a link that was brought before.
+  // Nothing is written through an earlier link either.
   symlinkSync(secret!, path.join(here!, 'sub'));
   mkdirSync(path.join(there!, 'sub'));
   writeFileSync(path.join(there!, 'sub', 'planted'), 'x');
@@ -94,7 +94,7 @@ const ODD_NAMES = [
 const at = (root: string, name: string): Buffer =>
   Buffer.concat([Buffer.from(`${root}/`), Buffer.from(name, 'latin1')]);
 
-/** Names of regular files and folders with what the files have, a byte in each character. */
+/** Names of regular files and folders with the contents of the files, one character per byte. */
 function treeOf(root: string, below = ''): Record<string, string | null> {
   const found: Record<string, string | null> = {};
   for (const entry of readdirSync(at(root, below), { withFileTypes: true, encoding: 'buffer' })) {
@@ -166,7 +166,7 @@ describe.each(['rsync', 'tar'] as const)('names of any bytes, by %s', transport 
     expect(plan.leftOutCount).toBe(leftOut.length);
     expect(files).toBeGreaterThanOrEqual(ODD_NAMES.length);
 
-    // What only the other side has is named before it is deleted.
+    // Files that exist only on the other side are named before they are deleted.
     for (const name of ['only-there', 'caf\xe9-there', 'line\nthere']) writeFileSync(at(to, name), 'x');
     const deleting = { ...run, request: { ...run.request, delete: true } };
     const doomed = (await planSync(deleting)).changes.filter(({ action }) => action === 'delete');

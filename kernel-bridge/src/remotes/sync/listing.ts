@@ -1,4 +1,4 @@
-/** What is in a folder here and in one there, for a comparison without rsync. Links are named and never followed. */
+/** The contents of a local and a remote folder, for a comparison without rsync. Links are named and never followed. */
 import { access, constants, lstat, readdir } from 'node:fs/promises';
 import type { SyncLeftOut } from '@tpulab/protocol';
 import { plainText } from '../../platform/plain-text.js';
@@ -8,21 +8,21 @@ import { RemoteProblem } from '../remote-error.js';
 export interface Entry {
   readonly kind: 'file' | 'link' | 'folder' | 'other';
   readonly bytes: number;
-  /** Unix seconds: archives keep no more. */
+  /** Unix seconds: archives have no finer resolution. */
   readonly modifiedAt: number;
 }
 
 export interface Listing {
-  /** By the path relative to the folder, a byte in each character (latin1): a name need not be UTF-8. */
+  /** By the path relative to the folder, one character per byte (latin1): a name need not be UTF-8. */
   readonly entries: ReadonlyMap<string, Entry>;
-  /** Paths of what could not be looked at. */
+  /** Paths that could not be read. */
   readonly unread: readonly string[];
 }
 
-/** A folder with very many files on a slow disk. */
+/** Time limit for a folder with very many files on a slow disk. */
 const LIST_MS = 4 * 60_000;
 
-/** For system calls: as bytes. */
+/** The path as bytes, for system calls. */
 export function pathOf(folder: string, name: string): Buffer {
   return Buffer.concat([Buffer.from(`${folder}/`), Buffer.from(name, 'latin1')]);
 }
@@ -30,7 +30,7 @@ export function pathOf(folder: string, name: string): Buffer {
 const ODD =
   /[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x00-\x1f\x7f-\xff]/g;
 
-/** For people, on one line: what is no text is written as `\xNN`. */
+/** The name on one line, for people: bytes that are not text become `\xNN`. */
 export function shownName(name: string): string {
   const text = name.replace(ODD, found =>
     found.length > 1
@@ -57,7 +57,7 @@ export function leftOutBecause(kind: 'link' | 'other' | 'unread' | 'leads-out', 
   }
 }
 
-/** A folder that is not there is empty. */
+/** A missing folder counts as empty. */
 export async function listHere(folder: string, leavesOut: LeavesOut, signal: AbortSignal): Promise<Listing> {
   const entries = new Map<string, Entry>();
   const unread: string[] = [];
@@ -105,8 +105,8 @@ function isReadable(file: Buffer): Promise<boolean> {
 }
 
 /**
- * Base64, because names are bytes; the last entry says how `find` ended. That of busybox knows no -printf: its `stat` gives one name a line,
- * so that names with line breaks and folders are missing there.
+ * Base64, because names are bytes; the last entry is the exit status of `find`. Busybox's `find` has no -printf: its `stat` prints one name
+ * per line, so that names with line breaks and folders are missing there.
  */
 const LIST = `cd -- "$1" 2>/dev/null || { printf 'end|0' | base64; exit 0; }
 if find . -maxdepth 0 -printf '' 2>/dev/null; then
@@ -124,7 +124,7 @@ const KINDS = new Map<string, Entry['kind']>([
   ['symbolic link', 'link']
 ]);
 
-/** @throws RemoteProblem when the folder cannot be listed at all */
+/** @throws RemoteProblem if the folder cannot be listed at all */
 export async function listThere(
   shell: RemoteShell,
   folder: string,
@@ -152,7 +152,7 @@ export async function listThere(
   for (const record of records) {
     const [, type = '', bytes, seconds, name] = /^([a-z ]+)\|(\d+)\|(-?\d+)\|\.\/([^]+)$/i.exec(record) ?? [];
     const kind = KINDS.get(type) ?? 'other';
-    // The list is what the other side says: nothing outside the folder is taken from it.
+    // The other side controls this list: paths outside the folder are ignored.
     if (name === undefined || !isInside(name) || leavesOut(asText(name), kind === 'folder')) continue;
     entries.set(name, { kind, bytes: Number(bytes), modifiedAt: Number(seconds) });
   }
@@ -163,10 +163,10 @@ function isInside(name: string): boolean {
   return name.split('/').every(part => part !== '' && part !== '.' && part !== '..');
 }
 
-/** Whether a path relative to the folder is left out; the first pattern that matches decides. */
+/** Whether a path relative to the folder is excluded; the first matching pattern decides. */
 export type LeavesOut = (path: string, isFolder: boolean) => boolean;
 
-/** What is in a folder that is left out is left out too. */
+/** The contents of an excluded folder are excluded, too. */
 export function patternsOf(include: readonly string[], exclude: readonly string[]): LeavesOut {
   const rules = [
     ...include.map(pattern => ({ matches: matcher(pattern), isOut: false })),
@@ -182,15 +182,15 @@ export function patternsOf(include: readonly string[], exclude: readonly string[
 }
 
 /**
- * As rsync's manual has it: `/` in front ties the pattern to the folder, `/` behind means folders only, and a pattern with neither `/`
- * nor `**` is for the last part of the path.
+ * The syntax of rsync's manual: a leading `/` anchors the pattern at the folder, a trailing `/` means folders only, and a pattern without
+ * `/` and `**` matches the last part of the path.
  */
 function matcher(pattern: string): LeavesOut {
   const isForFolders = pattern.endsWith('/');
   const isTied = pattern.startsWith('/');
   const body = pattern.replace(/^\//, '').replace(/\/$/, '');
   const isPath = isTied || body.includes('/') || body.includes('**');
-  // `folder/***` is the folder and all that is in it.
+  // `folder/***` means the folder and all of its contents.
   const source = body.endsWith('/***') ? `${sourceOf(body.slice(0, -4))}(?:/.*)?` : sourceOf(body);
   const regex = new RegExp(`${isTied ? '^' : '(?:^|/)'}${source}$`);
   return (path, isFolder) =>

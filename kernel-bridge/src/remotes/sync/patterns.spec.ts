@@ -23,7 +23,7 @@ it.each([
   expect(patternsOf([], [pattern])(path, isFolder)).toBe(isOut);
 });
 
-it('takes what is included before what is excluded', () => {
+it('applies includes before excludes', () => {
   const out = patternsOf(['best.ckpt'], ['*.ckpt']);
   expect([out('best.ckpt', false), out('last.ckpt', false)]).toEqual([false, true]);
 });

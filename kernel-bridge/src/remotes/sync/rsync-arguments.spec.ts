@@ -13,7 +13,7 @@ test.each([
   expect(changeOf(line, way)).toEqual(change);
 });
 
-test('patterns that are taken stand before those that are left out, and nothing is deleted unasked', () => {
+test('include patterns precede exclude patterns, and nothing is deleted without a request', () => {
   const folders = { local: '/srv/my work/', remote: 'work' };
   const ssh = { program: 'ssh', controlPath: '/tmp/x/c' };
   const args = rsyncArguments(

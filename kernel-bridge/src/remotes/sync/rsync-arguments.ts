@@ -1,18 +1,18 @@
-/** The arguments of rsync 3 for one direction, and what it says of each file. */
+/** The arguments of rsync 3 for one direction, and the parser of its output for each file. */
 import type { SyncChange, SyncDirection, SyncLeftOut, SyncRequest } from '@tpulab/protocol';
 import { viaMaster } from '../ssh/ssh-process.js';
 import { leftOutBecause, shownName } from './listing.js';
 
 export interface SyncFolders {
-  /** Both absolute. */
+  /** Both are absolute paths. */
   readonly local: string;
   readonly remote: string;
 }
 
-/** What nobody wants on the other side. */
+/** Files that no user needs on the other side. */
 export const ALWAYS_LEFT_OUT = ['.git/', '__pycache__/', '.ipynb_checkpoints/', 'node_modules/', '.venv/'];
 
-/** One line a file: what is done with it, its bytes, its path. */
+/** One line per file: the change, its bytes, its path. */
 const LINE = '%i %l %n';
 
 export function rsyncArguments(
@@ -30,16 +30,16 @@ export function rsyncArguments(
     '--no-owner',
     '--no-group',
     '--compress',
-    // Paths with blanks arrive as they are, and are never read by a shell there.
+    // Paths with blanks arrive unchanged, and no shell parses them there.
     '--protect-args',
-    // In place of the login shell, whose EXIT trap would print into the protocol: rsync then ends with code 12 or 16 once in forty times.
+    // Replaces the login shell, whose EXIT trap would print into the protocol: rsync then exits with code 12 or 16 once in forty times.
     '--rsync-path=exec rsync',
     '--partial',
     '--timeout=60',
     `--out-format=${LINE}`,
-    // Names what it passes over.
+    // Prints the names of skipped files.
     '--info=name1,nonreg1',
-    // Nothing that leads out of the folder here, and no devices: what is there was made by somebody else.
+    // No links that lead out of the local folder, and no devices: other people created the files there.
     ...(way === 'from-remote' ? ['--safe-links', '--no-D'] : []),
     ...(dryRun ? ['--dry-run'] : []),
     ...(keepsNewer ? ['--update'] : []),
@@ -53,7 +53,7 @@ export function rsyncArguments(
   ];
 }
 
-/** rsync splits this at blanks and knows quotes; the host that it appends is a placeholder of `viaMaster`. */
+/** rsync splits this at blanks and supports quotes; the host that it appends is a placeholder of `viaMaster`. */
 function remoteShell({ program, controlPath }: { program: string; controlPath: string }): string {
   const words = viaMaster(controlPath, []);
   // Without `-- remote`, which rsync adds itself.
@@ -64,7 +64,7 @@ function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "''")}'`;
 }
 
-/** Null for what is no change of a file: folders, times, and words of rsync. */
+/** null if the line is not a change of a file: folders, times, and messages of rsync. */
 export function changeOf(line: string, way: SyncDirection): SyncChange | null {
   const deleted = /^\*deleting\s+(?:\d+\s+)?(.+)$/.exec(line);
   if (deleted?.[1] !== undefined) return { path: shownName(nameIn(deleted[1])), action: 'delete', bytes: 0 };
@@ -77,14 +77,14 @@ export function changeOf(line: string, way: SyncDirection): SyncChange | null {
   };
 }
 
-/** In the C locale rsync writes bytes that are no ASCII as `\#NNN`. */
+/** In the C locale rsync prints non-ASCII bytes as `\#NNN`. */
 function nameIn(text: string): string {
   return text.replace(/\\#([0-3][0-7]{2})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8))
   );
 }
 
-/** What it says that it passes over; null for other lines. */
+/** The file that rsync reports as skipped; null for other lines. */
 export function leftOutIn(line: string): SyncLeftOut | null {
   const other = /^skipping non-regular file "(.+)"$/.exec(line)?.[1];
   if (other !== undefined) return leftOutBecause('other', nameIn(other));
@@ -92,7 +92,7 @@ export function leftOutIn(line: string): SyncLeftOut | null {
   return link === undefined ? null : leftOutBecause('leads-out', nameIn(link));
 }
 
-/** What could not be read or written, from its errors. */
+/** The files that could not be read or written, parsed from the errors. */
 export function failuresIn(words: string, folders: SyncFolders): SyncLeftOut[] {
   return [
     ...words.matchAll(
@@ -109,7 +109,7 @@ export function failuresIn(words: string, folders: SyncFolders): SyncLeftOut[] {
   });
 }
 
-/** By what `--version` says. Those that macOS comes with (2.6.9, openrsync) do not know `--protect-args`. */
+/** Checks the output of `--version`. The versions of macOS (2.6.9, openrsync) do not support `--protect-args`. */
 export function isUsableRsync(words: string): boolean {
   return Number(/rsync\s+version\s+v?(\d+)\./.exec(words)?.[1] ?? 0) >= 3 && !words.includes('openrsync');
 }

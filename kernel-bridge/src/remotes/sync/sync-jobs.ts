@@ -1,4 +1,4 @@
-/** The runs that make folders the same: one a remote, with its progress. */
+/** The running syncs: one per remote, with its progress. */
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { NamedJobs } from '../../platform/named-jobs.js';
 import { deadline } from '../../platform/waiting.js';
@@ -19,7 +19,7 @@ const IDLE: SyncStatus = {
   leftOutCount: 0,
   error: null
 };
-/** Comparing a folder with very many files. */
+/** Time limit for comparing a folder with very many files. */
 const PLAN_MS = 5 * 60_000;
 
 export class SyncJobs implements AsyncDisposable {
@@ -39,7 +39,7 @@ export class SyncJobs implements AsyncDisposable {
     });
   }
 
-  /** Begins; how it goes is in `status`. @throws RemoteProblem */
+  /** Starts a sync; `status` shows its progress. @throws RemoteProblem */
   async start(remote: Remote, request: SyncRequest): Promise<SyncStatus> {
     const { name } = remote;
     const folders = await withShell(remote, shell => foldersOf(request, shell, AbortSignal.timeout(PLAN_MS)));
@@ -75,7 +75,7 @@ export class SyncJobs implements AsyncDisposable {
     );
   }
 
-  /** Resolves when the run has ended. */
+  /** Resolves after the run has ended. */
   cancel(name: string): Promise<void> {
     return this.#jobs.cancel(name);
   }

@@ -1,4 +1,4 @@
-/** Folders that are synced with a stand-in VM, over the connection that its remote has. */
+/** Folders that are synced with a stand-in VM, over the connection of its remote. */
 import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -12,7 +12,7 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
 
-/** What the program of that name says on macOS 15, which has no other one. */
+/** The output of rsync on macOS 15, which has no other version. */
 const MAC_RSYNC = `#!/bin/sh
 echo 'openrsync: protocol version 29'
 echo 'rsync version 2.6.9 compatible'
@@ -85,7 +85,7 @@ function syncing(transport: 'rsync' | 'tar'): void {
     );
   }
 
-  it('says what would happen and does nothing', async () => {
+  it('reports what would happen and changes nothing', async () => {
     const body = await planOf({ exclude: ['*.ckpt'] });
     expect(body.changes.map(({ path: file, action }) => `${action} ${file}`).sort()).toEqual([
       'send model.py',
@@ -96,7 +96,7 @@ function syncing(transport: 'rsync' | 'tar'): void {
     await expect(read('model.py')).rejects.toThrow();
   });
 
-  it('copies to the VM, names with blanks too, without what is left out', async () => {
+  it('copies to the VM, also names with blanks, without the excluded files', async () => {
     expect(await sync({ exclude: ['*.ckpt'] })).toMatchObject({
       state: 'done',
       files: 2,
@@ -107,15 +107,15 @@ function syncing(transport: 'rsync' | 'tar'): void {
     expect(await read('sub/a file.csv')).toBe('1,2\n');
     await expect(read('big.ckpt')).rejects.toThrow();
     await expect(read('.git/config')).rejects.toThrow();
-    // The second time there is nothing to do.
+    // The second sync finds no differences.
     expect((await planOf({ exclude: ['*.ckpt'] })).files).toBe(0);
   });
 
-  it('copies from the VM, and what is not there is deleted here only when that was asked for', async () => {
+  it('copies from the VM, and deletes files here that are missing there only on request', async () => {
     await sync();
     await vm.run(`echo 'LAYERS = 4' > "$HOME/${there()}/model.py"; mkdir -p "$HOME/${there()}/new/deep"
 echo new > "$HOME/${there()}/new/deep/a b.txt"; rm "$HOME/${there()}/sub/a file.csv"`);
-    // A file that is newer here is overwritten too; the plan says which.
+    // A file that is newer here is overwritten too; the plan names it.
     const later = new Date(Date.now() + 3_600_000);
     await utimes(path.join(folder, 'model.py'), later, later);
     const first = await planOf({ direction: 'from-remote' });
@@ -136,7 +136,7 @@ echo new > "$HOME/${there()}/new/deep/a b.txt"; rm "$HOME/${there()}/sub/a file.
     expect((await readdir(folder)).filter(name => name.startsWith('.tpulab'))).toEqual([]);
   });
 
-  it('writes nothing outside the folder, whatever links there are', async () => {
+  it('writes no file outside the folder, whatever links exist', async () => {
     const outside = await mkdtemp(path.join(tmpdir(), 'tpulab outside '));
     await vm.run(`mkdir -p "$HOME/${there()}/way"; echo x > "$HOME/${there()}/way/in.txt"
 ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"`);
@@ -162,7 +162,7 @@ echo 3 > locked/x; chmod 000 bad locked`);
     await vm.run(`chmod 700 "$HOME/${there()}/locked"`);
   });
 
-  it('deletes only when it is told to, and shows that before', async () => {
+  it('deletes only on request, and shows the deletions before', async () => {
     await sync();
     await rm(path.join(folder, 'big.ckpt'));
     await sync();
@@ -188,7 +188,7 @@ echo 3 > locked/x; chmod 000 bad locked`);
     expect(body).toMatchObject({ message: expect.stringContaining(words) as unknown });
   });
 
-  it('says so when the connection is lost in the middle, and goes on the next time', async () => {
+  it('reports a connection that is lost in the middle, and resumes the next time', async () => {
     await writeFile(path.join(folder, 'large.bin'), Buffer.alloc(64 * 1024 * 1024, 7));
     const begun = await post({});
     expect(begun.status).toBe(202);

@@ -1,6 +1,6 @@
 /**
- * Copies a folder where one of the two machines has no rsync that can be used: what differs in size or time goes as one archive over the
- * connection that stands. Regular files and folders only, each below the folder: links are neither copied nor written through.
+ * Copies a folder if one of the two machines has no usable rsync: files with another size or time are sent as one archive over the
+ * open connection. Regular files and folders only, each below the folder: links are neither copied nor written through.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,19 +33,19 @@ export interface TarSync {
 
 const ERROR_CHARACTERS = 8_192;
 
-/** A change with the bytes of its name. */
+/** A change with the bytes of its file name. */
 interface TarChange extends SyncChange {
   readonly name: string;
 }
 
 export interface TarPlan {
   readonly changes: readonly TarChange[];
-  /** Folders without a file, which are made. */
+  /** Folders without a file, which are created. */
   readonly folders: readonly string[];
   readonly leftOut: readonly SyncLeftOut[];
 }
 
-/** What is to be done, in the order of the names. @throws RemoteProblem where a link is in the way */
+/** The changes, in the order of their names. @throws RemoteProblem if a link is in the way */
 export async function planTar({ request, folders, shell, signal }: TarSync): Promise<TarPlan> {
   const leavesOut = patternsOf(request.include ?? [], [...ALWAYS_LEFT_OUT, ...(request.exclude ?? [])]);
   const [here, there] = await Promise.all([
@@ -74,7 +74,7 @@ export async function planTar({ request, folders, shell, signal }: TarSync): Pro
     kind === 'folder' && !full.has(name) && !to.entries.has(name) && !from.unread.includes(name) ? [name] : []
   );
   for (const name of empty) refuseLinks(name, to, where);
-  // What could not be looked at may have them.
+  // An unreadable folder may contain the file.
   const isListed = (name: string): boolean =>
     from.entries.has(name) || from.unread.some(one => name === one || name.startsWith(`${one}/`));
   const deleted = [...to.entries].flatMap(([name, { kind }]): TarChange[] =>
@@ -94,7 +94,7 @@ export async function copyByTar(
   const copied = changes.filter(({ action }) => action !== 'delete');
   const isSent = sync.request.direction === 'to-remote';
   const names = [...folders, ...copied.map(({ name }) => name)];
-  // Archives keep the order of the names, and programs write the names in ways of their own.
+  // Archives preserve the order of the names, but programs print the names in different forms.
   let reported = 0;
   const next = (): void => {
     const change = copied[reported++ - folders.length];
@@ -110,7 +110,7 @@ export async function copyByTar(
   for (const change of deleted) events.onChange(change);
 }
 
-/** A link in the place of a folder would take the file to where it points. */
+/** A link in place of a folder would redirect the file to the link's target. */
 function refuseLinks(name: string, to: Listing, where: string): void {
   const parts = name.split('/');
   const link = parts
@@ -147,15 +147,15 @@ function listOf(names: readonly string[]): Buffer {
   return Buffer.from(names.map(name => `./${name}\0`).join(''), 'latin1');
 }
 
-/** Busybox's tar reads a name from each line. */
+/** Busybox's tar reads one name from each line. */
 const PACK = `cd -- "$1" || exit 1
 export LC_ALL=C
 if tar --version 2>/dev/null | grep -q GNU; then exec tar -c --no-recursion --null -f - -T -; fi
 tr '\\0' '\\n' | tar -c -f - -T -`;
 
 /**
- * Into a folder of our own beside the target, and from there file by file: what the other side packs besides the files that were asked
- * for stays there and is removed, and so does all that is no regular file.
+ * Unpacks into our own folder beside the target, and moves file by file from there: other files that the remote side packs
+ * stay there and are removed, and so is everything that is not a regular file.
  */
 async function receive(
   { folders, shell, signal }: TarSync,
@@ -189,7 +189,7 @@ async function receive(
   }
 }
 
-/** What a tar has left out that went on. @throws RemoteProblem where it has failed as a whole */
+/** The files that tar skipped while it continued. @throws RemoteProblem if it failed as a whole */
 function missedIn(code: number | null, words: string, host: string): SyncLeftOut[] {
   const missed = [...words.matchAll(/^tar: \.\/(.+): Cannot (?:open|stat|read)[^:]*: (.+)$/gm)].map(
     ([, name = '', why = '']): SyncLeftOut => ({
@@ -202,7 +202,7 @@ function missedIn(code: number | null, words: string, host: string): SyncLeftOut
   return missed;
 }
 
-/** Whether it is there now. */
+/** Whether the file is in place now. */
 async function place(staging: string, local: string, name: string): Promise<boolean> {
   const made = pathOf(staging, name);
   const kind = (await isRealBelow(staging, name)) ? await lstat(made).catch(() => null) : null;
@@ -226,7 +226,7 @@ async function place(staging: string, local: string, name: string): Promise<bool
   return true;
 }
 
-/** Whether all folders on the way are folders, and no links. */
+/** Whether all folders of the path are real folders, not links. */
 async function isRealBelow(root: string, name: string): Promise<boolean> {
   const parts = name.split('/');
   for (let depth = 1; depth < parts.length; depth++) {
@@ -255,7 +255,7 @@ async function deleteHere({ folders: { local }, signal }: TarSync, changes: read
     signal.throwIfAborted();
     if (!(await isRealBelow(local, name))) continue;
     await rm(pathOf(local, name), { force: true });
-    // Folders that are empty now; the first one that is not ends it.
+    // Removes folders that are now empty; stops at the first folder that is not.
     for (let end = name.lastIndexOf('/'); end > 0; end = name.lastIndexOf('/', end - 1)) {
       const isRemoved = await rmdir(pathOf(local, name.slice(0, end))).then(
         () => true,
@@ -273,7 +273,7 @@ interface RunningTar {
 
 async function startTar(args: readonly string[], signal: AbortSignal): Promise<RunningTar> {
   signal.throwIfAborted();
-  // macOS would add files of its own to the archive.
+  // Otherwise macOS adds its own files to the archive.
   const env = { ...process.env, COPYFILE_DISABLE: '1', LC_ALL: 'C' };
   const child = spawn('tar', args, { stdio: ['pipe', 'pipe', 'pipe'], env, signal, killSignal: 'SIGTERM' });
   let words = '';
@@ -298,7 +298,7 @@ async function startTar(args: readonly string[], signal: AbortSignal): Promise<R
   };
 }
 
-/** @param writer the host that was to write; null: this computer */
+/** @param writer the host that should write the file; null: this computer */
 export function copyProblem(words: string, host: string, writer: string | null): RemoteProblem {
   const last = words.trim().split('\n').slice(-2).join(' ').slice(-400);
   return (

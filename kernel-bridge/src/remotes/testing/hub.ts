@@ -1,4 +1,4 @@
-/** For specs: a gateway in this process whose ssh and gcloud are those of a stand-in's laptop. */
+/** For specs: a gateway in this process that uses the ssh and gcloud of a stand-in's laptop. */
 import type { Remote, RemoteState } from '@tpulab/protocol';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
@@ -30,7 +30,7 @@ export class Hub implements AsyncDisposable {
     return new Hub(bridge);
   }
 
-  /** A remote named `vm`, connected unless it is told not to. */
+  /** Adds a remote named `vm`, connected unless `body` prevents it. */
   async add(body: object = {}): Promise<Remote> {
     const source = { kind: 'ssh', destination: 'vm' };
     const answer = await this.rest('POST', '/bridge/v1/machines', {
@@ -52,7 +52,7 @@ export class Hub implements AsyncDisposable {
     return this.rest('POST', `/bridge/v1/machines/${name}/${action}`, body ? { body } : {});
   }
 
-  /** Resolves with the remote when it is in one of these states, and rejects when it has failed instead. */
+  /** Resolves with the remote once it is in one of these states, and rejects if it fails instead. */
   async until(states: RemoteState | readonly RemoteState[], name = 'vm'): Promise<Remote> {
     const wanted = [states].flat();
     const deadline = performance.now() + DEADLINE_MS;
@@ -80,7 +80,7 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** Of the links that are there now. Specs beside this one add and remove links of their own, which is no news of this laptop. */
+/** Addresses of the current links. Specs that run beside this one add and remove links, which are no network change of this laptop. */
 function addressesOfKnownLinks(): () => string {
   const known = new Map<string, string>();
   const readAddresses = (isFirst: boolean): string => {

@@ -1,4 +1,4 @@
-/** For specs: what a gateway of a hostile machine may answer where the protocol has this schema. */
+/** For specs: possible answers of a hostile gateway for a schema of the protocol. */
 import type { TSchema } from '@sinclair/typebox';
 import fc from 'fast-check';
 
@@ -43,7 +43,7 @@ interface Described {
   readonly patternProperties?: Readonly<Record<string, TSchema>>;
 }
 
-/** Mostly of the right shape, so that what looks only at the shape takes it; here and there something else, or nothing. */
+/** Mostly of the right shape, so that code that checks only the shape accepts it; sometimes another value, or none. */
 export function liesOf(schema: TSchema): fc.Arbitrary<unknown> {
   return fc.oneof({ arbitrary: shaped(schema), weight: 12 }, { arbitrary: ANYTHING, weight: 1 });
 }
@@ -68,7 +68,7 @@ function shaped(schema: TSchema): fc.Arbitrary<unknown> {
   return ANYTHING;
 }
 
-/** In the place of ssh: as a master it makes its control socket's file and waits; asked to forward, it leads one socket to the other. */
+/** Replaces ssh: as a master it creates the file of its control socket and waits; for a forwarding, it connects one socket to the other. */
 export const SSH_OF_LIARS = `#!/bin/sh
 forward= control=
 for word do
@@ -187,7 +187,7 @@ const HEADER = fc
   )
   .map(([name, value]) => `${name}: ${value}`);
 
-/** Bytes of an answer, mostly near to HTTP. `ACCEPT` stands for the right proof of a handshake. */
+/** Bytes of an answer, mostly similar to HTTP. `ACCEPT` is replaced by the right proof of a handshake. */
 export const HOSTILE_ANSWER: fc.Arbitrary<string> = fc
   .tuple(
     fc.oneof({ arbitrary: STATUS_LINE, weight: 12 }, PRINTABLE),

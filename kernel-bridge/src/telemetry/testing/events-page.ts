@@ -27,7 +27,7 @@ export class EventsPage implements Disposable {
     this.socket.send(typeof request === 'string' ? request : JSON.stringify(request));
   }
 
-  /** Of kernels. */
+  /** Events of kernels. */
   get events(): BridgeEvent[] {
     return this.frames
       .flatMap(frame => (frame.op === 'events' ? frame.events : []))
@@ -38,7 +38,7 @@ export class EventsPage implements Disposable {
     return this.events.flatMap(event => ('data' in event && event.kernelId === kernelId ? [event.data] : []));
   }
 
-  /** What became of commands, in the order in which it was told. */
+  /** The results of commands, in the order of the reports. */
   control(kernelId: string, id?: string): ControlMessage[] {
     return this.telemetry(kernelId).filter(
       (message): message is ControlMessage =>

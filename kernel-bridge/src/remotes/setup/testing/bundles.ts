@@ -1,4 +1,4 @@
-/** For specs: the bridge as it is copied to hosts, from the sources as they are now, with small environments beside the real ones. */
+/** For specs: the bridge as it is copied to hosts, from the current sources, with small environments beside the real ones. */
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ export async function makeBundle(folder: string): Promise<string> {
   return folder;
 }
 
-/** Another build of the same bridge; with `version`, of another version. */
+/** Another build of the same bridge, or of another `version` if given. */
 export async function otherVersion(bundle: string, folder: string, version?: string): Promise<string> {
   await cp(bundle, folder, { recursive: true });
   const hash = digest(randomUUID());
@@ -26,7 +26,7 @@ export async function otherVersion(bundle: string, folder: string, version?: str
   return folder;
 }
 
-/** `tiny`: one package without dependencies, no agent, so that it is made in a moment. */
+/** `tiny`: one package without dependencies, no agent, so that it is created within moments. */
 async function addTinyEnvironment(bundle: string): Promise<void> {
   await addEnvironment(bundle, {
     name: 'tiny',
@@ -38,14 +38,14 @@ async function addTinyEnvironment(bundle: string): Promise<void> {
   });
 }
 
-/** `plain`: a real kernel with our agent and launcher, and no JAX, which takes the most of `jax`. */
+/** `plain`: a real kernel with our agent and launcher, and no JAX, which is the largest part of `jax`. */
 async function addPlainEnvironment(bundle: string): Promise<void> {
   await addEnvironment(bundle, {
     name: 'plain',
     packages: lock => neededBy('ipykernel', lock),
     agent: true,
     argv: ['-m', 'tpulab.launcher', '-f', '{connection_file}'],
-    // More than any disk has.
+    // More than the capacity of any disk.
     tpuDiskMiB: 2 ** 40,
     try: 'import ipykernel, tpulab.launcher'
   });
@@ -55,7 +55,7 @@ interface Locked {
   readonly name: string;
   /** Its lines of the lock file. */
   readonly text: string;
-  /** Who asked for it, by name; `-r FILE` for what somebody wrote down. */
+  /** Names of the packages that require it; `-r FILE` for a direct requirement. */
   readonly via: readonly string[];
 }
 
@@ -64,9 +64,9 @@ interface SmallEnvironment {
   readonly packages: (lock: readonly Locked[]) => readonly Locked[];
   readonly agent: boolean;
   readonly argv: readonly string[];
-  /** What it takes where there are chips. */
+  /** Required disk space on machines with chips. */
   readonly tpuDiskMiB: number;
-  /** Python that works where the environment does. */
+  /** Python code that runs only in a working environment. */
   readonly try: string;
 }
 
@@ -107,7 +107,7 @@ function lockedIn(lock: string): Locked[] {
   }));
 }
 
-/** A package with all that it needs, and what that needs. */
+/** A package with all of its direct and indirect dependencies. */
 function neededBy(name: string, lock: readonly Locked[]): Locked[] {
   const names = new Set([name]);
   for (let before = 0; before < names.size;) {

@@ -1,4 +1,4 @@
-/** For specs: asks a gateway on its unix socket, as the hub does through the tunnel. */
+/** For specs: sends requests to a gateway on its unix socket, as the hub does through the tunnel. */
 import { request } from 'node:http';
 import type { PreparedHost } from '../../contracts.js';
 

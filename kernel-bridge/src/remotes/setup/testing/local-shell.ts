@@ -18,7 +18,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { RemoteShell, ShellOptions, ShellResult } from '../../contracts.js';
 
-/** What a plain Linux has and our scripts may use; no Node, and no Python but an old one. */
+/** Programs of a plain Linux that our scripts may use; no Node, and only an old Python. */
 const PROGRAMS = [
   ...[
     'sh',
@@ -76,18 +76,18 @@ const PROGRAMS = [
   ]
 ];
 
-/** The connection is gone; what runs there goes on or not, as the case may be. */
+/** The connection is lost; programs there may continue or end. */
 export class CutError extends Error {
   override readonly name = 'CutError';
   readonly code = 'cut';
 }
 
 export interface LocalHostOptions {
-  /** More variables that programs there see. */
+  /** Additional variables for programs there. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Left out of PATH. */
+  /** Programs that are removed from PATH. */
   readonly without?: readonly string[];
-  /** What `python3` is there; null: none. */
+  /** The program `python3` there; null: none. */
   readonly python?: string | null;
 }
 
@@ -125,7 +125,7 @@ export class LocalHost implements AsyncDisposable {
     };
   }
 
-  /** As when the network goes: nobody hears of what runs there any more. */
+  /** Like a network failure: no program reports its result any more. */
   cut(): void {
     const cuts = this.#cut;
     this.#cut = [];
@@ -136,7 +136,7 @@ export class LocalHost implements AsyncDisposable {
     return readFile(path.join(this.home, file), 'utf8');
   }
 
-  /** The parts of a folder there, sorted; empty when it is not there. */
+  /** The entries of a folder there, sorted; empty if it does not exist. */
   async list(folder: string): Promise<string[]> {
     return (await readdir(path.join(this.home, folder)).catch((): string[] => [])).sort();
   }
@@ -196,14 +196,14 @@ export class LocalHost implements AsyncDisposable {
     this.onCall({ kind: 'upload', text: remote });
     signal.throwIfAborted();
     await mkdir(path.dirname(remote), { recursive: true });
-    // A name of its own: two who come at the same time may send the same file.
+    // A unique name: two set-ups at the same time may send the same file.
     const part = `${remote}.${randomUUID()}.partial`;
     await copyFile(local, part);
     await rename(part, remote);
     onProgress?.(1, 1);
   }
 
-  /** Rejects when the connection is gone; `settled` ends the watch. */
+  /** Rejects when the connection is lost; `settled` ends the watch. */
   #broken({ signal, timeoutMs }: ShellOptions, settled: AbortSignal): Promise<never> {
     return new Promise((_, reject) => {
       this.#cut.push(reject);
@@ -223,17 +223,17 @@ function endGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // The process has ended already.
   }
 }
 
-/** A Python of this machine that is older than what our environments take, and runs. */
+/** A Python of this machine that runs, but is too old for our environments. */
 export function oldPython(): string | null {
   const candidates = ['/usr/bin/python3.10', '/usr/bin/python3.9', ...pyenv('3.10'), ...pyenv('3.9')];
   return candidates.find(file => existsSync(file)) ?? null;
 }
 
-/** The folder with the Pythons that pyenv has built on this machine. */
+/** The folder with the pyenv Pythons of this machine. */
 export function pyenvVersions(): string {
   return path.join(process.env['PYENV_ROOT'] ?? path.join(homedir(), '.pyenv'), 'versions');
 }
@@ -247,7 +247,7 @@ function pyenv(version: string): string[] {
     : [];
 }
 
-/** How this machine reaches a package index: proxies, certificates, uv's settings. */
+/** Access of this machine to a package index: proxies, certificates, uv's settings. */
 export function networkVariables(): Record<string, string> {
   return Object.fromEntries(
     Object.entries(process.env).flatMap(([name, value]) =>

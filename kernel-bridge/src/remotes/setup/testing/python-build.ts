@@ -1,6 +1,6 @@
 /**
- * For specs: a build of Python that uv can download, made from one of this machine, because the place of the real builds is no package
- * index and may be out of reach. uv does with it what it does with the real ones: fetch, unpack, use.
+ * For specs: a build of Python that uv can download, made from a Python of this machine, because the real builds are not on a package
+ * index and may be unreachable. uv handles it like the real ones: it fetches, unpacks and uses it.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -57,7 +57,7 @@ export async function pythonBuild(prefix: string, folder: string): Promise<Reado
   return { UV_PYTHON_DOWNLOADS_JSON_URL: file };
 }
 
-/** The folder of a Python 3.12 that is whole in itself: below one prefix, which can be moved. Null: this machine has none. */
+/** The folder of a self-contained, relocatable Python 3.12: all its files are below one prefix. null: this machine has none. */
 export async function wholePython(): Promise<string | null> {
   const versions = pyenvVersions();
   const own = (await readdir(versions).catch((): string[] => [])).filter(name => name.startsWith('3.12.'));

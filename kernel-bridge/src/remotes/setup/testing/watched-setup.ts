@@ -1,4 +1,4 @@
-/** For specs: a set-up with everything that it said. */
+/** For specs: a set-up that records all of its reports. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
@@ -37,7 +37,7 @@ export class WatchedSetup {
     return createHostSetup(this.#options).clean(this.host.shell, this.#listeners());
   }
 
-  /** `node done`, `bridge skipped`, …: how each stage ended. */
+  /** `node done`, `bridge skipped`, …: the result of each stage. */
   get ends(): string[] {
     return this.stages
       .filter(({ state }) => state !== 'running')
@@ -61,7 +61,7 @@ export class WatchedSetup {
   }
 }
 
-/** Where uv keeps downloads on this machine. */
+/** uv's download cache on this machine. */
 export async function uvCache(): Promise<string> {
   const { stdout } = await promisify(execFile)(UV, ['cache', 'dir']);
   return stdout.trim();

@@ -1,4 +1,4 @@
-/** For specs: stand-in machines as the hosts of one slice, a laptop whose gcloud knows them, and its gateway. */
+/** For specs: stand-in machines as the hosts of one slice, a laptop whose gcloud lists them, and its gateway. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,14 +24,14 @@ import { makeBundle, UV } from '../../setup/testing/bundles.js';
 import { DisposalStack } from '../../../platform/disposal-stack.js';
 import { Hub } from '../../testing/hub.js';
 
-/** Why there is no stand-in slice here; null: there can be one. */
+/** Why this machine cannot run a stand-in slice; null: it can. */
 export function whyNoSlice(): string | null {
   return whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
 }
 
 export type SliceProduct = 'tpu-vm' | 'queued-resource' | 'instance-group';
 
-/** A folder that all hosts see, as a bucket is mounted. */
+/** A folder that all hosts share, like a mounted bucket. */
 export const SHARED = '/opt/shared';
 const WHERE = { zone: 'us-east5-b', project: 'p' };
 
@@ -46,12 +46,12 @@ export class StandInSlice implements AsyncDisposable {
     readonly laptop: Laptop,
     readonly product: SliceProduct,
     readonly hub: Hub,
-    /** That the machines have. */
+    /** Environment of the machines. */
     readonly environment: string,
     private readonly owned: DisposalStack
   ) {}
 
-  /** With machines that run and are known to Google Cloud; no remote is added. */
+  /** Starts machines that Google Cloud lists as running; no remote is added. */
   static async start(product: SliceProduct, hosts: number, environment = 'jax'): Promise<StandInSlice> {
     const owned = new DisposalStack();
     try {
@@ -82,7 +82,7 @@ export class StandInSlice implements AsyncDisposable {
     return { kind: 'gcloud', product: this.product, name, ...WHERE };
   }
 
-  /** Machines with addresses, host keys and disks of their own; Google Cloud knows where they are. */
+  /** Creates machines with their own addresses, host keys and disks; Google Cloud lists their addresses. */
   async createAll(hosts: number): Promise<void> {
     this.#generation++;
     const tries = await Promise.allSettled(Array.from({ length: hosts }, (_, index) => this.#create(index)));
@@ -101,7 +101,7 @@ export class StandInSlice implements AsyncDisposable {
     await this.#answerGcloud();
   }
 
-  /** One of them, under its name. */
+  /** Recreates one machine under its name. */
   async createAgain(index: number): Promise<void> {
     const created = await this.#create(index);
     const old = this.vms.splice(index, 1, created);
@@ -130,7 +130,7 @@ export class StandInSlice implements AsyncDisposable {
     }
   }
 
-  /** Google Cloud says that the machines run, where they are, and which keys they have. */
+  /** Makes Google Cloud report the state, the addresses and the keys of the machines. */
   async #answerGcloud(): Promise<void> {
     const keys = await Promise.all(this.vms.map(vm => vm.publicHostKey()));
     const reached = this.vms.map(({ network }, index) => ({
@@ -142,7 +142,7 @@ export class StandInSlice implements AsyncDisposable {
         this.product === 'instance-group' ? `compute.${this.#id}${index}` : `tpu.${this.#id}-${index}`
     }));
     if (this.product === 'instance-group') {
-      // Its dry run writes the keys there from the guest attributes.
+      // gcloud's dry run writes these keys from the guest attributes.
       for (const [index, key] of keys.entries())
         await this.laptop.know([reached[index]!.hostKeyAlias], key, true);
       return this.laptop.answerGcloud([
@@ -174,7 +174,7 @@ export class StandInSlice implements AsyncDisposable {
     ]);
   }
 
-  /** All machines end at once, and Google Cloud says of each product what it says then. */
+  /** Ends all machines together; Google Cloud reports each product as it does after a preemption. */
   async preempt(): Promise<void> {
     await Promise.all(this.vms.map(vm => vm.machine.powerOff()));
     await this.laptop.answerGcloud(
