@@ -109,7 +109,7 @@ def write_steps(folder: Path) -> None:
     table = schedule_from(AlphaSchedule()).levels(1000)[::-1]
     # levels() ends with infinity, so timestep t stands at t + 1.
     start, end = (jnp.full(2, table[t + 1]) for t in (599, 399))
-    arrays = {"z": z, "said": output, "noise": noise, "alphas": linear_alphas_bar(AlphaSchedule())}
+    arrays = {"z": z, "output": output, "noise": noise, "alphas": linear_alphas_bar(AlphaSchedule())}
     for kind in ("v", "eps", "x"):
         prediction = interpret(jnp.asarray(output), jnp.asarray(z), start, kind)
         arrays[f"x_{kind}"] = prediction.x

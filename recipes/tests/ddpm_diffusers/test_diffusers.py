@@ -84,7 +84,7 @@ def test_an_exported_network_says_in_torch_what_it_says_in_jax(reference: Path, 
     pipeline = _pipeline(reference / name)
     with torch.no_grad():
         output = pipeline.unet(_first(arrays["z"]), torch.from_numpy(arrays["logsnr"]), _context(arrays))
-    np.testing.assert_allclose(output.movedim(1, -1).numpy(), arrays["said"], atol=1e-4, rtol=1e-4)
+    np.testing.assert_allclose(output.movedim(1, -1).numpy(), arrays["output"], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -248,7 +248,7 @@ def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None
     )
     scheduler.set_timesteps(5)
     scheduler.alphas_cumprod = torch.from_numpy(arrays["alphas"])
-    step = scheduler.step(torch.from_numpy(arrays["said"]), 599, torch.from_numpy(arrays["z"]))
+    step = scheduler.step(torch.from_numpy(arrays["output"]), 599, torch.from_numpy(arrays["z"]))
     np.testing.assert_allclose(step.pred_original_sample.numpy(), arrays[f"x_{kind}"], atol=1e-6)
     np.testing.assert_allclose(step.prev_sample.numpy(), arrays[f"ddim_{kind}"], atol=1e-6)
 
@@ -267,5 +267,5 @@ def test_an_ancestral_step_is_the_one_of_diffusers(
     from diffusers.schedulers import scheduling_ddpm
 
     monkeypatch.setattr(scheduling_ddpm, "randn_tensor", lambda *_, **__: torch.from_numpy(arrays["noise"]))
-    step = scheduler.step(torch.from_numpy(arrays["said"]), 599, torch.from_numpy(arrays["z"]))
+    step = scheduler.step(torch.from_numpy(arrays["output"]), 599, torch.from_numpy(arrays["z"]))
     np.testing.assert_allclose(step.prev_sample.numpy(), arrays[f"ancestral_{size}_{kind}"], atol=1e-6)
