@@ -127,7 +127,7 @@ class HostReports:
         self._runs[0] = HostRuns()
 
     def received(self, host: int, message: Body) -> None:
-        handle = getattr(self, "_heard_" + str(message.get("type")).replace("-", "_"), None)
+        handle = getattr(self, "_received_" + str(message.get("type")).replace("-", "_"), None)
         if handle is not None:
             handle(host, message)
         elif host == 0:
