@@ -21,9 +21,9 @@ thread.start()
 """
 #: The first trace begins when the second has been refused, however late that request arrives.
 HOLD = """
-from tpulab.agent import kernel_requests as asked
-refused, capture = threading.Event(), asked.capture
-asked.capture = lambda *given: refused.wait() and capture(*given)
+from tpulab.agent import kernel_requests
+refused, capture = threading.Event(), kernel_requests.capture
+kernel_requests.capture = lambda *given: refused.wait() and capture(*given)
 """
 
 

@@ -90,7 +90,7 @@ export class Notices implements Disposable {
       const isCut = end === null || isCutOff(end.content);
       if (cell !== null && !isCut && end.at - cell.since >= longMs)
         this.#cellEnded(kernelId, end.content, { since: 0, lastedMs: end.at - cell.since, note: MISSED });
-      else if (isCut && (!kernel || isOver(kernel)) && (reason === null || !BY_A_PERSON.test(reason))) {
+      else if (isCut && (!kernel || isOver(kernel)) && !isByPerson(reason)) {
         const why = reason === null ? '' : `: ${reason}`;
         this.#later(0, this.#notice('kernel_ended', kernelId, `Kernel ${specName} ended${why}${MISSED}.`));
       }
@@ -105,7 +105,7 @@ export class Notices implements Disposable {
     const steps = `${run.steps} step${run.steps === 1 ? '' : 's'}`;
     const note = isMissed ? MISSED : '';
     if (run.state === 'interrupted') {
-      if (reason === null || !BY_A_PERSON.test(reason))
+      if (!isByPerson(reason))
         this.#ofRun(
           'run_cut_off',
           run,
@@ -151,7 +151,7 @@ export class Notices implements Disposable {
         const wasOver = ended;
         ended = isOver(kernel);
         const { reason, specName } = kernel.snapshot;
-        if (!ended || wasOver || reason === null || BY_A_PERSON.test(reason)) return;
+        if (!ended || wasOver || reason === null || isByPerson(reason)) return;
         const notice = this.#notice('kernel_ended', kernel.id, `Kernel ${specName} ended: ${reason}.`);
         this.#later(performance.now() - RUN_WAIT_MS, notice);
       },
@@ -245,4 +245,8 @@ function isOver(kernel: Kernel): boolean {
 /** The keeper's own reply to a request whose kernel ended: the kernel's end has its own notice. */
 function isCutOff({ ename }: Record<string, unknown>): boolean {
   return ename === 'DeadKernelError';
+}
+
+function isByPerson(reason: string | null): boolean {
+  return reason !== null && BY_A_PERSON.test(reason);
 }
