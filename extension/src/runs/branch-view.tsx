@@ -1,6 +1,12 @@
 /** Begins the next run at a checkpoint of this one, with one value changed. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type ControlMessage, countText, type Hyperparameter, type HyperValue } from '@tpulab/protocol';
+import {
+  checkpointSteps,
+  type ControlMessage,
+  countText,
+  type Hyperparameter,
+  type HyperValue
+} from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import { HyperView } from './hyper-view.js';
 
@@ -24,11 +30,7 @@ export function BranchView({
   onBranch,
   trans
 }: BranchViewProps): JSX.Element | null {
-  const steps = commands
-    .flatMap(({ action, phase, step }) =>
-      action === 'checkpoint' && phase === 'applied' ? (step ?? []) : []
-    )
-    .sort((a, b) => b - a);
+  const steps = checkpointSteps(commands).sort((a, b) => b - a);
   const [step, setStep] = useState<number | null>(null);
   const [name, setName] = useState('');
   const [value, setValue] = useState<HyperValue | null>(null);

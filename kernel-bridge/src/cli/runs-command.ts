@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import {
   type CodeLocation,
   compareRuns,
+  checkpointSteps,
   curvesCsv,
   type ControlAction,
   ControlMessage,
@@ -144,9 +145,7 @@ async function branch(
   { kernelId, run, name, commands, hyperparameters }: StoredRun,
   options: { readonly step?: string; readonly set?: string }
 ): Promise<ControlMessage> {
-  const steps = commands.flatMap(({ action, phase, step }) =>
-    action === 'checkpoint' && phase === 'applied' ? (step ?? []) : []
-  );
+  const steps = checkpointSteps(commands);
   const step = options.step === undefined ? Math.max(...steps) : Number(options.step);
   if (!steps.includes(step)) {
     const known = steps.length === 0 ? 'it has none' : `it has ${steps.slice(-10).join(', ')}`;
