@@ -171,10 +171,3 @@ export type RunControl = Static<typeof RunControl>;
 /** Answer of `POST /bridge/v1/kernels/:id/control`: the message of the agent, `accepted`, or an earlier result. */
 export const ControlAnswer = ControlMessage;
 export type ControlAnswer = ControlMessage;
-
-/** Steps at which these commands wrote a checkpoint, in their order. */
-export function checkpointSteps(commands: readonly ControlMessage[]): number[] {
-  return commands.flatMap(({ action, phase, step }) =>
-    action === 'checkpoint' && phase === 'applied' ? (step ?? []) : []
-  );
-}

@@ -140,3 +140,12 @@ export type StoredRuns = Static<typeof StoredRuns>;
 
 /** Advice that counts as an alert: users are notified of it even without an open page. */
 export const ALERTS: ReadonlySet<AdviceMessage['kind']> = new Set(['non-finite-metric', 'alert', 'slower']);
+
+/** Steps of a run's checkpoints, ascending: those that commands report and those that its bands show. */
+export function checkpointSteps({ bands, commands }: Pick<StoredRun, 'bands' | 'commands'>): number[] {
+  const saved = bands.filter(({ kind, failed }) => kind === 'checkpoint' && !failed).map(({ step }) => step);
+  const applied = commands.flatMap(({ action, phase, step }) =>
+    action === 'checkpoint' && phase === 'applied' ? (step ?? []) : []
+  );
+  return [...new Set([...saved, ...applied])].sort((a, b) => a - b);
+}

@@ -320,7 +320,7 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
           {control ? (
             <BranchView
               key={run.key}
-              commands={run.commands}
+              run={run}
               hyperparameters={run.control?.hyperparameters ?? []}
               onBranch={async request => {
                 const answer = await control.request({ action: 'branch', run: run.id, ...request });

@@ -1,12 +1,6 @@
 /** Begins the next run at a checkpoint of this one, with one value changed. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import {
-  checkpointSteps,
-  type ControlMessage,
-  countText,
-  type Hyperparameter,
-  type HyperValue
-} from '@tpulab/protocol';
+import { checkpointSteps, countText, type Hyperparameter, type HyperValue } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import { HyperView } from './hyper-view.js';
 
@@ -17,20 +11,15 @@ export interface BranchRequest {
 }
 
 export interface BranchViewProps {
-  readonly commands: readonly ControlMessage[];
+  readonly run: Parameters<typeof checkpointSteps>[0];
   readonly hyperparameters: readonly Hyperparameter[];
   /** The result, or the reason of a failure, as a sentence. */
   readonly onBranch: (request: BranchRequest) => Promise<string>;
   readonly trans: TranslationBundle;
 }
 
-export function BranchView({
-  commands,
-  hyperparameters,
-  onBranch,
-  trans
-}: BranchViewProps): JSX.Element | null {
-  const steps = checkpointSteps(commands).sort((a, b) => b - a);
+export function BranchView({ run, hyperparameters, onBranch, trans }: BranchViewProps): JSX.Element | null {
+  const steps = checkpointSteps(run).reverse();
   const [step, setStep] = useState<number | null>(null);
   const [name, setName] = useState('');
   const [value, setValue] = useState<HyperValue | null>(null);
@@ -55,7 +44,7 @@ export function BranchView({
             value={step ?? newest}
             onChange={event => setStep(Number(event.currentTarget.value))}
           >
-            {[...new Set(steps)].map(each => (
+            {steps.map(each => (
               <option key={each} value={each}>
                 {countText(each)}
               </option>

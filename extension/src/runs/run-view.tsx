@@ -225,7 +225,7 @@ function Whole({
           {bands.length + commands.length > 0 ? <h4>{trans.__('What was changed')}</h4> : null}
           <LogView run={{ bands, commands, file: null, over: body.state !== 'running' }} trans={trans} />
           {onBranch ? (
-            <BranchView {...{ commands, onBranch, trans }} hyperparameters={body.hyperparameters} />
+            <BranchView {...{ onBranch, trans }} run={body} hyperparameters={body.hyperparameters} />
           ) : null}
           {Object.keys(config).length > 0 ? <h4>{trans.__('Configuration')}</h4> : null}
           <dl className="jp-TPULabConfig">

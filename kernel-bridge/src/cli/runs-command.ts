@@ -142,10 +142,10 @@ async function steer(
 
 async function branch(
   gateway: RunningGateway,
-  { kernelId, run, name, commands, hyperparameters }: StoredRun,
+  { kernelId, run, name, bands, commands, hyperparameters }: StoredRun,
   options: { readonly step?: string; readonly set?: string }
 ): Promise<ControlMessage> {
-  const steps = checkpointSteps(commands);
+  const steps = checkpointSteps({ bands, commands });
   const step = options.step === undefined ? Math.max(...steps) : Number(options.step);
   if (!steps.includes(step)) {
     const known = steps.length === 0 ? 'it has none' : `it has ${steps.slice(-10).join(', ')}`;
