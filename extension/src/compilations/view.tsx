@@ -141,7 +141,7 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
         {isOpen
           ? entries.map((entry, at) => (
               <CompilationCard
-                key={entry.key}
+                key={entry.id}
                 entry={entry}
                 sameCache={isSameCache(entry, entries[at - 1])}
                 now={now}

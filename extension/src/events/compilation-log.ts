@@ -5,8 +5,8 @@ import type { CodeLocation, CompileMessage, CompileReason } from '@tpulab/protoc
 export type CompilationState = 'running' | 'finished' | 'failed' | 'interrupted';
 
 export interface Compilation {
-  /** Unique in this page: the number of the kernel process and the id within it. */
-  readonly key: string;
+  /** The agent's id; unique within its kernel, over restarts too. */
+  readonly id: number;
   readonly function: string;
   readonly variant: number;
   readonly state: CompilationState;
@@ -74,15 +74,13 @@ export class CompilationLog {
     return [...this._eager.values()].sort((a, b) => b.totalMs - a.totalMs);
   }
 
-  /** @param process number of the kernel process, because ids start again in a new one */
-  apply(message: CompileMessage, process: number): void {
+  apply(message: CompileMessage): void {
     this._version += 1;
     if (message.eager) {
       this._applyEager(message);
       return;
     }
-    const key = `${process}:${message.id}`;
-    const at = this._entries.findIndex(entry => entry.key === key);
+    const at = this._entries.findIndex(({ id }) => id === message.id);
     const before = at < 0 ? undefined : this._entries[at];
     if (before && before.state !== 'running') {
       // The hosts of a slice that compiled it are known some time after it has ended.
@@ -91,7 +89,7 @@ export class CompilationLog {
       }
       return;
     }
-    const entry = fromMessage(message, key, before);
+    const entry = fromMessage(message, before);
     if (at < 0) {
       this._entries.push(entry);
       this._trim();
@@ -159,10 +157,10 @@ export class CompilationLog {
   private _eagerTotalMs = 0;
 }
 
-function fromMessage(message: CompileMessage, key: string, before: Compilation | undefined): Compilation {
+function fromMessage(message: CompileMessage, before: Compilation | undefined): Compilation {
   const durationMs = message.phase === 'started' ? null : durationOf(message);
   return {
-    key,
+    id: message.id,
     function: message.function,
     variant: message.variant,
     state: message.phase === 'started' ? 'running' : message.phase,

@@ -3,6 +3,7 @@ import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
 import { MAX_RUNS } from './run-history.js';
 import { MAX_STEPS } from './run.js';
 import {
+  answer,
   compile,
   control,
   devices,
@@ -87,11 +88,22 @@ describe('KernelTelemetry', () => {
   it('makes runs and compilations of an ended process interrupted, and forgets its devices', () => {
     receive(hello(), devices(), run(), compile(1, { phase: 'started' }));
     const first = kernel.runs.current;
-    receive(hello({ pid: 200, time: T0 + 5_000 }), run({ name: 'again' }), compile(1));
+    receive(hello({ pid: 200, time: T0 + 5_000 }), run({ run: 'r2', name: 'again' }), compile(2));
     expect(first?.state).toBe('interrupted');
     expect(kernel.runs.current?.name).toBe('again');
     expect(kernel.devices).toBeNull();
     expect(kernel.compilations.entries.map(entry => entry.state)).toEqual(['interrupted', 'finished']);
+  });
+
+  it('has what a short run of a new process reports, in any order of the two connections', () => {
+    const answers = (['applied', 'failed'] as const).map((phase, at) => answer(`c${at}`, { phase }));
+    receive(hello(), run({ run: 'before' }));
+    receive(...answers, hello({ pid: 200, time: T0 + 5_000 }), run({ state: 'finished' }), steps(0, 3));
+    expect(kernel.runs.runs.map(({ id, state }) => [id, state])).toEqual([
+      ['before', 'interrupted'],
+      ['r1', 'finished']
+    ]);
+    expect(kernel.runs.current?.commands).toEqual(answers);
   });
 
   it('is not misled by a second greeting of the same process', () => {
@@ -118,7 +130,7 @@ describe('KernelTelemetry', () => {
       receive(run({ run: `other-${at}` }));
     }
     expect(kernel.runs.runs).toHaveLength(MAX_RUNS);
-    expect(kernel.runs.current?.key).toContain(`other-${MAX_RUNS + 2}`);
+    expect(kernel.runs.current?.id).toBe(`other-${MAX_RUNS + 2}`);
   });
 
   it('retains the shown run when others are dropped', () => {

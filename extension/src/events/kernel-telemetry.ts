@@ -173,7 +173,6 @@ export class KernelTelemetry implements IDisposable {
         // The agent greets again when its connection was cut; only another pid means another kernel process.
         if (this._agent?.pid !== message.pid) {
           this._endProcess();
-          this._process += 1;
         }
         this._agent = message;
         this._lastHelloAt = message.time;
@@ -182,28 +181,28 @@ export class KernelTelemetry implements IDisposable {
         this._devices = message;
         return;
       case 'run':
-        this.runs.applyRun(message, this._process);
+        this.runs.applyRun(message);
         return;
       case 'steps':
-        this.runs.applySteps(message, this._process);
+        this.runs.applySteps(message);
         return;
       case 'figures':
-        this.runs.applyFigures(message, this._process);
+        this.runs.applyFigures(message);
         return;
       case 'band':
-        this.runs.applyBand(message, this._process);
+        this.runs.applyBand(message);
         return;
       case 'pace':
-        this.runs.applyThroughput(message, this._process);
+        this.runs.applyThroughput(message);
         return;
       case 'hosts':
-        this.runs.applyHosts(message, this._process);
+        this.runs.applyHosts(message);
         return;
       case 'control':
         if (message.run === null) {
           keepNewest(this._requested, message);
         }
-        this.runs.applyCommand(message, this._process);
+        this.runs.applyCommand(message);
         return;
       case 'memory':
         this._memory = message;
@@ -212,7 +211,7 @@ export class KernelTelemetry implements IDisposable {
         this._profile = message;
         return;
       case 'compile':
-        if (message.reused !== true) this.compilations.apply(message, this._process);
+        if (message.reused !== true) this.compilations.apply(message);
         return;
       case 'advice':
         keepNewest(this._advice, message);
@@ -246,8 +245,6 @@ export class KernelTelemetry implements IDisposable {
   private _lastSeq = 0;
   private _missed = 0;
   private _clockAheadMs = 0;
-  /** Counts kernel processes, so that ids of an earlier process are not mistaken for ids of the next. */
-  private _process = 0;
   private _lastHelloAt = 0;
 }
 

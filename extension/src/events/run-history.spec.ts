@@ -1,18 +1,17 @@
-import type { ControlMessage } from '@tpulab/protocol';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { RunHistory } from './run-history.js';
-import { control, run, step, T0 } from './samples.spec-data.js';
+import { answer, control, run, step, T0 } from './samples.spec-data.js';
 
 describe('the run that is shown', () => {
   let runs: RunHistory;
 
   const begins = (id: string, at: number, steerable = false): void => {
-    runs.applyRun(run({ run: id, time: T0 + at, ...(steerable ? { control } : {}) }), 1);
+    runs.applyRun(run({ run: id, time: T0 + at, ...(steerable ? { control } : {}) }));
   };
-  const ends = (id: string): void => runs.applyRun(run({ run: id, state: 'finished' }), 1);
+  const ends = (id: string): void => runs.applyRun(run({ run: id, state: 'finished' }));
   const makes = (id: string, at: number): void => {
     const steps = [step(0, { startTime: T0 + at })];
-    runs.applySteps({ type: 'steps', time: T0 + at + 50, run: id, steps, dropped: 0 }, 1);
+    runs.applySteps({ type: 'steps', time: T0 + at + 50, run: id, steps, dropped: 0 });
   };
 
   beforeEach(() => {
@@ -29,14 +28,12 @@ describe('the run that is shown', () => {
   });
 
   it('has the answers to its commands that arrive before it is announced, and is none that a refusal names', () => {
-    const of = (id: string, phase: ControlMessage['phase']): ControlMessage => ({
-      ...{ type: 'control', time: T0, id: `${id} ${phase}`, run: id, action: 'checkpoint', phase, step: 10 },
-      ...{ name: null, value: null, before: null, origin: 'code', durationMs: 1, reason: null }
-    });
-    runs.applyCommand(of('never', 'refused'), 1);
-    runs.applyCommand(of('short', 'applied'), 1);
+    runs.applyCommand(answer('a', { run: 'never', phase: 'refused' }));
+    for (const phase of ['applied', 'failed', 'expired'] as const) {
+      runs.applyCommand(answer(phase, { run: 'short', phase }));
+    }
     begins('short', 0, true);
-    expect(runs.runs.map(({ id, commands }) => [id, commands.length])).toEqual([['short', 1]]);
+    expect(runs.runs.map(({ id, commands }) => [id, commands.length])).toEqual([['short', 3]]);
   });
 
   it('is so between loops that can only be watched, too', () => {
@@ -101,7 +98,7 @@ describe('the run that is shown', () => {
 
   it('is the run chosen by an explicit call', () => {
     begins('first', 0, true);
-    runs.applyRun(run({ run: 'short', state: 'finished' }), 1);
+    runs.applyRun(run({ run: 'short', state: 'finished' }));
     expect(runs.current?.id).toBe('first');
     runs.show('short');
     expect(runs.current?.id).toBe('short');

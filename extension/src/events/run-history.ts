@@ -8,7 +8,7 @@ import type {
   RunMessage,
   StepsMessage
 } from '@tpulab/protocol';
-import { Run, MAX_STEPS } from './run.js';
+import { MAX_COMMANDS, MAX_STEPS, Run } from './run.js';
 import { StepRing } from './step-ring.js';
 
 /** Maximum number of runs per kernel, the newest. */
@@ -28,8 +28,8 @@ export class RunHistory {
     return [...this._runs.values()];
   }
 
-  applyRun(message: RunMessage, process: number): void {
-    const { run, isNew } = this._of(message.run, process);
+  applyRun(message: RunMessage): void {
+    const { run, isNew } = this._of(message.run);
     const begins = message.state === 'running' && (isNew || run.state !== 'running');
     run.applyRun(message);
     if (begins) {
@@ -41,8 +41,8 @@ export class RunHistory {
     }
   }
 
-  applySteps(message: StepsMessage, process: number): void {
-    const { run } = this._of(message.run, process);
+  applySteps(message: StepsMessage): void {
+    const { run } = this._of(message.run);
     run.applySteps(message);
     // The last steps of a loop are reported when the device has completed them: by then the next run may have begun.
     const startedAt = message.steps.at(-1)?.startTime ?? 0;
@@ -51,34 +51,36 @@ export class RunHistory {
     }
   }
 
-  applyFigures(message: FiguresMessage, process: number): void {
-    this._apart(message.run, process).applyFigures(message);
+  applyFigures(message: FiguresMessage): void {
+    this._apart(message.run).applyFigures(message);
   }
 
-  applyBand(message: BandMessage, process: number): void {
-    this._apart(message.run, process).applyBand(message);
+  applyBand(message: BandMessage): void {
+    this._apart(message.run).applyBand(message);
   }
 
-  applyThroughput(message: ThroughputMessage, process: number): void {
-    this._apart(message.run, process).applyThroughput(message);
+  applyThroughput(message: ThroughputMessage): void {
+    this._apart(message.run).applyThroughput(message);
   }
 
-  applyHosts(message: HostsMessage, process: number): void {
-    const run = this._apart(message.run, process);
+  applyHosts(message: HostsMessage): void {
+    const run = this._apart(message.run);
     run.hosts = message;
   }
 
   /** Shows this run regardless of times: for pages that receive only the newest run, chosen by the kernel. */
   show(id: string): void {
-    this._current = this.runs.findLast(run => run.id === id) ?? this._current;
+    this._current = this._runs.get(id) ?? this._current;
   }
 
   /** Answers are sent immediately, so a short run's answers arrive before its announcement. A refusal may name a run that never existed. */
-  applyCommand(message: ControlMessage, process: number): void {
-    const { run, phase } = message;
-    const held = run === null ? undefined : this._runs.get(`${process}:${run}`);
-    const isOfRun = phase === 'accepted' || phase === 'applied';
-    (held ?? (run !== null && isOfRun ? this._apart(run, process) : undefined))?.applyCommand(message);
+  applyCommand(message: ControlMessage): void {
+    const run = this._runs.get(message.run ?? '');
+    if (run) {
+      run.applyCommand(message);
+    } else if (message.run !== null) {
+      this._early = [...this._early, message].slice(-MAX_COMMANDS);
+    }
   }
 
   interrupt(): void {
@@ -91,15 +93,15 @@ export class RunHistory {
 
   /** Drops the ended runs, and the steps of the continuing ones. */
   clear(): void {
-    for (const [key, run] of this._runs) {
+    for (const [id, run] of this._runs) {
       if (run.state === 'running') {
         run.steps = new StepRing(MAX_STEPS);
         run.dropped = 0;
       } else {
-        this._runs.delete(key);
+        this._runs.delete(id);
       }
     }
-    this._current = this._current && this._runs.has(this._current.key) ? this._current : null;
+    this._current = this._current && this._runs.has(this._current.id) ? this._current : null;
   }
 
   private get _isLive(): boolean {
@@ -114,22 +116,27 @@ export class RunHistory {
   }
 
   /** The run of a message without a time: it never replaces a live run. */
-  private _apart(id: string, process: number): Run {
-    const { run } = this._of(id, process);
+  private _apart(id: string): Run {
+    const { run } = this._of(id);
     if (!this._isLive) {
       this._show(run);
     }
     return run;
   }
 
-  private _of(id: string, process: number): { readonly run: Run; readonly isNew: boolean } {
-    const key = `${process}:${id}`;
-    const known = this._runs.get(key);
+  private _of(id: string): { readonly run: Run; readonly isNew: boolean } {
+    const known = this._runs.get(id);
     if (known) {
       return { run: known, isNew: false };
     }
-    const run = new Run(key, id);
-    this._runs.set(key, run);
+    const run = new Run(id);
+    this._runs.set(id, run);
+    for (const message of this._early) {
+      if (message.run === id) {
+        run.applyCommand(message);
+      }
+    }
+    this._early = this._early.filter(message => message.run !== id);
     if (this._runs.size > MAX_RUNS) {
       this._forgetOne();
     }
@@ -141,10 +148,13 @@ export class RunHistory {
     const others = this.runs.slice(0, -1).filter(run => run !== this._current);
     const oldest = others.find(({ state }) => state !== 'running') ?? others[0];
     if (oldest) {
-      this._runs.delete(oldest.key);
+      this._runs.delete(oldest.id);
     }
   }
 
+  /** By id: a restarted kernel's runs have other ids. */
   private readonly _runs = new Map<string, Run>();
+  /** Answers to runs that have not been announced. */
+  private _early: readonly ControlMessage[] = [];
   private _current: Run | null = null;
 }

@@ -21,12 +21,11 @@ export const MAX_STEPS = 2_048;
 /** Maximum number of metrics per run; a loop that generates names must not fill the page. */
 export const MAX_METRICS = 32;
 const MAX_BANDS = 256;
-const MAX_COMMANDS = 256;
+export const MAX_COMMANDS = 256;
 
 export class Run {
   constructor(
-    readonly key: string,
-    /** The agent's id; unique within its kernel. */
+    /** The agent's id; unique within its kernel, over restarts too. */
     readonly id: string
   ) {
     this.name = id;

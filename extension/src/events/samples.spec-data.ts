@@ -1,6 +1,7 @@
 /** Telemetry as an agent sends it, for specs. Omitted spans have the values of a quick ordinary step. */
 import type {
   CompileMessage,
+  ControlMessage,
   DeviceFigures,
   DevicesMessage,
   HelloMessage,
@@ -51,6 +52,14 @@ export function run(fields: Partial<RunMessage> = {}): RunMessage {
     state: 'running',
     totalSteps: null,
     location: null,
+    ...fields
+  };
+}
+
+export function answer(id: string, fields: Partial<ControlMessage> = {}): ControlMessage {
+  return {
+    ...{ type: 'control', time: T0, id, run: 'r1', action: 'checkpoint', phase: 'applied', step: 10 },
+    ...{ name: null, value: null, before: null, origin: 'code', durationMs: 1, reason: null },
     ...fields
   };
 }

@@ -203,7 +203,7 @@ function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX
     <section className="jp-TPULabSection jp-mod-head" aria-label={trans.__('Run')}>
       {run ? (
         <HeadView
-          key={run.key}
+          key={run.id}
           run={run}
           runs={kernel.runs.runs}
           onSelect={chosen => state.chooseRun(chosen)}
@@ -251,7 +251,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
             main={names[0]}
             opened={state.metrics}
             onToggle={name => state.toggleMetric(name)}
-            version={`${run.key} ${run.version}`}
+            version={`${run.id} ${run.version}`}
             loop={loop}
             trans={trans}
           />
@@ -319,7 +319,7 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
           <LogView run={log} trans={trans} />
           {control ? (
             <BranchView
-              key={run.key}
+              key={run.id}
               run={run}
               hyperparameters={run.control?.hyperparameters ?? []}
               onBranch={async request => {

@@ -82,12 +82,12 @@ export class PanelState extends Changing {
   /** The shown run: the chosen run, else the run with the last message. */
   get run(): Run | null {
     const runs = this.telemetry?.runs ?? null;
-    return runs?.runs.find(({ key }) => key === this._chosenRun) ?? runs?.current ?? null;
+    return runs?.runs.find(({ id }) => id === this._chosenRun) ?? runs?.current ?? null;
   }
 
   /** Stays with this run; choosing the newest run follows the newest again. */
   chooseRun(run: Run): void {
-    this._chosenRun = run === this.telemetry?.runs.current ? null : run.key;
+    this._chosenRun = run === this.telemetry?.runs.current ? null : run.id;
     this._emit();
   }
 

@@ -62,7 +62,7 @@ export function HeadView(props: HeadViewProps): JSX.Element {
             aria-expanded={props.opened.includes(main)}
             onClick={() => props.onToggle(main)}
           >
-            <Sparkline values={series.values} version={`${run.key} ${series.added}`} />
+            <Sparkline values={series.values} version={`${run.id} ${series.added}`} />
           </button>
         </div>
       ) : null}
@@ -83,16 +83,16 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
       <Glyph name="fold" />
       <select
         aria-label={trans.__('Run')}
-        value={run.key}
+        value={run.id}
         onChange={event => {
-          const chosen = runs.find(({ key }) => key === event.currentTarget.value);
+          const chosen = runs.find(({ id }) => id === event.currentTarget.value);
           if (chosen) {
             onSelect(chosen);
           }
         }}
       >
         {[...runs].reverse().map(other => (
-          <option key={other.key} value={other.key}>
+          <option key={other.id} value={other.id}>
             {`${other.name} · ${stateText(other, trans)}`}
           </option>
         ))}
@@ -183,7 +183,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
 function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
   const [ignored, setIgnored] = useState<readonly string[]>([]);
   const bad = [...run.series].flatMap(([name, series]) =>
-    series.nonFiniteSince === null || ignored.includes(`${run.key} ${name}`)
+    series.nonFiniteSince === null || ignored.includes(`${run.id} ${name}`)
       ? []
       : [{ name, series, since: series.nonFiniteSince }]
   );
@@ -212,7 +212,7 @@ function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
             <button
               type="button"
               className="jp-TPULab-link"
-              onClick={() => setIgnored(before => [...before, `${run.key} ${name}`])}
+              onClick={() => setIgnored(before => [...before, `${run.id} ${name}`])}
             >
               {trans.__('Ignore')}
             </button>

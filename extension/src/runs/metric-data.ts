@@ -136,14 +136,14 @@ export function sourcesOf(
 ): MetricSource[] {
   return [
     sourceOf(run),
-    ...runs.filter(other => other !== run && compared.includes(other.key)).map(sourceOf),
+    ...runs.filter(other => other !== run && compared.includes(other.id)).map(sourceOf),
     ...stored.flatMap(one => (compared.includes(one.key) ? (storedSource(one) ?? []) : []))
   ];
 }
 
 function sourceOf(run: Run): MetricSource {
   return {
-    key: run.key,
+    key: run.id,
     label: run.name,
     series: name => run.series.get(name) ?? null
   };

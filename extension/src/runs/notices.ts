@@ -42,7 +42,7 @@ export class RunNotices {
 
   private _endings(kernel: KernelTelemetry): RunNotice[] {
     return kernel.runs.runs.flatMap(run => {
-      const key = `${kernel.kernelId} ${run.key}`;
+      const key = `${kernel.kernelId} ${run.id}`;
       const before = this._states.get(key);
       this._states.set(key, run.state);
       const ends = before === 'running' && run.state !== 'running' && this._isNews(kernel, run.lastMessageAt);

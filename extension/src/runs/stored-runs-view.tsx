@@ -161,7 +161,7 @@ export function otherRuns({
     .map((other): Entry => {
       const [name, value] = Object.entries(other.metrics)[0] ?? [];
       return {
-        key: other.key,
+        key: other.id,
         name: other.name,
         detail: name === undefined || value === undefined ? '' : `${name} ${metricText(value)}`,
         stored: null

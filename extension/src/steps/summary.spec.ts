@@ -103,7 +103,7 @@ describe('summarize', () => {
 
 describe('progressOf', () => {
   const run = (totalSteps: number | null, state: Run['state'] = 'running'): Run => {
-    const made = new Run('1:r', 'train');
+    const made = new Run('train');
     made.totalSteps = totalSteps;
     made.state = state;
     return made;

@@ -14,7 +14,7 @@ import { summarize } from './summary.js';
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
 function runOf(count: number, name = 'train'): Run {
-  const made = new Run('0:r1', 'r1');
+  const made = new Run('r1');
   made.applyRun(runMessage({ name }));
   made.applySteps(steps(0, count, { metrics: { loss: 0.5 } }));
   return made;

@@ -168,6 +168,17 @@ describe('the archive of runs', () => {
     expect(stored?.programs?.[0]).not.toHaveProperty('reused');
   });
 
+  it('has answers that arrive before their run, and no run that only a refusal names', async () => {
+    await using archive = archiveOf();
+    await archive.list();
+    const answer = (id: string, phase: string) => ({ type: 'control', time: T0, id, run: id, phase });
+    reported.report('runs', 'k', answer('never', 'refused'));
+    reported.report('runs', 'k', answer('r1', 'failed'));
+    reported.report('runs', 'k', run('finished'));
+    expect((await archive.list()).map(({ run: id }) => id)).toEqual(['r1']);
+    expect((await archive.read('k.r1'))?.commands).toHaveLength(1);
+  });
+
   it('lists from which checkpoint of which run another one was branched', async () => {
     await using archive = archiveOf();
     await archive.list();

@@ -149,6 +149,9 @@ export class RunArchive implements AsyncDisposable {
     if (data.type === 'devices') this.#runsOn(event.kernelId, machineText(data as unknown as DevicesMessage));
     if (!OF_RUN.has(data.type) || typeof data.run !== 'string') return;
     const message = data as Parameters<typeof addToRun>[1];
+    // A refusal may name a run that never existed.
+    const isRefusal = message.type === 'control' && message.phase === 'refused';
+    if (isRefusal && !this.#isKnown(storedRunKey(event.kernelId, data.run))) return;
     const stored = this.#openRun(event.kernelId, data.run, message.time);
     if (!stored) return;
     const wasRunning = stored.state === 'running';
@@ -174,6 +177,10 @@ export class RunArchive implements AsyncDisposable {
     if (document !== undefined) stored.document = document;
     this.#open.set(key, stored);
     return stored;
+  }
+
+  #isKnown(key: string): boolean {
+    return this.#open.has(key) || this.#summaries.has(key);
   }
 
   /** A run may begin before its kernel's devices are known. */

@@ -44,7 +44,7 @@ function TrainingControls({ feed, loop, trans }: WidgetViewProps): JSX.Element {
           main={names[0]}
           opened={opened}
           onToggle={toggle}
-          version={`${run.key} ${run.version}`}
+          version={`${run.id} ${run.version}`}
           loop={loop}
           trans={trans}
         />
