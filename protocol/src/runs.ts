@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { ControlMessage, HyperValue, Hyperparameter, RunBranch } from './control.js';
-import { AdviceMessage, BandMessage, CodeLocation, CompileReason } from './telemetry.js';
+import { AdviceMessage, BandMessage, CodeLocation, CompileReason, MediaMessage } from './telemetry.js';
 
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 const Ms = Type.Number({ minimum: 0, description: 'duration in milliseconds' });
@@ -18,8 +18,16 @@ export const StoredRunState = Type.Union([
 ]);
 export type StoredRunState = Static<typeof StoredRunState>;
 
+/** Maximum number of metrics of a run; the agent reports which ones it has left out. */
+export const MAX_METRICS = 128;
+
 /** A name that is safe in a path. */
 export const StoredRunKey = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$' });
+
+export function storedRunKey(kernelId: string, run: string): string {
+  const safe = (text: string): string => text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 90);
+  return `${safe(kernelId)}.${safe(run)}`;
+}
 
 /** A user's labels for a run: `PATCH /bridge/v1/runs/:key` replaces the named ones. */
 export const RunLabels = Type.Object(
@@ -128,6 +136,12 @@ export const StoredRun = Type.Intersect([
         description: 'a metric that became NaN or broke a rule, or steps that slowed down'
       })
     ),
+    media: Type.Optional(
+      Type.Array(MediaMessage, {
+        description:
+          'pictures, sound and text without their data, in order: the first, the newest, and some between'
+      })
+    ),
     bands: Type.Array(BandMessage),
     commands: Type.Array(ControlMessage, { description: 'each with its newest word' })
   })
@@ -148,4 +162,19 @@ export function checkpointSteps({ bands, commands }: Pick<StoredRun, 'bands' | '
     action === 'checkpoint' && phase === 'applied' ? (step ?? []) : []
   );
   return [...new Set([...saved, ...applied])].sort((a, b) => a - b);
+}
+
+/** Maximum number of pictures, sounds and texts of a run. */
+export const MAX_MEDIA = 48;
+
+/** Of a name with too many, one goes whose neighbours are closest: the first, the newest and some between stay. */
+export function addMedium(media: MediaMessage[], message: MediaMessage): void {
+  if (media.some(({ id }) => id === message.id)) return;
+  media.push(message);
+  if (media.length <= MAX_MEDIA) return;
+  const same = media.filter(({ name }) => name === message.name);
+  const gap = (at: number): number => (same[at + 1]?.step ?? Infinity) - (same[at - 1]?.step ?? -Infinity);
+  const places = same.map((_, at) => at).sort((a, b) => gap(a) - gap(b));
+  const least = same[places[0] ?? 0] ?? message;
+  media.splice(media.indexOf(least), 1);
 }

@@ -184,6 +184,24 @@ export const FiguresMessage = Type.Object({
 });
 export type FiguresMessage = Static<typeof FiguresMessage>;
 
+/** A picture (`image/png`), sound (`audio/wav`) or text (`text/plain`) that a run has logged. */
+export const MediaMessage = Type.Object({
+  type: Type.Literal('media'),
+  time: UnixMs,
+  run: Type.String(),
+  id: Type.Integer({ minimum: 0, description: 'unique within the kernel process' }),
+  step: Type.Integer({ minimum: 0, description: 'index of the step that it counts for' }),
+  name: Type.String({ maxLength: 120 }),
+  mime: Type.String({ pattern: '^(image/png|audio/wav|text/plain)$' }),
+  data: Type.Optional(
+    Type.String({
+      maxLength: 1_000_000,
+      description: 'the text, otherwise base64; absent in events: `GET /bridge/v1/runs/:key/media/:id` has it'
+    })
+  )
+});
+export type MediaMessage = Static<typeof MediaMessage>;
+
 const HostSpan = Type.Number({ minimum: 0, description: 'milliseconds, mean of the compared steps' });
 
 /** For a slice: the spans of a run's newest steps on each host. Once per second at most. */
@@ -294,6 +312,7 @@ export const AdviceMessage = Type.Object({
     Type.Literal('missing-hook'),
     Type.Literal('freed-metric'),
     Type.Literal('too-many-metrics'),
+    Type.Literal('unusable-value'),
     Type.Literal('host-differs'),
     Type.Literal('graph-break')
   ]),
@@ -451,6 +470,7 @@ export const TelemetryMessage = Type.Union([
   RunMessage,
   StepsMessage,
   FiguresMessage,
+  MediaMessage,
   BandMessage,
   ThroughputMessage,
   HostsMessage,

@@ -1,3 +1,4 @@
+import { MAX_METRICS } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
 import { MAX_RUNS } from './run-history.js';
@@ -104,6 +105,22 @@ describe('KernelTelemetry', () => {
       ['r1', 'finished']
     ]);
     expect(kernel.runs.current?.commands).toEqual(answers);
+  });
+
+  it('has pictures, and as many metrics as the agent sends', () => {
+    const medium = {
+      type: 'media',
+      time: T0,
+      run: 'r1',
+      id: 1,
+      step: 2,
+      name: 'a',
+      mime: 'image/png'
+    } as const;
+    const metrics = Object.fromEntries(Array.from({ length: MAX_METRICS + 9 }, (_, at) => [`m${at}`, at]));
+    receive(hello(), run(), medium, medium, steps(0, 1, { metrics }));
+    expect(kernel.runs.current?.media).toEqual([medium]);
+    expect(kernel.runs.current?.series.size).toBe(MAX_METRICS);
   });
 
   it('is not misled by a second greeting of the same process', () => {

@@ -189,6 +189,9 @@ export class KernelTelemetry implements IDisposable {
       case 'figures':
         this.runs.applyFigures(message);
         return;
+      case 'media':
+        this.runs.applyMedium(message);
+        return;
       case 'band':
         this.runs.applyBand(message);
         return;

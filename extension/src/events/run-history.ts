@@ -4,6 +4,7 @@ import type {
   ControlMessage,
   FiguresMessage,
   HostsMessage,
+  MediaMessage,
   ThroughputMessage,
   RunMessage,
   StepsMessage
@@ -53,6 +54,10 @@ export class RunHistory {
 
   applyFigures(message: FiguresMessage): void {
     this._apart(message.run).applyFigures(message);
+  }
+
+  applyMedium(message: MediaMessage): void {
+    this._apart(message.run).applyMedium(message);
   }
 
   applyBand(message: BandMessage): void {

@@ -5,11 +5,13 @@ import type {
   ControlMessage,
   FiguresMessage,
   HostsMessage,
+  MediaMessage,
   ThroughputMessage,
   RunControl,
   RunMessage,
   StepsMessage
 } from '@tpulab/protocol';
+import { addMedium, MAX_METRICS } from '@tpulab/protocol';
 import { MetricSeries } from './metric-series.js';
 import { StepRing } from './step-ring.js';
 
@@ -18,8 +20,6 @@ export type RunState = 'running' | 'finished' | 'failed' | 'interrupted';
 
 /** Maximum number of steps per run: the widest range of the timeline. */
 export const MAX_STEPS = 2_048;
-/** Maximum number of metrics per run; a loop that generates names must not fill the page. */
-export const MAX_METRICS = 32;
 const MAX_BANDS = 256;
 export const MAX_COMMANDS = 256;
 
@@ -46,6 +46,8 @@ export class Run {
   dropped = 0;
   /** By name, in the order of their first point. */
   readonly series = new Map<string, MetricSeries>();
+  /** Pictures, sound and text without their data; oldest first. */
+  readonly media: MediaMessage[] = [];
   /** Checkpoints, evaluations and other work besides the steps; oldest first. */
   readonly bands: BandMessage[] = [];
   /** The requests, each with its latest status; oldest first. */
@@ -91,6 +93,11 @@ export class Run {
   /** Points of a metric arrive in the order of their steps. */
   addMetric(name: string, step: number, value: number, time?: number): void {
     this._seriesOf(name)?.push(step, value, time);
+  }
+
+  applyMedium(message: MediaMessage): void {
+    addMedium(this.media, message);
+    this._note(message.time);
   }
 
   applyBand(message: BandMessage): void {

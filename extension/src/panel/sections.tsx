@@ -3,7 +3,7 @@
  * Side by side where there is room.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type CodeLocation, countText, durationText } from '@tpulab/protocol';
+import { type CodeLocation, countText, durationText, storedRunKey } from '@tpulab/protocol';
 import { type JSX, memo, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
 import { devicesText } from '../devices/now-view.js';
@@ -18,6 +18,7 @@ import { StoredRunsView, otherRuns } from '../runs/stored-runs-view.js';
 import { BranchView } from '../runs/branch-view.js';
 import { linesOf, LogView } from '../runs/log-view.js';
 import { metricNames, sourcesOf } from '../runs/metric-data.js';
+import { MediaView } from '../runs/media-view.js';
 import { MetricsView } from '../runs/metrics-view.js';
 import { addPast, lacksPast } from '../runs/past.js';
 import { ConfigView, HypersView, loggedRun, NoRun } from '../runs/view.js';
@@ -253,6 +254,21 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
             onToggle={name => state.toggleMetric(name)}
             version={`${run.id} ${run.version}`}
             loop={loop}
+            trans={trans}
+          />
+        </Section>
+      ) : null}
+      {stored && run.media.length > 0 ? (
+        <Section
+          title={trans.__('Logged')}
+          meta={trans._n('%1 picture, sound or text', '%1 pictures, sounds and texts', run.media.length)}
+          open={state.isOpen('media')}
+          onToggle={() => state.toggle('media')}
+        >
+          <MediaView
+            key={run.id}
+            media={run.media}
+            onLoad={id => stored.medium(storedRunKey(kernel.kernelId, run.id), id)}
             trans={trans}
           />
         </Section>

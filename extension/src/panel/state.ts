@@ -16,7 +16,7 @@ export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
 export type SectionId = (typeof SECTIONS)[number];
 
 /** Parts that fold. */
-export type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'hyperparameters' | 'log' | 'others';
+export type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'media' | 'hyperparameters' | 'log' | 'others';
 const FOLDED_AT_FIRST: readonly PartId[] = ['log', 'others'];
 
 export interface PanelSettings {

@@ -1,7 +1,7 @@
 /** The part of a run before the page was opened: the bridge has stored its curves, its bands and its requests. */
-import { type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
+import { addMedium, MAX_METRICS, type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
 import { MetricSeries } from '../events/metric-series.js';
-import { MAX_METRICS, type Run } from '../events/run.js';
+import type { Run } from '../events/run.js';
 
 const completed = new WeakSet<Run>();
 
@@ -30,6 +30,10 @@ export function addPast(run: Run, stored: StoredRun): void {
     }
     held?.steps.forEach((step, at) => whole.push(step, held.values[at] ?? Number.NaN, held.times[at]));
     run.series.set(name, whole);
+  }
+  const media = run.media.splice(0);
+  for (const medium of [...(stored.media ?? []), ...media]) {
+    addMedium(run.media, medium);
   }
   const bands = stored.bands.filter(
     ({ kind, startTime }) => !run.bands.some(one => one.kind === kind && one.startTime === startTime)

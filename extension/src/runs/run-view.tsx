@@ -23,6 +23,7 @@ import { compiledText, placeText } from './compare-view.js';
 import type { StoredRun } from './stored-runs.js';
 import { LogView } from './log-view.js';
 import { storedSource, metricNames } from './metric-data.js';
+import { MediaView, type MediaViewProps } from './media-view.js';
 import { MetricsView } from './metrics-view.js';
 import { stateText } from './runs-table.js';
 
@@ -35,6 +36,8 @@ export interface RunViewProps {
   readonly onClose: () => void;
   /** Null: no request is possible here. */
   readonly onBranch: ((request: BranchRequest) => Promise<string>) | null;
+  /** Requests a logged picture. */
+  readonly onLoad: MediaViewProps['onLoad'];
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly loop: DrawLoop;
@@ -49,6 +52,7 @@ export function RunView({
   onCompare,
   onClose,
   onBranch,
+  onLoad,
   onOpenDocument,
   onGoTo,
   loop,
@@ -117,7 +121,7 @@ export function RunView({
       ) : null}
       {labels?.note ? <p className="jp-TPULabRuns-quote">{labels.note}</p> : null}
       {body ? (
-        <Whole body={body} one={run} {...{ onBranch, onGoTo, loop, trans }} />
+        <Whole body={body} one={run} {...{ onBranch, onLoad, onGoTo, loop, trans }} />
       ) : (
         <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>
       )}
@@ -129,10 +133,11 @@ function Whole({
   body,
   one,
   onBranch,
+  onLoad,
   onGoTo,
   loop,
   trans
-}: Pick<RunViewProps, 'onBranch' | 'onGoTo' | 'loop' | 'trans'> & {
+}: Pick<RunViewProps, 'onBranch' | 'onLoad' | 'onGoTo' | 'loop' | 'trans'> & {
   readonly body: KeptRunBody;
   readonly one: StoredRun;
 }): JSX.Element {
@@ -213,6 +218,12 @@ function Whole({
             })}
           </ul>
           {programs.length === 0 ? <p className="jp-TPULab-quiet">{trans.__('None in its steps.')}</p> : null}
+          {body.media ? (
+            <>
+              <h4>{trans.__('Logged')}</h4>
+              <MediaView media={body.media} {...{ onLoad, trans }} />
+            </>
+          ) : null}
           {alerts.length > 0 ? <h4>{trans.__('Alerts')}</h4> : null}
           <ul className="jp-TPULabCompare-compiled">
             {alerts.map(({ id, time, message, remedy }) => (

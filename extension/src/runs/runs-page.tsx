@@ -120,6 +120,7 @@ function OnePlace(props: RunsPageProps & { readonly list: StoredRunList }): JSX.
         parent={parent ?? null}
         onCompare={compare}
         onClose={() => setOpened(null)}
+        onLoad={id => list.medium(current.key, id)}
         onBranch={props.isReadOnly ? null : request => list.branch(current.summary, request)}
       />
     );

@@ -4,6 +4,7 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import {
   type ControlMessage,
+  MediaMessage,
   StoredRun as KeptRunBody,
   StoredRuns,
   type StoredRunSummary,
@@ -90,6 +91,11 @@ export class StoredRunList implements IDisposable {
     this._runs = this._runs.map(run => (run.key === key ? { ...run, body } : run));
     this._changed.emit();
     return true;
+  }
+
+  /** A picture, sound or text with its data; null where the bridge has none. Never throws. */
+  medium(key: string, id: number): Promise<MediaMessage | null> {
+    return this._get(`bridge/v1/runs/${encodeURIComponent(key)}/media/${id}`, MediaMessage);
   }
 
   /** Requests a branch from the run's kernel; resolves with the result. */

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tpulab.control.hyperparameters import Hyper, HyperparameterError, hyper
     from tpulab.control.run_log import Replay, ReplayError, replay
     from tpulab.loops import Step, Steps, alert, metric, step, steps, watch
+    from tpulab.measure.media import MediaError, audio, image
     from tpulab.status import status
     from tpulab.telemetry.version import __version__
     from tpulab.training.run import TrainingRun, run
@@ -25,6 +26,7 @@ __all__ = [
     "DeviceMonitor",
     "Hyper",
     "HyperparameterError",
+    "MediaError",
     "Replay",
     "ReplayError",
     "Step",
@@ -34,7 +36,9 @@ __all__ = [
     "TrainingRun",
     "__version__",
     "alert",
+    "audio",
     "hyper",
+    "image",
     "into_optax",
     "live",
     "metric",
@@ -53,6 +57,7 @@ _MODULES = {
     "tpulab.control.hyperparameters": ("Hyper", "HyperparameterError", "hyper"),
     "tpulab.control.run_log": ("Replay", "ReplayError", "replay"),
     "tpulab.loops": ("Step", "Steps", "alert", "metric", "step", "steps", "watch"),
+    "tpulab.measure.media": ("MediaError", "audio", "image"),
     "tpulab.status": ("status",),
     "tpulab.telemetry.version": ("__version__",),
     "tpulab.training.run": ("TrainingRun", "run"),

@@ -18,6 +18,10 @@ const GOLDEN_EVENTS = [
   '0a046c6f737315000000c0c8d689b0'
 ].join('');
 
+function hex(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('hex');
+}
+
 /** 40 steps; each waits this long for input. */
 function run(name: string, at: number, inputMs: number, fingerprint: string): StoredRun {
   const sums = { wallMs: 40 * (inputMs + 9), inputMs: 40 * inputMs, hostMs: 40, deviceMs: 320, gapMs: 0 };
@@ -46,6 +50,24 @@ function run(name: string, at: number, inputMs: number, fingerprint: string): St
   };
 }
 
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAAD0lEQVR4nGP8z8DA+J8BAAgJAgFJnjqBAAAAAElFTkSuQmCC';
+const WAV = 'UklGRioAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQYAAAAAAP8/AcA=';
+/** Encoded by the messages of tensorboardX 2.6.5. */
+const GOLDEN_MEDIA = [
+  `09000000e04eacda4110042a5e0a5c0a086d656469756d203022500801100218032248${hex(PNG)}`,
+  '09621000e04eacda4110042a240a220a086d656469756d2031420c0807120042066120746578744a080a060a0474657874',
+  `09c52000e04eacda4110042a540a520a086d656469756d203232460d0000fa4510012232${hex(WAV)}2a09617564696f2f776176`
+];
+
+const MEDIA = [
+  ['image/png', PNG],
+  ['text/plain', 'a text'],
+  ['audio/wav', WAV]
+].map(([mime = '', data], id) => ({
+  ...{ type: 'media' as const, time: T0 + id, run: 'r1', id, step: 4, name: `medium ${id}`, mime, data }
+}));
+
 /** A run with two checkpoints and a value that can be changed. */
 function steered(): StoredRun {
   const command = { type: 'control' as const, time: T0, run: 'r3', name: null, value: null, before: null };
@@ -66,8 +88,12 @@ let bridge: TemporaryGateway;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-runs-'));
   await mkdir(path.join(folder, 'runs'));
-  for (const each of [run('quick', 1, 1, 'aa'), run('slow\x1b[31m', 2, 31, 'bb'), steered()])
+  const media = MEDIA.map(medium => ({ ...medium, data: undefined }));
+  for (const each of [{ ...run('quick', 1, 1, 'aa'), media }, run('slow\x1b[31m', 2, 31, 'bb'), steered()])
     await writeFile(path.join(folder, 'runs', `${each.key}.json`), JSON.stringify(each));
+  await mkdir(path.join(folder, 'runs', 'k.r1.media'));
+  for (const medium of MEDIA)
+    await writeFile(path.join(folder, 'runs', 'k.r1.media', `${medium.id}.json`), JSON.stringify(medium));
   bridge = await TemporaryGateway.start({ stateDir: folder });
   await bridge.gateway.ready;
 });
@@ -114,6 +140,12 @@ describe('tpulab runs', () => {
     const events = await readFile(path.join(folder, 'tb', 'k.r3', 'events.out.tfevents.0.k.r3'));
     expect(events.toString('hex')).toBe(GOLDEN_EVENTS);
     expect((await runs('export', 'none', '--out', out)).error).toMatchObject({ code: 'run_not_found' });
+  });
+
+  it('exports pictures, sound and text to TensorBoard', async () => {
+    await runs('export', 'quick', '--to', 'tensorboard', '--out', path.join(folder, 'tb'));
+    const events = await readFile(path.join(folder, 'tb', 'k.r1', 'events.out.tfevents.0.k.r1'));
+    for (const golden of GOLDEN_MEDIA) expect(events.toString('hex')).toContain(golden);
   });
 
   it('requests a branch at a checkpoint only, and with a hyperparameter of the run', async () => {

@@ -12,6 +12,7 @@ import {
   ControlMessage,
   durationText,
   type HyperValue,
+  MediaMessage,
   StoredRun,
   StoredRuns,
   type StoredRunSummary,
@@ -103,7 +104,10 @@ export function runsCommand(streams: Streams): Command {
       for (const run of options.to === 'tensorboard' ? found : []) {
         const folder = path.join(options.out, run.key);
         await mkdir(folder, { recursive: true });
-        await writeFile(path.join(folder, `events.out.tfevents.0.${run.key}`), eventsOf(run));
+        await writeFile(
+          path.join(folder, `events.out.tfevents.0.${run.key}`),
+          eventsOf(run, await mediaOf(gateway, run))
+        );
       }
       print(streams, options, { out: options.out }, `Wrote ${found.length} to ${plainText(options.out)}.`);
     });
@@ -176,6 +180,13 @@ function changeIn(text: string, known: StoredRun['hyperparameters']): { name: st
 function answerText({ step, durationMs, reason }: ControlMessage, requested: string): string {
   const lasted = durationMs === null ? '' : ` in ${durationText(durationMs)}`;
   return plainText(`${requested}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
+}
+
+async function mediaOf(gateway: RunningGateway, { key, media = [] }: StoredRun): Promise<MediaMessage[]> {
+  const found: MediaMessage[] = [];
+  for (const { id } of media)
+    found.push(await gateway.request(MediaMessage, 'GET', `bridge/v1/runs/${key}/media/${id}`));
+  return found;
 }
 
 async function read(gateway: RunningGateway, requested: string): Promise<StoredRun> {

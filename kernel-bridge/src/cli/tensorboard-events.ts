@@ -2,7 +2,7 @@
  * A run as an event file of TensorBoard: records of TFRecord (tensorflow/core/lib/io/record_writer.h), each an `Event` of
  * tensorflow/core/util/event.proto. `wandb sync` and TensorBoard read it.
  */
-import { type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
+import { type MediaMessage, type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
 import { crc32c } from '../journal/index.js';
 
 /** Wire types of protocol buffers. */
@@ -11,22 +11,63 @@ const FIXED_64 = 1;
 const BYTES = 2;
 const FIXED_32 = 5;
 
-export function eventsOf(run: StoredRun): Buffer {
+/** @param media pictures, sound and text with their data */
+export function eventsOf(run: StoredRun, media: readonly MediaMessage[] = []): Buffer {
   const begin = run.startedAt / 1_000;
   const points = Object.entries(run.series).flatMap(([name, series]) =>
-    wholeSeries(series).map(([step, value]) => ({ name, step, value }))
+    wholeSeries(series).map(([step, value]) => ({
+      name,
+      step,
+      time: begin + (momentOf(run, step) ?? 0) / 1_000,
+      content: [field(2, FIXED_32, float(value))]
+    }))
   );
+  for (const { name, step, time, mime, data = '' } of media)
+    points.push({
+      name,
+      step,
+      time: time / 1_000,
+      content: CONTENTS[mime]?.(Buffer.from(data, 'base64'), data) ?? []
+    });
   const version = field(3, BYTES, Buffer.from('brain.Event:2'));
-  const scalars = points
+  const events = points
     .sort((a, b) => a.step - b.step)
-    .map(({ name, step, value }) => {
-      const scalar = [field(1, BYTES, Buffer.from(name)), field(2, FIXED_32, float(value))];
-      const summary = field(1, BYTES, Buffer.concat(scalar));
-      const time = begin + (momentOf(run, step) ?? 0) / 1_000;
+    .map(({ name, step, time, content }) => {
+      const summary = message(1, [field(1, BYTES, Buffer.from(name)), ...content]);
       const at = step > 0 ? [field(2, VARINT, varint(step))] : [];
       return record([field(1, FIXED_64, double(time)), ...at, field(5, BYTES, summary)]);
     });
-  return Buffer.concat([record([field(1, FIXED_64, double(begin)), version]), ...scalars]);
+  return Buffer.concat([record([field(1, FIXED_64, double(begin)), version]), ...events]);
+}
+
+/** Fields of a `Summary.Value` by the kind of its content (tensorflow/core/framework/summary.proto). */
+const CONTENTS: Readonly<Record<string, (bytes: Buffer, text: string) => Buffer[]>> = {
+  'image/png': png => {
+    const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)];
+    const size = [
+      field(1, VARINT, varint(height)),
+      field(2, VARINT, varint(width)),
+      field(3, VARINT, varint(3))
+    ];
+    return [message(4, [...size, field(4, BYTES, png)])];
+  },
+  'audio/wav': wav => {
+    const sound = [field(1, FIXED_32, float(wav.readUInt32LE(24))), field(2, VARINT, varint(1))];
+    return [message(6, [...sound, field(4, BYTES, wav), field(5, BYTES, Buffer.from('audio/wav'))])];
+  },
+  // A tensor of one string (DT_STRING, 7), of the plugin for text.
+  'text/plain': (_, text) => [
+    message(8, [
+      field(1, VARINT, varint(7)),
+      field(2, BYTES, Buffer.alloc(0)),
+      field(8, BYTES, Buffer.from(text))
+    ]),
+    message(9, [message(1, [field(1, BYTES, Buffer.from('text'))])])
+  ]
+};
+
+function message(number: number, fields: readonly Buffer[]): Buffer {
+  return field(number, BYTES, Buffer.concat(fields));
 }
 
 /** u64 length | its checksum | data | its checksum. */

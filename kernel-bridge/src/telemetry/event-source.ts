@@ -5,6 +5,7 @@ import {
   type EventTopic,
   type KernelEvent,
   type MachineEvent,
+  type MediaMessage,
   type NoticeEvent,
   type RemoteEvent,
   type RemoteNotice,
@@ -56,6 +57,8 @@ export interface SourcedEvent {
   /** null for events that have no history. */
   readonly seq: number | null;
   readonly json: string;
+  /** A picture or the like, whose data is not in `json`: pages request it when they show it. */
+  readonly medium?: MediaMessage;
 }
 
 /** Telemetry as pages get it, as JSON text: it is sent many times and never parsed again. */
@@ -168,10 +171,12 @@ export class EventSource implements Disposable {
     }
     const { seq } = record;
     const { topic, message } = checked;
-    const json = `{"topic":"${topic}","kernelId":${JSON.stringify(kernelId)},"seq":${seq},"data":${record.json}}`;
+    const medium = message.type === 'media' && message;
+    const data = medium ? JSON.stringify({ ...medium, data: undefined }) : record.json;
+    const json = `{"topic":"${topic}","kernelId":${JSON.stringify(kernelId)},"seq":${seq},"data":${data}}`;
     const event: StoredEvent = { seq, topic, json };
     this.#histories.get(kernelId)?.add(event, message);
-    this.#emit({ ...event, kernelId });
+    this.#emit({ ...event, kernelId, ...(medium && { medium }) });
   }
 
   #emit(event: SourcedEvent): void {
@@ -214,6 +219,7 @@ const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>
   run: 'runs',
   steps: 'steps',
   figures: 'steps',
+  media: 'steps',
   band: 'steps',
   pace: 'steps',
   hosts: 'steps',

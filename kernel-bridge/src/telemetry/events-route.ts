@@ -1,6 +1,13 @@
 /** The WebSocket `/bridge/v1/events`. */
 import { Type } from '@sinclair/typebox';
-import { StoredRun, StoredRunKey, StoredRuns, StoredRunSummary, RunLabels } from '@tpulab/protocol';
+import {
+  MediaMessage,
+  StoredRun,
+  StoredRunKey,
+  StoredRuns,
+  StoredRunSummary,
+  RunLabels
+} from '@tpulab/protocol';
 import type { WebSocket } from 'ws';
 import type { RouteAccess } from '../http/access-hooks.js';
 import { failure, route } from '../http/api-description.js';
@@ -41,6 +48,7 @@ export function eventsRoute(
 interface StoredRunSource {
   list(): Promise<StoredRunSummary[]>;
   read(key: string): Promise<StoredRun | null>;
+  medium(key: string, id: number): Promise<MediaMessage | null>;
   label(key: string, labels: RunLabels): Promise<StoredRunSummary | null>;
 }
 
@@ -66,6 +74,21 @@ export function addRunsRoutes(app: App, runs: StoredRunSource): void {
       const stored = await runs.read(request.params.key);
       if (!stored) throw bridgeError('run_not_found', request.params.key);
       return stored;
+    }
+  );
+
+  app.get(
+    '/bridge/v1/runs/:key/media/:id',
+    route(
+      'A picture, sound or text that a run has logged',
+      { 200: MediaMessage, 404: failure('It is not stored.') },
+      { params: Type.Object({ key: StoredRunKey, id: Type.Integer({ minimum: 0 }) }) }
+    ),
+    async request => {
+      const { key, id } = request.params;
+      const medium = await runs.medium(key, id);
+      if (!medium) throw bridgeError('run_not_found', `${key}/media/${id}`);
+      return medium;
     }
   );
 

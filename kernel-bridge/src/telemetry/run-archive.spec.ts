@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { RunMessage, StepsMessage } from '@tpulab/protocol';
+import { MAX_MEDIA, type MediaMessage, type RunMessage, type StepsMessage } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SourcedEvent } from './event-source.js';
@@ -20,9 +20,10 @@ class Telemetry {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  report(topic: SourcedEvent['topic'], kernelId: string, reported: object): void {
+  report(topic: SourcedEvent['topic'], kernelId: string, reported: object, medium?: MediaMessage): void {
     const json = JSON.stringify(topic === 'kernels' ? reported : { topic, kernelId, seq: 1, data: reported });
-    for (const listener of this.#listeners) listener({ topic, kernelId, seq: 1, json });
+    for (const listener of this.#listeners)
+      listener({ topic, kernelId, seq: 1, json, ...(medium && { medium }) });
   }
 }
 
@@ -177,6 +178,36 @@ describe('the archive of runs', () => {
     reported.report('runs', 'k', run('finished'));
     expect((await archive.list()).map(({ run: id }) => id)).toEqual(['r1']);
     expect((await archive.read('k.r1'))?.commands).toHaveLength(1);
+  });
+
+  it('has pictures beside the run, the first and the newest, each once', async () => {
+    const picture = (id: number) => ({
+      ...{ type: 'media', time: T0 + id, run: 'r1', id, step: id, name: 'sample', mime: 'image/png' }
+    });
+    const send = (id: number): void =>
+      reported.report('steps', 'k', picture(id), { ...picture(id), data: `data ${id}` } as MediaMessage);
+    {
+      await using archive = archiveOf();
+      await archive.list();
+      reported.report('runs', 'k', run('running'));
+      for (let id = 0; id < 3 * MAX_MEDIA; id++) send(id);
+      send(0);
+      reported.report('runs', 'k', run('finished', 'r1', T0 + 9_000));
+    }
+    await using archive = archiveOf({ maxRuns: 1 });
+    const ids = (await archive.read('k.r1'))?.media?.map(({ id }) => id) ?? [];
+    expect(ids).toHaveLength(MAX_MEDIA);
+    expect([ids[0], ids.at(-1)]).toEqual([0, 3 * MAX_MEDIA - 1]);
+    const gaps = ids.slice(1).map((id, at) => id - (ids[at] ?? 0));
+    expect(Math.max(...gaps)).toBeLessThan(3 * MAX_MEDIA * 0.1);
+    for (const id of ids) expect((await archive.medium('k.r1', id))?.data).toBe(`data ${id}`);
+    expect(await readdir(path.join(folder, 'runs', 'k.r1.media'))).toHaveLength(MAX_MEDIA);
+    expect(JSON.stringify(await archive.read('k.r1'))).not.toContain('data 0');
+    // They go with their run.
+    reported.report('runs', 'k', run('finished', 'r2', T0 + 20_000));
+    await archive.write();
+    expect(await archive.medium('k.r1', 0)).toBeNull();
+    expect(await readdir(path.join(folder, 'runs'))).toEqual(['k.r2.json']);
   });
 
   it('lists from which checkpoint of which run another one was branched', async () => {

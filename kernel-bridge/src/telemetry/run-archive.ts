@@ -6,12 +6,19 @@ import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import { type DevicesMessage, StoredRun, type StoredRunSummary, type RunLabels } from '@tpulab/protocol';
+import {
+  type DevicesMessage,
+  MediaMessage,
+  type RunLabels,
+  StoredRun,
+  storedRunKey,
+  type StoredRunSummary
+} from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import type { Notices } from './notices.js';
-import { addToRun, storedRunKey, newStoredRun, summaryOf } from './stored-run.js';
+import { addToRun, newStoredRun, summaryOf } from './stored-run.js';
 import { jsonIn } from '../platform/json-text.js';
 
 export const MAX_RUNS = 200;
@@ -24,6 +31,7 @@ const OF_RUN: ReadonlySet<string> = new Set([
   'run',
   'steps',
   'figures',
+  'media',
   'band',
   'control',
   'pace',
@@ -32,6 +40,7 @@ const OF_RUN: ReadonlySet<string> = new Set([
 ]);
 
 const schema = TypeCompiler.Compile(StoredRun);
+const media = TypeCompiler.Compile(MediaMessage);
 
 export interface RunEvents {
   listen(listener: (event: SourcedEvent) => void): Disposable;
@@ -81,6 +90,13 @@ export class RunArchive implements AsyncDisposable {
   async read(key: string): Promise<StoredRun | null> {
     await this.#ready;
     return this.#open.get(key) ?? (this.#summaries.has(key) ? await this.#readFile(key) : null);
+  }
+
+  /** A picture, sound or text with its data. Null where it is not stored. */
+  async medium(key: string, id: number): Promise<MediaMessage | null> {
+    if (!(await this.read(key))) return null;
+    const value = jsonIn(await readFile(this.#mediumOf(key, id), 'utf8').catch(() => ''));
+    return media.Check(value) ? value : null;
   }
 
   /** Sets a user's labels for a run. Null for a run that is not stored, or whose file cannot be read. */
@@ -155,8 +171,10 @@ export class RunArchive implements AsyncDisposable {
     const stored = this.#openRun(event.kernelId, data.run, message.time);
     if (!stored) return;
     const wasRunning = stored.state === 'running';
+    const before = stored.media?.map(({ id }) => id) ?? [];
     const isNew = addToRun(stored, message);
     this.#dirty.add(stored.key);
+    if (event.medium) this.#keepMedium(stored, event.medium, before);
     if (!isNew) return;
     if (message.type === 'advice') this.options.notices?.runAlert(summaryOf(stored), message);
     else if (wasRunning) this.options.notices?.runEnded(summaryOf(stored), null);
@@ -177,6 +195,24 @@ export class RunArchive implements AsyncDisposable {
     if (document !== undefined) stored.document = document;
     this.#open.set(key, stored);
     return stored;
+  }
+
+  /** @param before those that were stored, one of which may have been dropped */
+  #keepMedium({ key, media: refs = [] }: StoredRun, medium: MediaMessage, before: readonly number[]): void {
+    const ids = new Set(refs.map(({ id }) => id));
+    this.#writing = this.#writing.then(async () => {
+      for (const id of before) if (!ids.has(id)) await rm(this.#mediumOf(key, id), { force: true });
+      if (!ids.has(medium.id)) return;
+      await mkdir(path.dirname(this.#mediumOf(key, medium.id)), { recursive: true, mode: 0o700 });
+      await writeAtomically(this.#mediumOf(key, medium.id), JSON.stringify(medium));
+    });
+    this.#writing = this.#writing.catch((error: unknown) =>
+      this.options.log.warn({ err: error, key }, 'a picture cannot be kept')
+    );
+  }
+
+  #mediumOf(key: string, id: number): string {
+    return path.join(this.options.folder, `${key}.media`, `${id}.json`);
   }
 
   #isKnown(key: string): boolean {
@@ -268,6 +304,7 @@ export class RunArchive implements AsyncDisposable {
     for (const { key } of leastMissed(ended).slice(0, surplus)) {
       this.#summaries.delete(key);
       await rm(this.#fileOf(key), { force: true });
+      await rm(path.dirname(this.#mediumOf(key, 0)), { force: true, recursive: true });
     }
   }
 }

@@ -1,7 +1,10 @@
 /** One run as it is stored: its telemetry, summed up and thinned so that it stays small however long the run is. */
 import {
+  addMedium,
   extremes,
+  MAX_METRICS,
   meansOf,
+  storedRunKey,
   thinned,
   ALERTS,
   type AdviceMessage,
@@ -9,6 +12,7 @@ import {
   type CompileMessage,
   type ControlMessage,
   type FiguresMessage,
+  type MediaMessage,
   type StoredRun,
   type StoredRunSummary,
   type ThroughputMessage,
@@ -20,17 +24,11 @@ import {
 
 /** Points of a metric; at twice as many, only the lowest and the highest of each small group stay. */
 export const MAX_POINTS = 1_000;
-const MAX_METRICS = 32;
 const MAX_NOTES = 256;
 const MAX_ALERTS = 64;
 const MAX_PROGRAMS = 128;
 /** Parts of a run with separate sums; at twice as many, two become one. */
 export const MAX_PARTS = 128;
-
-export function storedRunKey(kernelId: string, run: string): string {
-  const safe = (text: string): string => text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 90);
-  return `${safe(kernelId)}.${safe(run)}`;
-}
 
 export function newStoredRun(kernelId: string, run: string, time: number): StoredRun {
   return {
@@ -62,6 +60,7 @@ export function addToRun(
     | RunMessage
     | StepsMessage
     | FiguresMessage
+    | MediaMessage
     | BandMessage
     | ControlMessage
     | ThroughputMessage
@@ -91,6 +90,9 @@ export function addToRun(
         !stored.bands.some(({ startTime, kind }) => startTime === message.startTime && kind === message.kind)
       )
         stored.bands = [...stored.bands, message].slice(-MAX_NOTES);
+      return false;
+    case 'media':
+      addMedium((stored.media ??= []), message);
       return false;
     case 'control':
       stored.commands = [...stored.commands.filter(({ id }) => id !== message.id), message].slice(-MAX_NOTES);

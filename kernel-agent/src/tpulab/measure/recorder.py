@@ -7,6 +7,7 @@ devices and compilations have a separate deque, so that no flood of steps ever d
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import deque
@@ -21,15 +22,19 @@ from tpulab.measure.advice import (
     advise_on_non_finite,
     advise_on_run,
     advise_on_slower,
+    advise_on_unusable,
 )
 from tpulab.measure.device_clock import DeviceClock
+from tpulab.measure.media import MediaError, Medium
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import UNSURE_SHARE, ClosedStep
 from tpulab.runtimes.device_value import as_number, is_freed, is_running
+from tpulab.runtimes.lazy_metrics import LazyMetric
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.telemetry.messages import (
     FiguresMessage,
+    MediaMessage,
     Message,
     NonFinite,
     Reported,
@@ -42,8 +47,8 @@ MAX_STEPS = 2048
 MAX_EVENTS = 4096
 #: Steps of one batch: at 10 Hz more than 2,500 a second, each about 5 us of the agent's thread.
 STEPS_A_BATCH = 256
-#: Names of metrics of one run.
-MOST_METRICS = 256
+#: Names of metrics of one run; the page and the stored run have room for as many (`MAX_METRICS`).
+MOST_METRICS = 128
 #: How long a step may wait for the device clock before it is reported without it.
 PATIENCE_NS = 60_000_000_000
 ANNOUNCE_PATIENCE_NS = 1_000_000_000
@@ -64,6 +69,8 @@ class Recorder:
         #: the run whose first step waits for its announcement, and since when
         self._unannounced = ("", 0)
         self._moved: dict[str, Run] = {}
+        self._media: list[Message] = []
+        self._media_ids = itertools.count(1)
         self._endings: list[tuple[Run, RunMessage]] = []
         #: reported ends, whose `on_ended` is still to be called, until when at the latest
         self._ended: list[tuple[Run, RunMessage, int]] = []
@@ -102,6 +109,8 @@ class Recorder:
             self._waiting.append(self.closed.popleft())
         messages += self._steps(force)
         messages += self._late_figures(force)
+        messages += self._media
+        self._media = []
         done = self._done_endings()
         messages += self._unrecorded(done)
         messages += self._paces(done)
@@ -219,9 +228,9 @@ class Recorder:
     ) -> tuple[dict[str, float], dict[str, NonFinite]]:
         """The metrics of a step that are numbers, and the non-finite ones."""
         numbers = {name: number for name, value in values.items() if (number := as_number(value)) is not None}
-        for name, value in values.items():
-            if name not in numbers and is_freed(value):
-                run.freed[name] = run.freed.get(name, 0) + 1
+        if len(numbers) < len(values):
+            for name in values.keys() - numbers.keys():
+                self._no_number(run, step, name, values[name])
         if len(run.metrics) + len(numbers) > MOST_METRICS:
             numbers = {name: number for name, number in numbers.items() if self._has_room(run, name)}
         run.metrics.update(numbers)
@@ -238,6 +247,25 @@ class Recorder:
         if self.adviser is not None:
             advise_on_non_finite(self.adviser, run, step, non_finite)
         return metrics, non_finite
+
+    def _no_number(self, run: Run, step: int, name: str, value: Any) -> None:
+        if isinstance(value, Medium):
+            message: MediaMessage = {
+                "type": "media",
+                "time": unix_now_ms(),
+                "run": run.id,
+                "id": next(self._media_ids),
+                "step": step,
+                "name": name[:120],
+                "mime": value.mime,
+                "data": value.data,
+            }
+            self._media.append(message)
+        elif is_freed(value):
+            run.freed[name] = run.freed.get(name, 0) + 1
+        elif self.adviser is not None and not is_running(value) and not isinstance(value, LazyMetric):
+            why = str(value) if isinstance(value, MediaError) else f"{type(value).__name__} is no number"
+            advise_on_unusable(self.adviser, run, name, why)
 
     def _has_room(self, run: Run, name: str) -> bool:
         if name in run.metrics or len(run.metrics) < MOST_METRICS:

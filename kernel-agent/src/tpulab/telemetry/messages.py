@@ -37,6 +37,7 @@ AdviceKind = Literal[
     "missing-hook",
     "freed-metric",
     "too-many-metrics",
+    "unusable-value",
     "host-differs",
     "graph-break",
 ]
@@ -296,6 +297,17 @@ class FiguresMessage(OfRun):
     nonFinite: NotRequired[dict[str, NonFinite]]
 
 
+class MediaMessage(OfRun):
+    """A picture, sound or text that a run has logged."""
+
+    type: Literal["media"]
+    id: int
+    step: int
+    name: str
+    mime: str
+    data: str
+
+
 class CompileReason(TypedDict):
     verdict: Verdict
     argument: str | None
@@ -339,4 +351,4 @@ class ControlHello(TypedDict):
 Requested = MemoryMessage | ProfileMessage
 Reported = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage | Requested
 Event = RunMessage | DevicesMessage | Reported
-Message = HelloMessage | Event | StepsMessage | FiguresMessage | ThroughputMessage
+Message = HelloMessage | Event | StepsMessage | FiguresMessage | MediaMessage | ThroughputMessage

@@ -37,6 +37,7 @@ from tpulab.control.run_log import (
 )
 from tpulab.control.state import ControlState
 from tpulab.figures.throughput import Effort, Throughput
+from tpulab.measure.media import Allowance, is_medium, medium_of
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunBranch, RunControl, RunState
@@ -79,6 +80,7 @@ class TrainingRun:
         self._log: RunLog | None = None
         self._tracked: SteeredRun | None = None
         self._later: dict[str, Any] = {}
+        self._media = Allowance()
         self._waiting_for_id: list[Callable[[str], None]] = []
         #: The step that the run resumed from, if it was resumed.
         self._resumed: int | None = None
@@ -116,7 +118,14 @@ class TrainingRun:
     def log(self, **metrics: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
         are ready. Outside a step, the numbers count for the previous step, also after the last one.
+
+        Text, figures of matplotlib, images of PIL and arrays of two dimensions and more are shown as such
+        (`tpulab.image`): 16 at once, then one a second. An array on a device is read immediately, which
+        waits for it.
         """
+        for name, value in metrics.items():
+            if is_medium(value):
+                metrics[name] = medium_of(value, self._media)
         tracked = self._tracked
         if tracked is None or tracked.run.closed == 0:
             if tracked is not None and tracked.clock.is_open:
