@@ -178,6 +178,7 @@ const TOPIC_OF = {
   run: 'runs',
   steps: 'steps',
   figures: 'steps',
+  media: 'steps',
   band: 'steps',
   pace: 'steps',
   hosts: 'steps',

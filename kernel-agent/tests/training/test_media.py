@@ -109,7 +109,7 @@ def test_more_than_a_run_may_log_is_left_out_with_a_sentence(keeper: KeeperDoubl
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", np.arange(4), {"a": 1}, np.ones((2, 2, 9))])
-def test_what_is_no_picture_is_refused_where_it_is_named_one(value: Any) -> None:
+def test_an_invalid_picture_is_refused_where_it_is_named_one(value: Any) -> None:
     with pytest.raises(tpulab.MediaError, match="picture"):
         tpulab.image(value)
     with pytest.raises(tpulab.MediaError, match="one dimension"):
