@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { decodeV1, parseHeader, PART } from '../jupyter/index.js';
+import { RecordChannel } from '../journal/record.js';
+import { decodeV1, encodeV1, parseHeader, PART } from '../jupyter/index.js';
 import type { WatchedMessage } from './message-watch.js';
 import type { ClientRequest } from './refusal.js';
 import { StateRequests } from './state-requests.js';
@@ -7,13 +8,15 @@ import { StateRequests } from './state-requests.js';
 /** For each request that was forwarded: its subshell. */
 let sentTo: unknown[];
 let failures: number;
+/** Idles that were taken for answers of the subshell. */
+let answers: number;
 let sendFails: boolean;
 let requests: StateRequests;
 
 beforeEach(() => {
   vi.useFakeTimers();
   sentTo = [];
-  failures = 0;
+  failures = answers = 0;
   sendFails = false;
   requests = new StateRequests({
     isBusy: () => true,
@@ -22,7 +25,7 @@ beforeEach(() => {
       if (sendFails) throw new Error('the kernel cannot be reached');
       sentTo.push(parseHeader(decodeV1(frame).parts[PART.header]!).subshell_id ?? 'main');
     },
-    answered: () => undefined,
+    answered: () => void answers++,
     failed: () => void failures++
   });
 });
@@ -45,6 +48,17 @@ const created: WatchedMessage = {
   parent: { msg_id: 'asked', msg_type: 'create_subshell_request', session: 'gateway' },
   content: { status: 'ok', subshell_id: 's' }
 };
+
+/** The idle of the kernel after the request with this id. */
+function idleOf(msgId: string): Parameters<StateRequests['passed']>[0] {
+  const header = { msg_id: `idle of ${msgId}`, msg_type: 'status', session: 'kernel' };
+  const parent = { msg_id: msgId, msg_type: 'kernel_info_request', session: 'page' };
+  const parts = [header, parent, {}, { execution_state: 'idle' }].map(part =>
+    Buffer.from(JSON.stringify(part))
+  );
+  const payload = encodeV1({ channel: 'iopub', parts });
+  return { seq: 1, channel: RecordChannel.iopub, timeNs: 0n, payload };
+}
 
 describe('a question about the state of a busy kernel', () => {
   it('waits for a subshell and uses it', () => {
@@ -71,5 +85,20 @@ describe('a question about the state of a busy kernel', () => {
     requests.watched(created);
     expect(requests.take(question('c'))).toBe(true);
     expect(sentTo).toEqual(['main', 's']);
+  });
+
+  it('is answered by the idle of its subshell', () => {
+    requests.take(question('a'));
+    requests.watched(created);
+    requests.passed(idleOf('a'));
+    expect(answers).toBe(1);
+  });
+
+  // F19: otherwise each message of the kernel is decoded once more, for as long as it lives.
+  it('is not waited for where no subshell comes: its idle is one of the main shell', () => {
+    requests.take(question('a'));
+    vi.advanceTimersByTime(60_000);
+    requests.passed(idleOf('a'));
+    expect(answers).toBe(0);
   });
 });
