@@ -21,7 +21,7 @@ say base "$base"
 place=$base
 while [ ! -d "$place" ]; do place=$(dirname "$place"); done
 say disk_free_kib "$(df -Pk "$place" 2>/dev/null | { read -r _; read -r _ _ _ free _; printf '%s' "$free"; })"
-say inodes_free "$(df -Pi "$place" 2>/dev/null | { read -r _; read -r _ _ _ free _; printf '%s' "$free"; })"
+say inodes_free "$(df -Pi "$place" 2>/dev/null | { read -r _; read -r _ all _ free _; [ "$all" = 0 ] || printf '%s' "$free"; })"
 if [ -w "$place" ]; then
   say writable yes
   # Only running a file shows whether files there can run: mount options are reported in many ways.

@@ -111,6 +111,20 @@ describe('bounded output', () => {
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
   });
 
+  it.each([-86_400_000, 86_400_000])('goes on counting when the clock is set by %i ms', setByMs => {
+    const minute = (): number => {
+      const before = notes().length;
+      for (let turn = 0; turn < 600; turn++) {
+        print('x\n'.repeat(20_000));
+        vi.advanceTimersByTime(100);
+      }
+      return notes().length - before;
+    };
+    const before = minute();
+    vi.setSystemTime(Date.now() + setByMs);
+    expect(minute()).toBeGreaterThanOrEqual(before - 2);
+  });
+
   it('cuts a single line of 100 MB', () => {
     print('y'.repeat(100_000_000));
     idle();

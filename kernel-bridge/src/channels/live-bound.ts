@@ -99,7 +99,7 @@ class Cell {
   noteId: string | null = null;
   isNoteNew = false;
   noteSeq = 0;
-  sentAt = 0;
+  sentAt = -Infinity;
   isRunning = true;
   #ended = 0;
   #line = 0;
@@ -286,7 +286,7 @@ export class LiveBound {
       const isFree = this.#client.unsent() <= this.limits.unsentBytes;
       if (isFree) {
         this.flush();
-        const now = Date.now();
+        const now = performance.now();
         for (const cell of this.#cells.values()) if (now - cell.sentAt >= NOTE_MS) this.#note(cell);
       }
       const isNoteDue = [...this.#cells.values()].some(({ isNoteNew }) => isNoteNew);
@@ -358,7 +358,7 @@ export class LiveBound {
     const isFirst = cell.noteId === null;
     cell.noteId ??= `tpulab-flood-${cell.msgId}-${++this.#noteCount}`;
     cell.isNoteNew = false;
-    cell.sentAt = Date.now();
+    cell.sentAt = performance.now();
     const { lines, bytes, leftOut, isRunning, msgId, from } = cell;
     const { tailLines, runningLines, tailChars } = this.limits;
     const shown = lastLines(cell.tail, cell.isRunning ? runningLines : tailLines, tailChars);

@@ -69,6 +69,18 @@ describe("the helper for libtpu's SDK", () => {
     expect(one.newest?.tensorCorePercent).toEqual([12.5, null]);
   });
 
+  it('has no figures of half a minute ago, although the clock was set back meanwhile', async () => {
+    await using one = helper(await program(`echo '${LINE}'\nexec sleep 600`));
+    await vi.waitUntil(() => one.newest !== null, { timeout: 30_000 });
+    const [wall, monotonic] = [Date.now(), performance.now()];
+    const clocks = [
+      vi.spyOn(Date, 'now').mockReturnValue(wall - 3_600_000),
+      vi.spyOn(performance, 'now').mockReturnValue(monotonic + 31_000)
+    ];
+    expect(one.newest).toBeNull();
+    for (const clock of clocks) clock.mockRestore();
+  });
+
   it.each([
     ['crashes', 'kill -SEGV $$'],
     ['is silent', 'exec sleep 600']

@@ -31,6 +31,8 @@ export class SdkHelper implements AsyncDisposable {
   #watchdog: NodeJS.Timeout | null = null;
   #pauseMs: number;
   #newest: SdkFigures | null = null;
+  /** By the monotonic clock. */
+  #newestAt = 0;
   #ended: Promise<void> = Promise.resolve();
   #isOver = false;
 
@@ -42,7 +44,7 @@ export class SdkHelper implements AsyncDisposable {
 
   /** null before the first, and if the helper had no output for half a minute. */
   get newest(): SdkFigures | null {
-    return this.#newest !== null && Date.now() - this.#newest.time < FRESH_MS ? this.#newest : null;
+    return this.#newest !== null && performance.now() - this.#newestAt < FRESH_MS ? this.#newest : null;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -65,6 +67,7 @@ export class SdkHelper implements AsyncDisposable {
       const figures = parseSdkLine(line, Date.now());
       if (figures === null) return;
       this.#newest = figures;
+      this.#newestAt = performance.now();
       this.#pauseMs = this.#options.firstPauseMs;
       this.#guard(child);
     });

@@ -3,6 +3,7 @@
  * the remedy. The state of a creation contains its failure, so the codes have no HTTP status.
  */
 import { CodedError } from '../platform/coded-error.js';
+import { fullDisk } from '../platform/full-disk.js';
 import { type Cause, matchCause } from '../platform/known-causes.js';
 import type { ProgramResult } from './run-program.js';
 
@@ -38,14 +39,14 @@ export class EnvironmentError extends CodedError<EnvironmentErrorCode> {}
 export function explainFileFailure(error: unknown, folder: string): Error {
   if (error instanceof EnvironmentError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const full = fullDisk(error);
+  if (full !== null)
+    return new EnvironmentError(
+      'env_disk_full',
+      `${folder} cannot be written, because ${full.why}; ${full.remedy} (an environment with PyTorch needs 8 GB, others 2 GB) and try again.`,
+      { cause: error }
+    );
   switch (code) {
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return new EnvironmentError(
-        'env_disk_full',
-        `The disk with ${folder} is full; free some space (an environment with PyTorch needs 8 GB, others 2 GB) and try again.`,
-        { cause: error }
-      );
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
@@ -74,7 +75,7 @@ const CAUSES: readonly Cause<EnvironmentErrorCode, string>[] = [
     pattern: /no space left on device|os error 28\b|quota exceeded|os error 122\b/i,
     code: 'env_disk_full',
     message:
-      'The disk is full; free some space (an environment with PyTorch needs 8 GB, others 2 GB) and try again.'
+      'The disk or your quota is full, by size or by number of files ("df -h", "df -i" and "quota -s" show which); free some (an environment with PyTorch needs 8 GB, others 2 GB) and try again.'
   },
   {
     pattern: /hash mismatch|hashes? (?:do|does) not match/i,

@@ -11,7 +11,7 @@ const MESSAGES: [string, string, string][] = [
   [
     'env_disk_full',
     'error: Failed to install: numpy\n  cause: No space left on device (os error 28)',
-    'disk is full'
+    'your quota is full'
   ],
   [
     'env_permission',

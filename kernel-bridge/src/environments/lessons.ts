@@ -4,6 +4,7 @@ import { copyFile, mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { LessonsCopied } from '@tpulab/protocol';
 import { EnvironmentError } from './environment-error.js';
+import { fullDisk } from '../platform/full-disk.js';
 import { PACKAGE_FOLDER } from './locations.js';
 
 /** In a package: beside the program; in a checkout: the folder `notebooks`, beside `kernel-bridge` and around the bundle. */
@@ -13,8 +14,6 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'you may not write there',
   EPERM: 'you may not write there',
   EROFS: 'its disk is read-only',
-  ENOSPC: 'its disk is full',
-  EDQUOT: 'your quota is used up',
   EEXIST: 'a file has its name',
   ENOTDIR: 'a file has its name'
 };
@@ -52,7 +51,7 @@ export async function copyLessons(folder: string, from: string = lessonsFolder()
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     throw new EnvironmentError(
       'lessons_not_written',
-      `The examples could not be copied to ${folder}: ${REASONS[code] ?? code}. "tpulab examples FOLDER" copies them to another folder.`,
+      `The examples could not be copied to ${folder}: ${fullDisk(error)?.why ?? REASONS[code] ?? code}. "tpulab examples FOLDER" copies them to another folder.`,
       { cause: error }
     );
   }

@@ -61,7 +61,7 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     disk.fill();
     await writeFile(filled, '');
     await share(scene, pair, 0.7);
-    await vi.waitUntil(async () => /The disk is full/.test((await atRisk(scene!)) ?? ''), {
+    await vi.waitUntil(async () => /the disk is full/.test((await atRisk(scene!)) ?? ''), {
       timeout: 60_000
     });
     disk.free();
@@ -104,33 +104,37 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
   });
 });
 
-describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
-  it.skipIf(noDisk !== null || !IS_FULL)(
-    'when the next segment is due counts what is missing, and says so',
-    async () => {
-      disk = SmallDisk.make(256);
-      scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-      const pair = await printingPair(scene, {
-        count: 1_700,
-        perSecond: 400,
-        padding: 48_000,
-        toTheEnd: true
-      });
-      await share(scene, pair, 0.2);
-      await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
-      // Root ignores permissions; it does not ignore this attribute.
-      execFileSync('chattr', ['+i', scene.journalDir]);
-      await untilAdopted(scene);
-      execFileSync('chattr', ['-i', scene.journalDir]);
-      await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
-      const ends = faultEnds(scene);
-      const rows = await judge(scene, await printOn(pair, 1_800), 'journal folder read-only', ends);
-      for (const row of rows) {
-        expect(row.doubled).toBe(0);
-        expectExplained(row);
-      }
+describe(`a journal folder${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
+  it.skipIf(noDisk !== null || !IS_FULL).each([
+    ['that becomes read-only', /failed with EPERM/],
+    ['of a disk that has no room for more files', /no room for more files \(inodes\).*remove files/]
+  ])('%s when the next segment is due counts what is missing, and says so', async (what, fault) => {
+    disk = SmallDisk.make(256, 1_000);
+    scene = await Scene.start({ stateDir: `${disk.folder}/s` });
+    const pair = await printingPair(scene, {
+      count: 1_700,
+      perSecond: 400,
+      padding: 48_000,
+      toTheEnd: true
+    });
+    await share(scene, pair, 0.2);
+    await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
+    const isFull = what.startsWith('of a disk');
+    // Root ignores permissions; it does not ignore this attribute.
+    if (isFull) disk.fillFiles();
+    else execFileSync('chattr', ['+i', scene.journalDir]);
+    await untilAdopted(scene);
+    expect(await atRisk(scene)).toMatch(fault);
+    if (isFull) disk.free();
+    else execFileSync('chattr', ['-i', scene.journalDir]);
+    await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
+    const ends = faultEnds(scene);
+    const rows = await judge(scene, await printOn(pair, 1_800), `journal folder ${what}`, ends);
+    for (const row of rows) {
+      expect(row.doubled).toBe(0);
+      expectExplained(row);
     }
-  );
+  });
 });
 
 const CODES = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE'];

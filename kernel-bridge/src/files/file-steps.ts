@@ -1,5 +1,6 @@
 /** The steps that replace and rename a file below the root folder, in checked folders: an interruption leaves the old or the new state. */
 import { bridgeError, BridgeError } from '../platform/bridge-error.js';
+import { fullDisk } from '../platform/full-disk.js';
 import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
 import { link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
@@ -168,6 +169,8 @@ export function fileNamesOf(path: string): readonly [folder: readonly string[], 
 /** Converts a system error into an error that clients know. */
 export function asFileError(error: unknown, path: string): BridgeError {
   if (error instanceof BridgeError) return error;
+  const full = fullDisk(error);
+  if (full !== null) return bridgeError('file_storage_full', path, full, error);
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
     case 'ENOTDIR':
@@ -181,9 +184,6 @@ export function asFileError(error: unknown, path: string): BridgeError {
     case 'EPERM':
     case 'EROFS':
       return bridgeError('file_denied', path, error);
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return bridgeError('file_storage_full', path, error);
     case 'ENAMETOOLONG':
     case 'EINVAL':
       return bridgeError('file_path_invalid', path, 'cannot be the name of a file here');

@@ -1,6 +1,7 @@
 /** The segments of a journal that is being written: the open one, the next when it is full, and the quota of all. */
 import { asJournalError } from './write-fault.js';
 import { JournalError } from './journal-error.js';
+import { fullDisk } from '../platform/full-disk.js';
 import { pause } from '../platform/waiting.js';
 import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
@@ -167,7 +168,7 @@ export class SegmentSequence {
 function atRisk(cause: unknown, from: number): JournalError {
   const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
   return new JournalError(
-    code === 'ENOSPC' || code === 'EDQUOT' ? 'journal_disk_full' : 'journal_write_failed',
+    fullDisk(cause) !== null ? 'journal_disk_full' : 'journal_write_failed',
     `The disk failed with ${code} while syncing: records from ${from} on may be missing when this machine fails. They are written again.`,
     { cause }
   );

@@ -1,4 +1,5 @@
 /** Handles messages while the journal cannot be written: some are buffered, the rest are counted. */
+import { fullDisk } from '../platform/full-disk.js';
 import { JournalError } from './journal-error.js';
 import type { PendingBatch } from './record-batch.js';
 import type { GapRecord } from './record.js';
@@ -64,10 +65,15 @@ export class WriteFault {
 
 export function asJournalError(cause: unknown, doing: string): JournalError {
   const code = (cause as NodeJS.ErrnoException | null)?.code ?? 'unknown error';
-  return code === 'ENOSPC' || code === 'EDQUOT'
-    ? new JournalError('journal_disk_full', `The disk is full (${code} while ${doing}); free some space.`, {
-        cause
-      })
+  const full = fullDisk(cause);
+  return full !== null
+    ? new JournalError(
+        'journal_disk_full',
+        `The journal cannot be written, because ${full.why} (${code} while ${doing}); ${full.remedy}.`,
+        {
+          cause
+        }
+      )
     : new JournalError(
         'journal_write_failed',
         `The journal failed with ${code} while ${doing}; see the keeper's log.`,

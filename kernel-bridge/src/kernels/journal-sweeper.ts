@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import { bytesOf, findJournals, type JournalFolder, mayBeWritten } from './journal-folders.js';
 import { rm } from 'node:fs/promises';
+import { type Clock, ClockJumps } from '../platform/clock.js';
 import { type JournalLimits, segmentsOver, type TrimCode, trimSegments } from '../journal/index.js';
 
 /** Journals grow by at most some gigabytes in this time, and retention is counted in days. */
@@ -14,20 +15,20 @@ export interface JournalSweeperOptions {
   readonly isInUse: (kernelId: string) => boolean;
   readonly log: Logger;
   readonly intervalMs?: number;
-  readonly clock?: SweepClock;
+  readonly clock?: Clock;
 }
 
 export class JournalSweeper implements AsyncDisposable {
-  readonly #clock: SweepClock;
+  readonly #jumps: ClockJumps;
   readonly #grace: ExpiryGrace;
   readonly #timer: NodeJS.Timeout;
   #running: Promise<void> | null = null;
   #isDisposed = false;
 
   constructor(private readonly options: JournalSweeperOptions) {
-    this.#clock = options.clock ?? SYSTEM_CLOCK;
+    this.#jumps = new ClockJumps(options.clock);
     // With a shorter retention, the grace period is shortened to it.
-    this.#grace = new ExpiryGrace(Math.min(options.limits.retentionMs, GRACE_MS), this.#clock);
+    this.#grace = new ExpiryGrace(Math.min(options.limits.retentionMs, GRACE_MS), this.#jumps);
     this.#timer = setInterval(() => void this.sweep(), options.intervalMs ?? SWEEP_MS);
     this.#timer.unref();
   }
@@ -48,7 +49,7 @@ export class JournalSweeper implements AsyncDisposable {
     const { stateDir, limits, isInUse, log } = this.options;
     try {
       const journals = (await findJournals(stateDir, isInUse)).filter(each => !mayBeWritten(each));
-      const plan = planRemovals(journals, limits, this.#clock.now());
+      const plan = planRemovals(journals, limits, this.#jumps.clock.now());
       const expired = plan.filter(({ code }) => code === 'journal_retention');
       const overdue = this.#grace.overdue(expired.map(({ journal }) => journal.kernelId));
       for (const removal of plan) {
@@ -65,19 +66,8 @@ export class JournalSweeper implements AsyncDisposable {
   }
 }
 
-interface SweepClock {
-  /** Unix milliseconds; may be set. */
-  now(): number;
-  /** Milliseconds since some moment, from a monotonic clock. */
-  elapsed(): number;
-}
-
-const SYSTEM_CLOCK: SweepClock = { now: () => Date.now(), elapsed: () => performance.now() };
-
 /** Time servers are queried within minutes of a start. */
 const GRACE_MS = 60 * 60 * 1000;
-/** A clock that is being corrected drifts less; a clock that was set, or slept, is off by more. */
-const JUMP_MS = 60_000;
 
 /**
  * Retention trusts the clock only after a while. A clock that jumps ahead, of a machine that starts without the time or is
@@ -85,20 +75,16 @@ const JUMP_MS = 60_000;
  */
 class ExpiryGrace {
   readonly #since = new Map<string, number>();
-  #last: { readonly now: number; readonly elapsed: number } | null = null;
 
   constructor(
     private readonly graceMs: number,
-    private readonly clock: SweepClock
+    private readonly jumps: ClockJumps
   ) {}
 
   /** The journals, among the now expired ones, that have been expired for long enough by a monotonic clock. */
   overdue(expired: readonly string[]): ReadonlySet<string> {
-    const now = this.clock.now();
-    const elapsed = this.clock.elapsed();
-    const hasJumped =
-      this.#last !== null && Math.abs(now - this.#last.now - (elapsed - this.#last.elapsed)) > JUMP_MS;
-    this.#last = { now, elapsed };
+    const elapsed = this.jumps.clock.elapsed();
+    const hasJumped = this.jumps.hasJumped();
     const before = new Map(this.#since);
     this.#since.clear();
     const overdue = new Set<string>();

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Clock } from '../platform/clock.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
 import { silent } from '../testing/temporary-gateway.js';
 import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from './kernel-culling.js';
@@ -16,8 +17,8 @@ afterEach(async () => {
   await Promise.all(registry.list().map(({ id }) => registry.remove(id)));
 });
 
-function culling(options: Partial<CullingOptions>): KernelCulling {
-  return new KernelCulling(bridge.gateway.registry, { ...CULLING_DEFAULTS, ...options }, silent());
+function culling(options: Partial<CullingOptions>, clock?: Clock): KernelCulling {
+  return new KernelCulling(bridge.gateway.registry, { ...CULLING_DEFAULTS, ...options }, silent(), clock);
 }
 
 /** Resolves when the kernel has been idle for longer than the timeout of these tests. */
@@ -63,6 +64,25 @@ describe('culling', () => {
     using culled = culling({ idleTimeoutS: TIMEOUT_S, intervalS: 0.05 });
     expect(culled).toBeDefined();
     await vi.waitUntil(() => !isThere(), { timeout: 60_000 });
+  });
+
+  it('[21] spares a kernel when the clock was set, or the machine slept, and counts from then on', async () => {
+    await untilUnused();
+    let [now, elapsed] = [Date.now(), 0];
+    using culled = culling({ idleTimeoutS: 3600 }, { now: () => now, elapsed: () => elapsed });
+    const passes = async (ms: number, setByMs = 0): Promise<boolean> => {
+      now += ms + setByMs;
+      elapsed += ms;
+      await culled.check();
+      return isThere();
+    };
+    const [hour, day] = [3_600_000, 86_400_000];
+    expect(await passes(1_000, day)).toBe(true);
+    expect(await passes(hour / 2)).toBe(true);
+    // A time server puts it right.
+    expect(await passes(1_000, -day)).toBe(true);
+    expect(await passes(hour / 2)).toBe(true);
+    expect(await passes(hour)).toBe(false);
   });
 
   it('[21] spares a kernel that was used lately', async () => {

@@ -4,6 +4,7 @@
  * `cull_connected`. Its `cull_busy` has no counterpart here: a long training is exactly what must not be ended.
  */
 import type { Logger } from 'pino';
+import { type Clock, ClockJumps } from '../platform/clock.js';
 import type { Kernel } from './kernel.js';
 import type { KernelRegistry } from './kernel-registry.js';
 
@@ -25,12 +26,17 @@ export interface CulledRegistry extends Pick<KernelRegistry, 'list' | 'remove'> 
 export class KernelCulling implements Disposable {
   readonly #timer: NodeJS.Timeout | null;
   #looking: Promise<void> | null = null;
+  readonly #jumps: ClockJumps;
+  /** Unix milliseconds. Time without use counts from here on: when the clock was set, nobody knows how long a kernel was unused. */
+  #countedFrom = 0;
 
   constructor(
     private readonly registry: CulledRegistry,
     private readonly options: CullingOptions,
-    private readonly log: Logger
+    private readonly log: Logger,
+    clock?: Clock
   ) {
+    this.#jumps = new ClockJumps(clock);
     this.#timer =
       options.idleTimeoutS > 0 ? setInterval(() => void this.check(), options.intervalS * 1000) : null;
   }
@@ -46,6 +52,7 @@ export class KernelCulling implements Disposable {
   }
 
   async #check(): Promise<void> {
+    if (this.#jumps.hasJumped()) this.#countedFrom = this.#jumps.clock.now();
     await Promise.all(
       this.registry.list().map(async kernel => {
         try {
@@ -63,10 +70,12 @@ export class KernelCulling implements Disposable {
     // The keeper's current state: the last state that it pushed may be older than the last message.
     const { executionState, lastActivity } = kernel.isUnreachable
       ? kernel.snapshot
-      : ((await kernel.currentSnapshot()) ?? { executionState: 'busy', lastActivity: Date.now() });
+      : ((await kernel.currentSnapshot()) ?? { executionState: 'busy', lastActivity: 0 });
     if (executionState !== 'idle' && executionState !== 'dead') return false;
     if (kernel.connections > 0 && !this.options.connected) return false;
     if (this.registry.find(kernel.id) !== kernel) return false;
-    return Date.now() - lastActivity >= this.options.idleTimeoutS * 1000;
+    return (
+      this.#jumps.clock.now() - Math.max(lastActivity, this.#countedFrom) >= this.options.idleTimeoutS * 1000
+    );
   }
 }

@@ -13,6 +13,7 @@ import type {
   TelemetryRecord
 } from '../keeper-protocol/contract.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { fullDisk } from '../platform/full-disk.js';
 import { guarded } from '../platform/guard.js';
 import { Outbox } from './outbox.js';
 
@@ -257,8 +258,8 @@ export class Kernel {
     if (error === null) this.#unsaved.delete(risk);
     else {
       const { code = error.message } = error as NodeJS.ErrnoException;
-      const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-      const advice = isFull ? 'Free some disk space' : 'See gateway.log';
+      const full = fullDisk(error);
+      const advice = full === null ? 'See gateway.log' : `Because ${full.why}: ${full.remedy}`;
       this.#unsaved.set(risk, { code: 'state_not_saved', message: `${risk} ${advice} (${code}).` });
       this.log.error({ kernelId: this.id, err: error }, risk);
     }

@@ -1,6 +1,7 @@
 /** Errors for clients of the gateway, and reasons why a gateway does not start. */
 import { STATUS_CODES } from 'node:http';
 import { CodedError } from './coded-error.js';
+import type { FullDisk } from './full-disk.js';
 
 const shown = (path: string): string => JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…` : path);
 const own = (message: string): string => message;
@@ -177,8 +178,8 @@ export const BRIDGE_ERRORS = {
   file_denied: [403, (path: string) => `The permissions of ${shown(path)} or of its folder forbid that.`],
   file_storage_full: [
     507,
-    (path: string) =>
-      `${shown(path)} was not written, because the disk or the quota is full; its old content is unchanged.`
+    (path: string, full: FullDisk) =>
+      `${shown(path)} was not written, because ${full.why}; its old content is unchanged. Then save again: ${full.remedy}.`
   ],
   file_action_failed: [
     500,

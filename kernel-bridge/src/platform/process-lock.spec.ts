@@ -56,9 +56,13 @@ describe('a process lock of another machine or container', () => {
     });
   });
 
-  it('is held when its clock is far off but it still beats', async () => {
-    await foreign(3_600_000);
-    let agoMs = 3_600_000;
+  it.each([
+    ['an hour behind', 3_600_000],
+    ['three days behind', 3 * 86_400_000],
+    ['years ahead, as seen from a machine without a battery', -50 * 365 * 86_400_000]
+  ])('is held when its clock is %s but it still beats', async (_what, offMs) => {
+    await foreign(offMs);
+    let agoMs = offMs;
     const beats = setInterval(() => void beatAt((agoMs -= 1_000)), 20);
     try {
       await expect(takeProcessLock(file, { watchMs: 2_000 })).rejects.toBeInstanceOf(LockHeldError);

@@ -1,6 +1,6 @@
 /** A separate small disk, which can be filled and freed. Linux as root only: elsewhere its cases are skipped. */
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -10,14 +10,19 @@ export class SmallDisk implements Disposable {
     readonly folder: string
   ) {}
 
-  static make(mebibytes: number): SmallDisk {
+  /** @param files how many files, folders and links it has room for */
+  static make(mebibytes: number, files = 100_000): SmallDisk {
     const parent = mkdtempSync(path.join(tmpdir(), 'tpd-'));
     const folder = path.join(parent, 'd');
     mkdirSync(folder);
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'tpulab-faults', folder], {
-        stdio: 'pipe'
-      });
+      execFileSync(
+        'mount',
+        ['-t', 'tmpfs', '-o', `size=${mebibytes}m,nr_inodes=${files}`, 'tpulab-faults', folder],
+        {
+          stdio: 'pipe'
+        }
+      );
     } catch (error) {
       rmSync(parent, { recursive: true, force: true });
       throw error;
@@ -42,8 +47,19 @@ export class SmallDisk implements Disposable {
     }
   }
 
+  /** Leaves room for no other file. */
+  fillFiles(): void {
+    const folder = path.join(this.folder, 'ballast');
+    mkdirSync(folder);
+    try {
+      for (let at = 0; ; at++) writeFileSync(path.join(folder, String(at)), '');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+    }
+  }
+
   free(): void {
-    rmSync(path.join(this.folder, 'ballast'));
+    rmSync(path.join(this.folder, 'ballast'), { recursive: true });
   }
 
   [Symbol.dispose](): void {

@@ -163,6 +163,8 @@ describe('the checks of a host', () => {
     expect(noexec?.remedy).toContain('remount,exec /home');
     const full = of('disk', context({ ...found, inodesFree: 17 }, { neededBytes: 1 }));
     expect(full?.message).toContain('17 files');
+    const none = of('disk', context({ ...found, inodesFree: 0 }, { neededBytes: 1 }));
+    expect(none?.message).toContain('only 0 files');
     expect(found.noexec).toBeNull();
   });
 

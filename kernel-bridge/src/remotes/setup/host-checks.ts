@@ -82,7 +82,7 @@ const disk: Judge = ({ facts: { diskFreeBytes, base, isWritable, noexec, inodesF
       `${base} is on a file system that is mounted noexec (${noexec}), so no program can run from it`,
       `Ask for the mount option exec ("sudo mount -o remount,exec ${noexec}"), or link the folder to one on another disk before you connect: ln -s /OTHER/DISK ${base}`
     );
-  if (inodesFree !== null && inodesFree > 0 && inodesFree < MIN_INODES && neededBytes > 0)
+  if (inodesFree !== null && inodesFree < MIN_INODES && neededBytes > 0)
     return failed(
       'disk',
       `only ${inodesFree} files can still be made for ${base} (inodes), ${MIN_INODES} are needed`,
