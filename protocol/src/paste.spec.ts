@@ -61,7 +61,32 @@ it.each([
   ["/usr/bin/ssh 'me@host' # my machine", { target: 'me@host' }],
   ['ssh.exe me@host tmux attach', { target: 'me@host' }],
   ['tpulab connect me@host', { target: 'me@host' }],
-  ['me@host\u200b', { target: 'me@host' }]
+  ['me@host\u200b', { target: 'me@host' }],
+  // With the prompt, as copied out of a terminal, a page or a chat.
+  ['(base) me@laptop:~$ ssh -p 2222 me@host', { target: 'ssh://me@host:2222' }],
+  ['PS C:\\Users\\me> ssh me@host', { target: 'me@host' }],
+  ['% TERM=xterm exec ssh me@host', { target: 'me@host' }],
+  ['```sh\nssh me@host\n```', { target: 'me@host' }],
+  ['\x1b[31mssh me@host\x1b[0m', { target: 'me@host' }],
+  ['ｓｓｈ　me＠host', { target: 'me@host' }],
+  ['mailto:me@host', { target: 'me@host' }],
+  ['me@host,', { target: 'me@host' }],
+  ['me@host -p 2222', { target: 'ssh://me@host:2222' }],
+  ['-p 2222 me@host', { target: 'ssh://me@host:2222' }],
+  // TPULab sets these itself.
+  ['ssh -o StrictHostKeyChecking=no -oServerAliveInterval=60 -p 22 me@host', { target: 'ssh://me@host:22' }],
+  [
+    'https://console.cloud.google.com/u/1/compute/tpus/details/us-east5-b/my-tpu?project=p',
+    { target: 'gcloud:tpu-vm/us-east5-b/my-tpu', project: 'p' }
+  ],
+  [
+    'https://ssh.cloud.google.com/v2/ssh/projects/p/zones/z/instances/vm?authuser=0',
+    { target: 'gcloud:instance/z/vm', project: 'p' }
+  ],
+  [
+    'projects/p/locations/us-east5-b/nodes/my-tpu',
+    { target: 'gcloud:tpu-vm/us-east5-b/my-tpu', project: 'p' }
+  ]
 ])('%j is %j', (text, expected) => {
   expect(readPasted(text)).toEqual(expected);
 });
@@ -96,7 +121,15 @@ it.each([
   ['ssh -p 99999 me@host', /99999 is not a port/],
   ['ssh', /USER@HOST/],
   ['@host', /USER@HOST/],
-  ['\u202emoh@em', /hidden character/]
+  ['\u202emoh@em', /hidden character/],
+  ['gcloud compute tpus tpu-vm ssh $TPU_NAME --zone $ZONE', /^\$TPU_NAME is a variable/],
+  ['Host vm\n  HostName 203.0.113.9\n  User me', /entry of ~\/\.ssh\/config.*connect to vm/],
+  ['sftp://me@host', /^sftp:\/\/ is not taken/],
+  ['me@host:~/project', /folder cannot be part/],
+  ['ssh [email protected]', /character \[/],
+  ['one,two', /character ,/],
+  ['kubectl exec -it pod -- bash', /^kubectl is not a command/],
+  ['me@host -oProxyCommand=x -p 22', /^-o .*ProxyCommand/]
 ])('%j is refused with a reason', (text, reason) => {
   const pasted = readPasted(text);
   expect('refused' in pasted ? pasted.refused : pasted).toMatch(reason);

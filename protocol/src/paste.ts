@@ -27,6 +27,9 @@ const SSH_OPTIONS: Readonly<Record<string, string>> = {
 };
 /** Other ssh options with a value, which do not change the destination: TPULab sets up its own forwarding. */
 const IGNORED_VALUES = 'DELOPQRSew';
+/** As -o: TPULab sets them itself, and asks about an unknown host key. */
+const IGNORED_KEYWORDS =
+  /^(stricthostkeychecking|userknownhostsfile|checkhostip|visualhostkey|batchmode|loglevel|server\w+|tcpkeepalive|connect\w+|control\w+|compression|requesttty|sendenv|setenv|(forward|exitonforward|\w+forward)\w*)$/;
 /** gcloud options without a value. */
 const GCLOUD_SWITCHES =
   /^(no-)?(tunnel-through-iap|internal-ip|plain|dry-run|quiet|troubleshoot|force-key-file-overwrite|log-http|user-output-enabled)$/;
@@ -35,21 +38,44 @@ const PRODUCTS: readonly (readonly [pattern: RegExp, product: string])[] = [
   [/^compute tpus tpu-vm ssh$/, 'tpu-vm'],
   [/^compute ssh$/, 'instance']
 ];
+/** Full names of resources, alone or in a link. */
+const RESOURCE =
+  /^(?:(?:https?:)?\/\/[\w./-]*\/)?projects\/([\w.:-]+)\/(?:zones|locations)\/([\w-]+)\/(instances|nodes|queuedResources)\/([\w-]+)(?:[?#].*)?$/;
+const RESOURCES: Readonly<Record<string, string>> = {
+  instances: 'instance',
+  nodes: 'tpu-vm',
+  queuedResources: 'queued-resource'
+};
 const WORD = /^[\w.-]+$/;
 
 export function readPasted(pasted: string): Pasted {
   const text = pasted
     .replace(/\\\r?\n/g, ' ')
-    .replace(/[\u200b\u2060\ufeff]/g, '')
+    // eslint-disable-next-line no-control-regex -- colours, as a terminal copies them
+    .replace(/[\u200b\u2060\ufeff]|\x1b\[[\d;]*m/g, '')
+    // As typed on a Chinese or Japanese keyboard.
+    .replace(/[\uff01-\uff5e]/g, wide => String.fromCharCode(wide.charCodeAt(0) - 0xfee0))
     .trim()
+    .replace(/^```(?:\w*\n)?([^`]*)```$/, '$1')
     .replace(/^[$#>]\s+/, '')
+    // The prompt of a shell, variables for the command, `exec`.
+    .replace(
+      /^(?!(?:ssh|gcloud|tpulab)\s)[^\n]*?[$#%>❯]\s+(?=(?:(?:\w+=\S*|exec|command)\s+)*(?:ssh|gcloud|tpulab)\s)/,
+      ''
+    )
+    .replace(/^(?:(?:\w+=\S*|exec|command)\s+)+(?=ssh\s|gcloud\s)/, '')
     .replace(/^(["'“”‘’«»`])([^"'“”‘’«»`]*)["'“”‘’«»`]$/, '$2')
+    .replace(/^mailto:/i, '')
+    .replace(/(?<=@[\w.-]+)[,:]$/, '')
     .replace(/\s#.*$/, '')
     // Dashes as word processors change them.
     .replace(/(?<=\s)[‐‑–—](?=\w\b)/g, '-')
     .replace(/(?<=\s)[–—]-?(?=\w)/g, '--')
     .trim();
-  if (/^https?:/i.test(text)) return ofLink(text);
+  if (/^https?:/i.test(text) || RESOURCE.test(text)) return ofLink(text);
+  const entry = /^Host\s+([\w.-]+)\s+(?:HostName|User|Port|IdentityFile|ProxyJump)\b/i.exec(text)?.[1];
+  if (entry !== undefined)
+    return { refused: `This is an entry of ~/.ssh/config; put it into that file, then connect to ${entry}.` };
   const words = [...text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)].map(([word]) =>
     word.replace(/["']/g, '')
   );
@@ -62,6 +88,8 @@ export function readPasted(pasted: string): Pasted {
       refused: `${program} is not a command that TPULab reads, and a blank cannot be part of a host; paste one command of ssh or gcloud, or write USER@HOST.`
     };
   }
+  // The words of an ssh command without `ssh`.
+  if (words.length > 1 && words.some(word => /^-[pli]/.test(word))) return checked(text) ?? ofSsh(words);
   if (/^(gcloud|colab):/i.test(text)) return { target: text };
   return destination(text);
 }
@@ -70,6 +98,8 @@ export function readPasted(pasted: string): Pasted {
 function checked(text: string): Pasted | null {
   const found = /[;&|<>`$(){}\\\r\n]/.exec(text)?.[0];
   if (found === undefined) return null;
+  const variable = /\$\{?\w+\}?/.exec(text)?.[0];
+  if (variable !== undefined) return { refused: `${variable} is a variable of a shell; write its value.` };
   const shown = found.trim() === '' ? 'a line break' : `the character ${found}`;
   return { refused: `There is ${shown} in what was pasted; paste one ssh command without it.` };
 }
@@ -94,6 +124,7 @@ function ofSsh(words: readonly string[]): Pasted {
       const named = option?.[1]?.toLowerCase();
       if (letter === 'p' || named === 'port') port = option?.[2] ?? value;
       else if (letter === 'l' || named === 'user') user = option?.[2] ?? value;
+      else if (named !== undefined && IGNORED_KEYWORDS.test(named)) break;
       else if (letter === 'o' || letter in SSH_OPTIONS) {
         const line = letter === 'o' ? (option?.[1] ?? 'that option') : SSH_OPTIONS[letter];
         return {
@@ -130,13 +161,18 @@ function destination(text: string): Pasted {
   if (text === '' || text === 'ssh' || /^@|@$/.test(text))
     return { refused: 'Write HOST, USER@HOST or ssh://USER@HOST:PORT.' };
   if (text.startsWith('-')) return { refused: 'A host name does not begin with a dash; write USER@HOST.' };
+  const scheme = /^([a-z][\w+.-]*):\/\//i.exec(text)?.[1];
+  if (scheme !== undefined && !/^ssh$/i.test(scheme))
+    return { refused: `${scheme}:// is not taken here; write USER@HOST or ssh://USER@HOST:PORT.` };
+  if (/^[^/\s]+:[~/]/.test(text) && scheme === undefined)
+    return { refused: 'A folder cannot be part of it; write USER@HOST.' };
   if (/^[^@]*\\/.test(text)) {
     const user = text.slice(0, text.lastIndexOf('@'));
     return {
       refused: `A user name with a backslash is not taken here; put "User ${user}" into a Host entry of ~/.ssh/config, then connect to that.`
     };
   }
-  const odd = /[\s\p{C}'"“”‘’`$;|&<>(){}\\‐‑–—]/u.exec(text)?.[0];
+  const odd = /[\s\p{C}'"“”‘’`$;|&<>(){}\\,*?‐‑–—]|\[(?![\da-f:.%\w]*\])/iu.exec(text)?.[0];
   if (odd !== undefined) {
     const isHidden = /\p{C}/u.test(odd);
     const shown = odd.trim() === '' ? 'a blank' : isHidden ? 'a hidden character' : `the character ${odd}`;
@@ -198,6 +234,14 @@ function ofGcloud(words: readonly string[]): Pasted {
 /** `https://console.cloud.google.com/compute/…/ZONE/…/NAME?project=…` */
 function ofLink(text: string): Pasted {
   const [, host = '', path = '', query = ''] = /^https?:\/\/([^/?#]+)([^?#]*)(\?[^#]*)?/i.exec(text) ?? [];
+  const [, owner, place, sort, called] = RESOURCE.exec(text) ?? [];
+  if (owner !== undefined && place !== undefined && called !== undefined)
+    return machine({
+      product: RESOURCES[sort ?? ''] ?? 'instance',
+      name: called,
+      zone: place,
+      project: owner
+    });
   const refused = {
     refused:
       'This link leads to no machine; paste the link of a TPU VM or an instance in the Google Cloud console, or write USER@HOST.'
@@ -206,7 +250,7 @@ function ofLink(text: string): Pasted {
     return { refused: 'A Colab notebook is not a machine; write colab:ACCELERATOR, such as colab:v5e1.' };
   if (host.toLowerCase() !== 'console.cloud.google.com') return refused;
   const [, kind, zone = '', name = ''] =
-    /^\/compute\/(tpus\/details|tpus\/queued-resources\/details|instancesDetail\/zones)\/([^/]+)\/(?:instances\/)?([^/]+)/.exec(
+    /^(?:\/u\/\d+)?\/compute\/(tpus\/details|tpus\/queued-resources\/details|instancesDetail\/zones)\/([^/]+)\/(?:instances\/)?([^/]+)/.exec(
       path
     ) ?? [];
   if (kind === undefined) return refused;
