@@ -1,6 +1,8 @@
 # shellcheck shell=sh
 # Prints version, record and token of the gateway that serves the state folder, one per line, and starts one first if none runs.
 # Exit 4: it does not start; standard error contains the reason.
+# It would wait for a debugger.
+case ${NODE_OPTIONS-} in *--inspect*) unset NODE_OPTIONS ;; esac
 # A broken installation fails here, with its own message.
 version=$(tpulab --version) || exit 4
 state="${TPULAB_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/tpulab}"

@@ -35,6 +35,8 @@ fi
 
 cd "$HOME" || exit 1
 : >"$state/gateway.ready"
+# Node would wait for a debugger.
+case ${NODE_OPTIONS-} in *--inspect*) unset NODE_OPTIONS ;; esac
 TPULAB_UV=$uv UV_CACHE_DIR=$base/cache/uv UV_PYTHON_INSTALL_DIR=$base/python \
   setsid nohup "$node" "$base/$bridge/bin/tpulab.js" serve --unix-socket "$socket" --state-dir "$state" \
   --env-dir "$environments" --root-dir "${TPULAB_ROOT_DIR:-$HOME}" >"$state/gateway.ready" 2>"$state/gateway.err" </dev/null 9>&- &

@@ -1,5 +1,18 @@
 /** Shared functions on the source of a remote: which machine it is, and how it is reached. */
-import type { AddRemote, CloudReach, RemoteSource } from './remotes.js';
+import type { AddRemote, CloudReach, RemoteSource, UnplacedGcloudSource } from './remotes.js';
+
+/** Kinds of machines of Google Cloud, as they are typed. */
+export const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
+
+/** `NAME`, `ZONE/NAME`, `PRODUCT/NAME`, `PRODUCT/ZONE/NAME`: the machine; null if the text is not in this form. */
+export function machineOf(text: string): (UnplacedGcloudSource & { readonly zone?: string }) | null {
+  const parts = text.split('/');
+  const product = PRODUCTS.find(one => one === parts[0] && parts.length > 1);
+  const named = product === undefined ? parts : parts.slice(1);
+  if (named.length > 2 || !named.every(part => /^[\w.:][\w.:-]{0,63}$/.test(part))) return null;
+  const [name = '', zone] = named.reverse();
+  return { kind: 'gcloud', product: product ?? 'tpu-vm', name, ...(zone !== undefined && { zone }) };
+}
 
 /** Whether both are the same host or machine, however it is reached. A source without a zone matches the machine of that name. */
 export function isSameMachine(one: RemoteSource, other: AddRemote['source']): boolean {

@@ -1,7 +1,6 @@
 /** Parses the typed target: a destination of ssh, `colab:`, or a machine of Google Cloud as `tpulab connect` accepts it. */
-import { type AddRemote, readPasted, type UnplacedGcloudSource } from '@tpulab/protocol';
+import { type AddRemote, machineOf, PRODUCTS, readPasted } from '@tpulab/protocol';
 
-const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const CLOUD = /^gcloud:/i;
 
 /** The notation of a Google Cloud machine. */
@@ -35,19 +34,4 @@ export function refusalOf(text: string): string | null {
 /** Whether the user means a machine of Google Cloud, spelled correctly or not. */
 export function isCloud(text: string): boolean {
   return CLOUD.test(text.trim());
-}
-
-function machineOf(text: string): UnplacedGcloudSource | null {
-  const parts = text.split('/');
-  const product = PRODUCTS.find(one => one === parts[0] && parts.length > 1);
-  const named = product === undefined ? parts : parts.slice(1);
-  if (named.length > 2 || !named.every(isWord)) {
-    return null;
-  }
-  const [name = '', zone] = named.reverse();
-  return { kind: 'gcloud', product: product ?? 'tpu-vm', name, ...(zone !== undefined && { zone }) };
-}
-
-function isWord(text: string): boolean {
-  return /^[\w.:][\w.:-]*$/.test(text) && text.length <= 64;
 }

@@ -95,6 +95,7 @@ describe.skipIf(why !== null)(
       ],
       ['exports names of ours', 'export base=/no state=/no file=/no part=/no mark=/no tpulab_line=x'],
       ['changes how words are split', 'export IFS=/; IFS=/'],
+      ['lets Node wait for a debugger', 'export NODE_OPTIONS=--inspect-brk=127.0.0.1:0'],
       ['says goodbye', 'trap "echo bye; touch ~/said-goodbye" EXIT']
     ])('a start-up file that %s harms nothing', async (_what, text) => {
       await writeFile(bashrc(), `${text}\n`);
@@ -122,6 +123,31 @@ describe.skipIf(why !== null)(
       const { error, nextAttemptAt } = await failed();
       expect(error).toMatchObject({ code: 'remote_command_refused', command: "ssh vm 'echo ok'" });
       expect(error!.message).toMatch(/^vm let us in.*~\/\.bashrc/);
+      expect(nextAttemptAt).toBeNull();
+    });
+
+    it.each([
+      ['allows few open files', 'ulimit -n 20', 'remote_bridge_failed', /too little for a server .*EMFILE/],
+      ['allows little memory', 'ulimit -v 300000', 'remote_bridge_failed', /too little for a server/],
+      ['allows few processes', 'ulimit -u 3', 'remote_bridge_failed', /too little for a server .*[Ff]ork/],
+      [
+        'sets a PATH without programs',
+        'export PATH=/nowhere',
+        'remote_command_refused',
+        /no program "sh" on its PATH/
+      ],
+      [
+        'waits',
+        'echo please wait; sleep 600',
+        'remote_timeout',
+        /not begun our command .*"please wait".* waits/
+      ]
+    ])('a start-up file that %s is named, and nothing is tried again', async (_what, text, code, message) => {
+      await writeFile(bashrc(), `${text}\n`);
+      const { error, nextAttemptAt } = await failed();
+      expect(error).toMatchObject({ code });
+      expect(error!.message).toMatch(message);
+      expect(error!.message).toContain('~/.bashrc');
       expect(nextAttemptAt).toBeNull();
     });
 

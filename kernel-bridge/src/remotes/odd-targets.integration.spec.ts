@@ -169,10 +169,23 @@ describe.skipIf(why !== null)(
       ['OptionOfNextYear yes', /optionofnextyear in line 4/],
       ['StrictHostKeyChecking maybe', /line 4 of \S+config: unsupported option "maybe"\. Correct that line/],
       ['Port abc', /line 4 of \S+config: Bad port 'abc'\. Correct/],
-      ['Ciphers none-of-these', /line 4 of \S+config: Bad SSH2 cipher spec/]
-    ])('a configuration with "%s" is named with file, line and remedy', async (line, message) => {
+      ['Ciphers none-of-these', /line 4 of \S+config: Bad SSH2 cipher spec/],
+      [
+        'KexAlgorithms diffie-hellman-group1-sha1',
+        /no key exchange method in common \(there: \S+\).*"KexAlgorithms \+\S+" into the Host entry/
+      ],
+      ['AddressFamily inet6', /no address of the kind .* Remove AddressFamily/],
+      ['PreferredAuthentications password', /no key to vm.*"preferredauthentications password"/],
+      ['BindAddress 192.0.2.9', /BindAddress .*bind 192\.0\.2\.9: Cannot assign/]
+    ])('a configuration with "%s" is named with its place and remedy', async (line, message) => {
       await vm.laptop.configure([...host(), `  ${line}`]);
-      await failsWith('vm', message, 'remote_ssh_failed');
+      await failsWith('vm', message, line.startsWith('Pref') ? 'remote_auth_refused' : 'remote_ssh_failed');
+    });
+
+    it('a key that ssh cannot use is named with its file', async () => {
+      await writeFile(path.join(vm.laptop.ssh, 'id_damaged'), 'no key\n', { mode: 0o600 });
+      await vm.laptop.configure(host(), 'id_damaged');
+      await failsWith('vm', /cannot use the key \S+id_damaged for vm: /, 'remote_auth_refused');
     });
 
     it('an Include of a private key is named, and its text appears nowhere', async () => {

@@ -55,7 +55,6 @@ export interface RunArchiveOptions {
   /** Is notified of each end and each alert once, even when a replay repeats them. */
   readonly notices?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
   readonly maxRuns?: number;
-  readonly writeMs?: number;
 }
 
 export class RunArchive implements AsyncDisposable {
@@ -75,7 +74,7 @@ export class RunArchive implements AsyncDisposable {
   constructor(private readonly options: RunArchiveOptions) {
     this.#listening = options.events.listen(event => this.#receive(event));
     this.#ready = this.#load();
-    this.#timer = setInterval(() => void this.write(), options.writeMs ?? WRITE_MS);
+    this.#timer = setInterval(() => void this.write(), WRITE_MS);
     this.#timer.unref();
   }
 

@@ -210,7 +210,8 @@ function cloudText(
     'instance-group': trans.__('Managed instance group')
   };
   const name = names[source.product];
-  const what = 'zone' in source ? trans.__('%1 in %2', name, source.zone) : name;
+  const place = 'zone' in source ? trans.__('%1 in %2', name, source.zone) : name;
+  const what = source.tunnelThroughIap === true ? trans.__('%1, through IAP', place) : place;
   const where = source.project ?? candidates?.gcloud.project ?? null;
   return where === null ? what : trans.__('%1, project %2', what, where);
 }

@@ -1,5 +1,5 @@
 /** The meaning of `tpulab connect TARGET`: a known remote, a host for ssh, or a machine of Google Cloud. */
-import { type CloudReach, readPasted, type RemoteSource } from '@tpulab/protocol';
+import { type CloudReach, machineOf, PRODUCTS, readPasted, type RemoteSource } from '@tpulab/protocol';
 import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
 import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
 import { isBridgeError } from '../../platform/bridge-error.js';
@@ -16,7 +16,6 @@ export interface TargetOptions {
 }
 
 const TPUS = ['v5e1', 'v6e1'] as const;
-const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const FORM = 'gcloud:[PRODUCT/]NAME or gcloud:[PRODUCT/]ZONE/NAME';
 
 /**
@@ -79,18 +78,12 @@ export async function withZone<T extends TargetOptions>(
 
 /** `zone` is empty if none was given. */
 function machineIn(target: string, options: TargetOptions) {
-  const parts = target.slice('gcloud:'.length).split('/');
-  const product = PRODUCTS.find(one => one === parts[0]);
-  if (product) parts.shift();
-  const name = parts.pop() ?? '';
-  const zone = parts.pop() ?? options.zone ?? '';
-  if (name === '' || parts.length > 0) {
-    throw new CommandError(
-      'remote_target_invalid',
-      `"${target}" is not a machine; write ${FORM}; products are ${PRODUCTS.join(', ')}.`
-    );
-  }
-  return { product: product ?? 'tpu-vm', name, zone } as const;
+  const machine = machineOf(target.slice('gcloud:'.length));
+  if (machine !== null) return { ...machine, zone: machine.zone ?? options.zone ?? '' };
+  throw new CommandError(
+    'remote_target_invalid',
+    `"${target}" is not a machine; write ${FORM}; products are ${PRODUCTS.join(', ')}.`
+  );
 }
 
 function zoneRequired(name: string, why = ''): CommandError {

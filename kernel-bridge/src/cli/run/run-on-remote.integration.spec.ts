@@ -1,5 +1,5 @@
 /** `tpulab execute --on NAME --detach` in its own terminal, on a stand-in VM over ssh: the terminal closes, the run continues. */
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -14,6 +14,8 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
 const LOOKING = { timeout: 60_000, interval: 50 };
+// B15, H6: ssh, URLs and shells read these as something else, and a socket has room for 107 bytes.
+const ODD_FOLDERS = [`-o my 'state' "100%25 %h" #1?`, 'jürgen ${HOME} ~ a\\b', 'n'.repeat(100)];
 
 describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let vm: StandInVm;
@@ -91,5 +93,21 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     expect(await tpulab('execute', file, '--on', 'vm', '--attach')).toMatchObject({ code: 0 });
     expect(await textOf(file, 0)).toBe('begun\non\n');
     expect(await textOf(file, 1)).toBe('done\n');
+  });
+
+  it.each(ODD_FOLDERS)('is mirrored and followed from a state folder named %j', async name => {
+    const stateDir = path.join(folder, name);
+    await mkdir(stateDir);
+    await using odd = await Hub.start(vm.laptop, { stateDir });
+    await odd.add();
+    await odd.until('connected');
+    const { status } = await odd.rest('POST', '/machines/vm/api/kernels', { body: { name: 'python3' } });
+    expect(status).toBe(201);
+    await vi.waitUntil(async () => (await odd.remote()).mirror.bytes > 0, LOOKING);
+    const file = await writeNotebook(stateDir, 'quick', ['print("done")']);
+    const run = ['execute', file, '--on', 'vm', '--state-dir', stateDir];
+    expect(await inTerminal([process.execPath, program, ...run])).toMatchObject({ code: 0 });
+    expect(await textOf(file, 0)).toBe('done\n');
+    await odd.post('disconnect');
   });
 });

@@ -27,14 +27,7 @@ describe('the scripts for hosts', () => {
   });
 
   it('set every variable that they use', () => {
-    for (const name of [
-      'download',
-      'unpack-wheel',
-      'unpack-archive',
-      'python',
-      'environment',
-      'start'
-    ] as const) {
+    for (const name of ['download', 'unpack', 'python', 'environment', 'start'] as const) {
       const text = hostScript(name);
       for (const [, used = ''] of text.matchAll(/\$((?:exit|turn|retention)_\w+)/g))
         expect(text).toContain(`${used}=`);

@@ -15,8 +15,7 @@ export const EXIT = {
 
 const NEEDS = {
   download: ['sum.sh'],
-  'unpack-wheel': ['sum.sh'],
-  'unpack-archive': ['sum.sh'],
+  unpack: ['sum.sh'],
   python: ['uv.sh'],
   environment: ['uv.sh'],
   start: []

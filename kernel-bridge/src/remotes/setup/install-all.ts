@@ -72,7 +72,7 @@ async function bridge({ session, facts, context, incoming, stages, cache }: Inst
     const name = `${incoming}/bridge.tar.gz`;
     await sendFile(session, file, name, stage);
     const args = [name, sha256, layout.bridge];
-    const { code, lines } = await session.run(hostScript('unpack-archive'), args, {
+    const { code, lines } = await session.run(hostScript('unpack'), args, {
       timeoutMs: 5 * QUICK_MS
     });
     if (code === EXIT.checksum) throw checksumWrong(session, 'The server');
@@ -187,7 +187,7 @@ async function installTool(
     await sendFile(session, local, file, installation.stage);
   }
   installation.stage.at('unpacking');
-  const end = await session.run(hostScript('unpack-wheel'), [file, sum, place, tool.program], {
+  const end = await session.run(hostScript('unpack'), [file, sum, place, tool.program], {
     timeoutMs: UNPACK_MS
   });
   if (end.code === 0) return isThere ? 'downloaded by the machine' : 'sent from this computer';

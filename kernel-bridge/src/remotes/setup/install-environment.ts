@@ -131,7 +131,7 @@ async function sendPython(
     await tar(folder, archive, session.signal);
     const name = `${incoming}/python.tar.gz`;
     await sendFile(session, archive, name, stage);
-    const end = await session.run(hostScript('unpack-archive'), [name, await sha256Of(archive), 'python'], {
+    const end = await session.run(hostScript('unpack'), [name, await sha256Of(archive), 'python'], {
       timeoutMs: PYTHON_MS
     });
     if (end.code !== 0) throw noPython(session, OWN_PYTHON, end);

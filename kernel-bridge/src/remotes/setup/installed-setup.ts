@@ -36,7 +36,7 @@ export class InstalledSetup implements HostSetup {
         signal,
         timeoutMs: START_MS
       });
-      if (served.code !== 0) throw notStarted(shell.host, served.stderr);
+      if (served.code !== 0) throw notStarted(shell.host, served.code, served.stderr);
       const prepared = parse(served.stdout);
       if (prepared) return prepared;
       throw new RemoteProblem(
@@ -52,12 +52,12 @@ export class InstalledSetup implements HostSetup {
   }
 }
 
-function notStarted(host: string, output: string): RemoteProblem {
+function notStarted(host: string, code: number, output: string): RemoteProblem {
   return (
     explainHost(host, output) ??
     new RemoteProblem(
       'remote_bridge_failed',
-      `The server on ${host} does not start: ${lastWords(output.trim().split('\n'))}`
+      `The server on ${host} does not start: ${lastWords(output.trim().split('\n')) || `it ended with code ${code} and said nothing. A limit of the account may be too small ("ulimit -a" there shows them)`}`
     )
   );
 }

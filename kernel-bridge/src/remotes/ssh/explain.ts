@@ -40,6 +40,9 @@ function isProxiedByUser({ target, configured }: SshFacts): boolean {
   return !isProxied(target) && PROXIED.test(configured);
 }
 
+/** Of `ssh -G`. */
+const KEYS_OFF = /^(pubkeyauthentication (no|false)|preferredauthentications (?!.*publickey).*)$/m;
+
 const BAD_OPTION = /^(.+?)(?:: line | line )(\d+):? (Bad configuration option: (.+)|.*)$/;
 
 /** The first line that ssh could not parse, its location, and the remedy. */
@@ -91,11 +94,43 @@ const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
     command: ({ facts: { target } }) => commandFor(target, ['-o', 'StrictHostKeyChecking=ask'])
   },
   {
+    pattern: /Permission denied \(/,
+    applies: ({ configured }) => KEYS_OFF.test(configured),
+    code: 'remote_auth_refused',
+    message: ({ facts: { target, configured } }) =>
+      `ssh offered no key to ${target.destination}, because your ssh configuration says "${KEYS_OFF.exec(configured)?.[0]}". Remove that from its Host entry in ~/.ssh/config, or let the machine accept what is left.`,
+    command: ({ facts: { target } }) => commandFor(target)
+  },
+  {
+    pattern: /^Load key "[^"]*": (?!.*No such file)[^]*Permission denied \(/m,
+    code: 'remote_auth_refused',
+    message: ({ facts: { target }, lines }) => {
+      const [, file = '', why = ''] = /^Load key "([^"]*)": (.*)$/m.exec(lines.join('\n')) ?? [];
+      return `ssh cannot use the key ${plainText(file, 200)} for ${target.destination}: ${plainText(why, 100)}. Only you may be able to read the file, and it must be a private key.`;
+    },
+    command: ({ lines }) => `chmod 600 ${shown(/^Load key "([^"]*)"/m.exec(lines.join('\n'))?.[1] ?? '')}`
+  },
+  {
     pattern: /Permission denied \(|Too many authentication failures|No more authentication methods/,
     code: 'remote_auth_refused',
     message: ({ facts, line }) =>
       `${placeIn(line, facts)} rejected the user or the key (${line}). Try the command in a terminal; once it logs in without a prompt, connect again.`,
     command: ({ facts: { target } }) => commandFor(target)
+  },
+  {
+    pattern: /Address family (for hostname )?not supported/,
+    code: 'remote_ssh_failed',
+    recovery: 'person',
+    message: ({ facts: { target } }) =>
+      `${target.destination} has no address of the kind that your ssh configuration allows. Remove AddressFamily for it in ~/.ssh/config, or set it to any.`,
+    command: ({ facts: { target } }) => commandFor(target)
+  },
+  {
+    pattern: /^(bind |getifaddrs)\S*: |BindInterface/m,
+    code: 'remote_ssh_failed',
+    recovery: 'person',
+    message: ({ facts: { target }, line }) =>
+      `ssh to ${target.destination} was not started: this computer does not have the address that BindAddress or BindInterface of your ssh configuration names now (${line}). Correct it in ~/.ssh/config, or connect the network that has it.`
   },
   {
     pattern: /Could not resolve hostname|Name or service not known/,
@@ -119,6 +154,23 @@ const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
       `${target.destination} ended the connection before its sshd said anything (${line}). Too many logins may be open there at once (MaxStartups in its sshd_config), or it blocks this address after failed logins. Wait a minute, then connect again; else ask its administrator.`
   },
   {
+    pattern: /Unable to negotiate with .*: no matching (.+) found/,
+    code: 'remote_ssh_failed',
+    recovery: 'person',
+    message: ({ facts: { target }, line }) => {
+      const [, kind = '', offer = ''] = /no matching (.+) found\. Their offer: (.*)$/.exec(line) ?? [];
+      return `ssh on this computer and ${target.destination} have no ${kind} in common (there: ${offer}). One of them is old, or its configuration leaves out what the other needs. Update the older one, or put a line such as "${NEGOTIATED[kind] ?? 'Ciphers'} +${offer.split(',')[0] ?? ''}" into the Host entry in ~/.ssh/config.`;
+    },
+    command: ({ facts: { target } }) => commandFor(target)
+  },
+  {
+    pattern: /^Connection (closed|reset) by (?!UNKNOWN|remote)/m,
+    applies: ({ target }) => !isProxied(target),
+    code: 'remote_unreachable',
+    message: ({ facts: { target }, line }) =>
+      `${target.destination} answered and ended the connection before the login was complete (${line}). Its sshd may refuse this user or address, or be set up wrongly; its log says why ("journalctl -u ssh" there).`
+  },
+  {
     pattern:
       /timed out|No route to host|Network is unreachable|Connection refused|Host is down|Connection (closed|reset)|kex_exchange_identification|failed to connect to backend|UNKNOWN port 65535/i,
     code: 'remote_unreachable',
@@ -126,6 +178,14 @@ const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
       `${target.destination} cannot be reached (${line}). Check that the machine is running, that its firewall allows ssh, and that this computer is online.`
   }
 ];
+
+/** The option of ssh_config for what ssh says is not in common. */
+const NEGOTIATED: Readonly<Record<string, string>> = {
+  'key exchange method': 'KexAlgorithms',
+  'host key type': 'HostKeyAlgorithms',
+  cipher: 'Ciphers',
+  MAC: 'MACs'
+};
 
 function proxyIn(configured: string): string {
   return /^proxyjump (?!none$)/m.test(configured) ? 'the ProxyJump' : 'the ProxyCommand';
@@ -196,6 +256,21 @@ const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
     recovery: 'person',
     message: ({ facts: host, line }) =>
       `${host} may not run the server from where it is (${line}). Its file system is mounted noexec, or the program lacks the right to be executed; "findmnt -T ~" there shows the first. Ask for the mount option exec, or install TPULab on another disk.`
+  },
+  {
+    pattern:
+      /E[MN]FILE: |too many open files|cannot fork|fork: |EAGAIN|resource temporarily unavailable|out of memory|cannot allocate memory|ENOMEM|file size limit exceeded|trace\/breakpoint trap/i,
+    code: 'remote_bridge_failed',
+    recovery: 'person',
+    message: ({ facts: host, line }) =>
+      `${host ?? 'This computer'} allows this account too little for a server (${line}). The command shows its limits; "ulimit" in a start-up file there (~/.bashrc) or in /etc/security/limits.conf sets them, or the memory is used up.`,
+    command: ({ facts: host }) => (host === null ? 'ulimit -a' : `ssh ${shown(host)} 'ulimit -a'`)
+  },
+  {
+    pattern: /(^|[\s/])sh: (command )?(not found|No such file)/,
+    code: 'remote_command_refused',
+    message: ({ facts: host, line }) =>
+      `${host} let us in and has no program "sh" on its PATH (${line}). A start-up file there (~/.bashrc, or what it reads) sets PATH without /bin and /usr/bin; correct that.`
   },
   {
     pattern: /Session open refused by peer/,

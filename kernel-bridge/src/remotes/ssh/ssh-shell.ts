@@ -182,6 +182,8 @@ export class SshShell implements RemoteShell {
       if (timer) clearTimeout(timer);
       signal.removeEventListener('abort', abort);
       if (signal.aborted) throw abortProblem(signal);
+      const hasBegun = await answer.begun;
+      if (!hasBegun && (isLate || code === null)) throw notBegun(this.host, answer.noise);
       if (isLate) {
         throw new RemoteProblem(
           'remote_timeout',
@@ -194,11 +196,14 @@ export class SshShell implements RemoteShell {
           (code === 255 ? explainHost(this.host, stderr) : null) ??
           new RemoteProblem(
             'remote_lost',
-            `The connection to ${this.host} ended while a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).`
+            `The connection to ${this.host} ended ${hasBegun ? 'while' : 'before'} a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).${hasBegun ? '' : ` ${STARTS_UP} may end its shell.`}`
           )
         );
       }
-      if (!(await answer.begun)) throw notRun(this.host, code, answer.noise || stderr);
+      if (!hasBegun) {
+        const words = answer.noise || stderr;
+        throw explainHost(this.host, words) ?? notRun(this.host, code, words);
+      }
       return { code, stdout, stderr };
     };
     return { answer, finish };
@@ -310,12 +315,27 @@ function firstLineOf(text: string): string | null {
   return null;
 }
 
+const STARTS_UP = 'A start-up file there (~/.bashrc, or what it reads)';
+
+/** The login shell there waits, or does not end, before it runs our command. */
+function notBegun(host: string, output: string): RemoteProblem {
+  return new RemoteProblem(
+    'remote_timeout',
+    `${host} let us in, and has not begun our command in time${saidIn(output)}. ${STARTS_UP} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
+    { command: `ssh ${shown(host)} 'echo ok'`, recovery: 'person' }
+  );
+}
+
+function saidIn(output: string): string {
+  const line = firstLineOf(output);
+  return line === null ? '' : ` (it said "${line}")`;
+}
+
 /** The login shell there ended before it ran our command. */
 function notRun(host: string, code: number, output: string): RemoteProblem {
-  const line = firstLineOf(output);
   return new RemoteProblem(
     'remote_command_refused',
-    `${host} let us in, and ended with code ${code} before our command ran${line === null ? '' : ` (it said "${line}")`}. A start-up file there (~/.bashrc, or what it reads) exits or starts another shell, or the account may not run commands. The command prints ok where it may.`,
+    `${host} let us in, and ended with code ${code} before our command ran${saidIn(output)}. ${STARTS_UP} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
     { command: `ssh ${shown(host)} 'echo ok'` }
   );
 }
