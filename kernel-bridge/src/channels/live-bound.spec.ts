@@ -111,7 +111,7 @@ describe('bounded output', () => {
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
   });
 
-  it.each([-86_400_000, 86_400_000])('goes on counting when the clock is set by %i ms', setByMs => {
+  it.each([-86_400_000, 86_400_000])('continues to count when the clock is set by %i ms', setByMs => {
     const minute = (): number => {
       const before = notes().length;
       for (let turn = 0; turn < 600; turn++) {

@@ -69,7 +69,7 @@ describe("the helper for libtpu's SDK", () => {
     expect(one.newest?.tensorCorePercent).toEqual([12.5, null]);
   });
 
-  it('has no figures of half a minute ago, although the clock was set back meanwhile', async () => {
+  it('has no values of half a minute ago, although the clock was set back meanwhile', async () => {
     await using one = helper(await program(`echo '${LINE}'\nexec sleep 600`));
     await vi.waitUntil(() => one.newest !== null, { timeout: 30_000 });
     const [wall, monotonic] = [Date.now(), performance.now()];

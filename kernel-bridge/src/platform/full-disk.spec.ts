@@ -41,7 +41,7 @@ describe.skipIf(noDisk !== null)(`a small disk${noDisk === null ? '' : ` (skippe
   });
 });
 
-it('a quota of the user is told from a full disk, and another failure from both', () => {
+it('distinguishes a quota of the user from a full disk, and another failure from both', () => {
   const failed = (code: string): Error => Object.assign(new Error(code), { code });
   expect(fullDisk(failed('EDQUOT'))?.why).toBe('your quota on the disk is used up');
   expect(fullDisk(failed('EIO'))).toBeNull();

@@ -321,12 +321,12 @@ const STARTS_UP = 'A start-up file there (~/.bashrc, or what it reads)';
 function notBegun(host: string, output: string): RemoteProblem {
   return new RemoteProblem(
     'remote_timeout',
-    `${host} let us in, and has not begun our command in time${saidIn(output)}. ${STARTS_UP} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
+    `${host} let us in, and has not begun our command in time${quotedLine(output)}. ${STARTS_UP} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
     { command: `ssh ${shown(host)} 'echo ok'`, recovery: 'person' }
   );
 }
 
-function saidIn(output: string): string {
+function quotedLine(output: string): string {
   const line = firstLineOf(output);
   return line === null ? '' : ` (it said "${line}")`;
 }
@@ -335,7 +335,7 @@ function saidIn(output: string): string {
 function notRun(host: string, code: number, output: string): RemoteProblem {
   return new RemoteProblem(
     'remote_command_refused',
-    `${host} let us in, and ended with code ${code} before our command ran${saidIn(output)}. ${STARTS_UP} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
+    `${host} let us in, and ended with code ${code} before our command ran${quotedLine(output)}. ${STARTS_UP} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
     { command: `ssh ${shown(host)} 'echo ok'` }
   );
 }
