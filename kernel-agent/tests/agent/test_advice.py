@@ -12,7 +12,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble
-from tpulab.agent.backend_advice import advise_on_backend
+from tpulab.agent.backend_advice import advise_on_backend, advise_on_platform
 from tpulab.compile.reason import bucket_advice, buckets
 from tpulab.measure.sync_watch import STEPS_IN_A_ROW
 from tpulab.telemetry.adviser import Adviser
@@ -81,6 +81,22 @@ def matrix() -> jax.Array:
 
 
 @pytest.mark.usefixtures("agent")
+def test_a_requested_platform_that_is_missing_is_explained_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C16: jax's own error stays in the cell."""
+    speaker, events = adviser()
+    error = RuntimeError("Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so")
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    advise_on_platform(error, speaker, tmp_path)
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    for other in (error, error, ValueError(str(error)), RuntimeError("another")):
+        advise_on_platform(other, speaker, tmp_path)
+    [advice] = events
+    assert advice["message"] == "JAX_PLATFORMS is 'tpu', and this machine has 0 TPU chips."
+    assert "connect to a TPU VM" in advice["remedy"]
+
+
 def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(keeper: KeeperDouble) -> None:
     x = matrix()
     # Twice as many: on a busy machine the device is sometimes done before the host reads.

@@ -40,6 +40,36 @@ describe('the history of telemetry', () => {
     expect(history.firstSeq).toBe(1);
   });
 
+  it('gives a page that has nothing the state and the newest steps of ten runs of a day, below 300 kB', () => {
+    const history = new TelemetryHistory({ messages: 4_000, bytes: 2 * 1024 * 1024 });
+    add(history, { type: 'hello' });
+    const control = {
+      config: Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`option ${at}`, at]))
+    };
+    const sample = { startTime: 1.79e12 + 0.123, wallMs: 50.123456, inputMs: 1.234567, hostMs: 3.456789 };
+    const spans = { compileMs: 0, deviceMs: 45.678901, gapMs: 0.123456, deviceKnown: true };
+    const metrics = { loss: 0.12345678901234567, accuracy: 0.98765432109876543 };
+    for (let run = 0; run < 10; run++) {
+      add(history, { type: 'run', run, state: 'running', control });
+      for (let index = 0; index < 4_000; index++) {
+        add(history, { type: 'steps', run, dropped: 0, steps: [{ index, ...sample, ...spans, metrics }] });
+        if (index % 10 === 0) add(history, { type: 'pace', run, step: index, mfu: { value: 0.4 } });
+        if (index % 50 === 0) add(history, { type: 'control', id: `${run} ${index}`, action: 'checkpoint' });
+      }
+    }
+    const bytes = (records: readonly { json: string }[]): number =>
+      records.reduce((sum, { json }) => sum + json.length, 0);
+    const first = history.newest(240 * 1024);
+    expect(bytes(history.after(0))).toBeGreaterThan(3 * bytes(first));
+    expect(bytes(first)).toBeLessThan(300_000);
+    const runs = first.filter(({ json }) => json.includes('"type":"run"'));
+    expect(runs).toHaveLength(10);
+    expect(first[0]?.seq).toBe(1);
+    expect(first.at(-1)?.seq).toBe(history.lastSeq);
+    expect(first.filter(({ json }) => json.includes('"type":"steps"')).length).toBeGreaterThan(500);
+    expect(first.map(({ seq }) => seq)).toEqual([...first.map(({ seq }) => seq)].sort((a, b) => a - b));
+  });
+
   it('is bounded in bytes too, even by messages that it prefers to keep', () => {
     const history = new TelemetryHistory({ messages: Infinity, bytes: 1_000 });
     for (let id = 0; id < 100; id++) {

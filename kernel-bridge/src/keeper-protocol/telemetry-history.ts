@@ -65,6 +65,23 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
       .sort((a, b) => a.seq - b.seq);
   }
 
+  /**
+   * For a page that has nothing yet, oldest first: the present state, and otherwise the newest messages of this many bytes
+   * together. The run's earlier steps are in the archive.
+   */
+  newest(bytes: number): R[] {
+    let left = bytes;
+    // The states of runs come first: a long run was announced before all of its steps.
+    const isState = ({ subject }: Entry<R>): boolean => STATES.test(subject ?? '');
+    const retained = [...this.#retained.values()];
+    const others = [...this.#expendable.values(), ...retained.filter(entry => !isState(entry))];
+    return [retained.filter(isState), others]
+      .flatMap(entries => entries.sort((a, b) => b.record.seq - a.record.seq))
+      .filter(entry => (left -= entry.bytes) >= 0)
+      .map(entry => entry.record)
+      .sort((a, b) => a.seq - b.seq);
+  }
+
   #supersede(subject: string): void {
     const previous = this.#newest.get(subject);
     const entry = previous === undefined ? undefined : this.#retained.get(previous);
@@ -90,6 +107,8 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
     }
   }
 }
+
+const STATES = /^(hello|devices|memory|profile|run |pace )/;
 
 /** The subject of which a message is the newest, null for a message that may be dropped first. */
 function subjectOf(message: Readonly<Record<string, unknown>>): string | null {

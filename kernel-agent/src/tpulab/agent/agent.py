@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tpulab.agent.backend_advice import advise_on_backend, warn_of_spawn
+from tpulab.agent.backend_advice import advise_on_backend, advise_on_platform, warn_of_spawn
 from tpulab.agent.control_link import ControlLink
 from tpulab.agent.keeper_socket import KeeperSocket
 from tpulab.agent.kernel_requests import KernelRequests
@@ -283,6 +283,7 @@ class Agent:
     def _on_cell_error(self, error: BaseException) -> None:
         """A cell failed: if it ran out of memory, reports the owners of the memory."""
         self.tracker.explain_failures(error)
+        advise_on_platform(error, self.adviser)
         location = locate_error(self.cells, error)
         run = next((run.id for run in reversed(list(self.tracker.runs.values()))), None)
         message = memory_error(error, next(self._errors), location, run, self.devices.read)

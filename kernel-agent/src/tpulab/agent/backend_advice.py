@@ -47,6 +47,17 @@ def _warning(original: Any, shown: str, adviser: Adviser, cells: CellRegister) -
     return warns
 
 
+def advise_on_platform(error: BaseException, adviser: Adviser, root: Path = Path("/")) -> None:
+    """Explains the runtime's error about a requested platform that this machine does not have."""
+    requested = os.environ.get("JAX_PLATFORMS", "")
+    if requested and isinstance(error, RuntimeError) and "Unable to initialize backend" in str(error):
+        adviser.report(
+            "cpu-backend",
+            f"JAX_PLATFORMS is {requested!r}, and this machine has {count_chips(root)} TPU chips.",
+            "Remove JAX_PLATFORMS and restart the kernel, or connect to a TPU VM.",
+        )
+
+
 #: A user who sets one of these to the CPU intends it.
 _CHOICES = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "PJRT_DEVICE")
 
