@@ -18,17 +18,17 @@ const KERNEL = 'Spec lossless · vm';
 const SPEC = 'remote/vm/lossless';
 
 const UNDERSTOOD: readonly (readonly [text: string, choice: RegExp])[] = [
-  ['$ ssh me@host.invalid', /^me@host\.invalid.*Over ssh/],
-  ['ssh me@203.0.113.9 -p 2222', /^ssh:\/\/me@203\.0\.113\.9:2222/],
-  ['me@203.0.113.9:2222', /^ssh:\/\/me@203\.0\.113\.9:2222/],
-  ['gcloud compute tpus tpu-vm ssh my-tpu --zone=us-east5-b', /^my-tpu.*TPU VM in us-east5-b/],
+  ['$ ssh me@host.invalid', /^Connect to me@host\.invalid.*Over ssh/],
+  ['ssh me@203.0.113.9 -p 2222', /^Connect to ssh:\/\/me@203\.0\.113\.9:2222/],
+  ['me@203.0.113.9:2222', /^Connect to ssh:\/\/me@203\.0\.113\.9:2222/],
+  ['gcloud compute tpus tpu-vm ssh my-tpu --zone=us-east5-b', /^Connect to my-tpu.*TPU VM in us-east5-b/],
   [
     'gcloud compute ssh my-vm --zone us-east5-b --tunnel-through-iap',
-    /^my-vm.*Compute Engine instance in us-east5-b, through IAP/
+    /^Connect to my-vm.*Compute Engine instance in us-east5-b, through IAP/
   ],
   [
     'https://console.cloud.google.com/compute/tpus/details/us-east5-b/my-tpu?project=my-project',
-    /^my-tpu.*TPU VM in us-east5-b, project my-project/
+    /^Connect to my-tpu.*TPU VM in us-east5-b, project my-project/
   ]
 ];
 const REFUSED: readonly (readonly [text: string, reason: RegExp])[] = [
@@ -172,47 +172,6 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   await expect(files.filter({ hasText: 'forgotten.py' })).toContainText('delete');
   await expect(files.filter({ hasText: 'weights.ckpt' })).toHaveCount(0);
   expect(await vm.run('ls ~/lesson')).toBe('forgotten.py\n');
-  // Case B05.
-  test('both dialogs understand what is pasted, refuse the rest with a reason, and connect to it', async ({
-    page,
-    lab,
-    vm,
-    browser
-  }) => {
-    const { vmAddress } = vm.network;
-    await vm.laptop.know([vmAddress], await vm.publicHostKey(), true);
-    const { url, token } = await lab.reach();
-    await writeNotebook(lab, 'pasting.ipynb', 'tpulab-jax');
-    const other = await openElsewhere(browser, `${url}session/pasting.ipynb#token=${token}`);
-    await page.goto('?reset');
-    await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
-    await other.getByRole('button', { name: /^Runtime: / }).click();
-    await other.getByRole('button', { name: 'Connect to a TPU…' }).click();
-    for (const [at, shown] of [page, other].entries()) {
-      const dialog = shown.getByRole('dialog').filter({ hasText: 'Connect to a TPU' });
-      const field = dialog.getByRole('combobox', { name: 'Search' });
-      for (const [text, choice] of UNDERSTOOD) {
-        await field.fill(text);
-        await expect(dialog.getByRole('option', { name: choice })).toBeVisible();
-      }
-      for (const [text, reason] of REFUSED) {
-        await field.fill(text);
-        await expect(dialog.getByRole('status').filter({ hasText: reason })).toBeVisible();
-        await expect(dialog.getByRole('option')).toHaveCount(0);
-      }
-      await dialog.getByRole('button', { name: 'Options' }).click();
-      await dialog.getByRole('checkbox').uncheck();
-      await field.fill([`$ ssh -p 22 ${USER}@${vmAddress}`, `“${USER}@${vmAddress}” `][at] ?? '');
-      await field.press('Enter');
-      await expect(dialog.getByText(/^Connected to /)).toBeVisible();
-    }
-    expect(await vm.run('ls ~')).not.toContain('pasted');
-    await other.context().close();
-    const { remotes } = (await request(lab, 'GET', 'bridge/v1/machines')) as { remotes: { name: string }[] };
-    for (const { name } of remotes)
-      if (name !== 'vm') await request(lab, 'DELETE', `bridge/v1/machines/${name}`);
-  });
-
   for (const theme of ['light', 'dark'] as const) {
     await setTheme(page, theme);
     await checkAccessibility(page, form);
@@ -303,6 +262,47 @@ test('a notebook whose remote is not connected or not known offers actions', asy
   await expect(dialog).toContainText('is not connected');
   await dialog.getByRole('button', { name: 'Connect' }).click();
   await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
+});
+
+// Case B05.
+test('both dialogs understand what is pasted, refuse the rest with a reason, and connect to it', async ({
+  page,
+  lab,
+  vm,
+  browser
+}) => {
+  const { vmAddress } = vm.network;
+  await vm.laptop.know([vmAddress], await vm.publicHostKey(), true);
+  const { url, token } = await lab.reach();
+  await writeNotebook(lab, 'pasting.ipynb', 'tpulab-jax');
+  const other = await openElsewhere(browser, `${url}session/pasting.ipynb#token=${token}`);
+  await page.goto('?reset');
+  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
+  await other.getByRole('button', { name: /^Runtime: / }).click();
+  await other.getByRole('button', { name: 'Connect to a TPU…' }).click();
+  for (const [at, shown] of [page, other].entries()) {
+    const dialog = shown.getByRole('dialog').filter({ hasText: 'Connect to a TPU' });
+    const field = dialog.getByRole('combobox', { name: 'Search' });
+    for (const [text, choice] of UNDERSTOOD) {
+      await field.fill(text);
+      await expect(dialog.getByRole('option', { name: choice })).toBeVisible();
+    }
+    for (const [text, reason] of REFUSED) {
+      await field.fill(text);
+      await expect(dialog.getByRole('status').filter({ hasText: reason })).toBeVisible();
+      await expect(dialog.getByRole('option')).toHaveCount(0);
+    }
+    await dialog.getByRole('button', { name: 'Options' }).click();
+    await dialog.getByRole('checkbox').uncheck();
+    await field.fill([`$ ssh -p 22 ${USER}@${vmAddress}`, `“${USER}@${vmAddress}” `][at] ?? '');
+    await field.press('Enter');
+    await expect(shown.getByRole('dialog').getByText(/^Connected to /)).toBeVisible();
+  }
+  expect(await vm.run('ls ~')).not.toContain('pasted');
+  await other.context().close();
+  const { remotes } = (await request(lab, 'GET', 'bridge/v1/machines')) as { remotes: { name: string }[] };
+  for (const { name } of remotes)
+    if (name !== 'vm') await request(lab, 'DELETE', `bridge/v1/machines/${name}`);
 });
 
 for (const theme of ['light', 'dark'] as const) {
