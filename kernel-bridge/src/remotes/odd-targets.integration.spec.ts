@@ -270,6 +270,21 @@ describe.skipIf(why !== null)(
       );
     }
 
+    // B01, N10
+    it('doctor names a start-up file that prints, although all else is in order', async () => {
+      const bashrc = path.join(vm.home, '.bashrc');
+      await writeFile(bashrc, "printf '\\033[1mWelcome to the cluster.\\033[0m\\n'\n");
+      const checks = await doctor('vm');
+      await rm(bashrc);
+      expect(checks).toContainEqual(
+        expect.objectContaining({
+          state: 'warning',
+          message: 'a start-up file there prints "Welcome to the cluster.", also for commands',
+          remedy: expect.stringContaining('~/.bashrc') as string
+        })
+      );
+    });
+
     // B14
     it('a home that is mounted noexec is named before anything is sent there', async () => {
       await vm.machine.run('mount -o remount,bind,noexec /home');

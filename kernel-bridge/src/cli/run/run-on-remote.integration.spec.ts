@@ -95,6 +95,17 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     expect(await textOf(file, 1)).toBe('done\n');
   });
 
+  // N9
+  it('names the error of a machine in one line, without its line breaks and colours', async () => {
+    const file = await writeNotebook(folder, 'raises', [
+      'raise ValueError("one\\nTwo\\r\\x1b]0;t\\x07three")'
+    ]);
+    const { code, output } = await tpulab('execute', file, '--on', 'vm');
+    expect(code).toBe(1);
+    expect(output).toContain('Cell 1 of 1 raised ValueError: one.');
+    expect(output).not.toMatch(/Two|three/);
+  });
+
   it.each(ODD_FOLDERS)('is mirrored and followed from a state folder named %j', async name => {
     const stateDir = path.join(folder, name);
     await mkdir(stateDir);
