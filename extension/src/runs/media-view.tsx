@@ -44,6 +44,7 @@ function OneName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
       isCurrent = false;
       clearTimeout(timer);
     };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- `onLoad` is another function at each drawing
   }, [id]);
   if (!shown) {
     return null;

@@ -80,7 +80,6 @@ def matrix() -> jax.Array:
     return jnp.ones((500, 500))
 
 
-@pytest.mark.usefixtures("agent")
 def test_a_requested_platform_that_is_missing_is_explained_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +96,7 @@ def test_a_requested_platform_that_is_missing_is_explained_once(
     assert "connect to a TPU VM" in advice["remedy"]
 
 
+@pytest.mark.usefixtures("agent")
 def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(keeper: KeeperDouble) -> None:
     x = matrix()
     # Twice as many: on a busy machine the device is sometimes done before the host reads.
