@@ -51,7 +51,6 @@ const WORD = /^[\w.-]+$/;
 export function readPasted(pasted: string): Pasted {
   const text = pasted
     .replace(/\\\r?\n/g, ' ')
-    // eslint-disable-next-line no-control-regex -- colours, as a terminal copies them
     .replace(/[\u200b\u2060\ufeff]|\x1b\[[\d;]*m/g, '')
     // As typed on a Chinese or Japanese keyboard.
     .replace(/[\uff01-\uff5e]/g, wide => String.fromCharCode(wide.charCodeAt(0) - 0xfee0))

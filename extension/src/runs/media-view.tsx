@@ -1,7 +1,7 @@
 /** Pictures, sound and text that a run has logged: of each name the newest, and earlier ones by a slider over their steps. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type MediaMessage } from '@tpulab/protocol';
-import { type JSX, useEffect, useState } from 'react';
+import { type JSX, useEffect, useRef, useState } from 'react';
 
 export interface MediaViewProps {
   /** Without data; oldest first. */
@@ -27,12 +27,15 @@ function OneName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
   const shown = media[at];
   const id = shown?.id;
   const [loaded, setLoaded] = useState<MediaMessage | 'none' | null>(null);
+  // Another function at each drawing, which is no reason to load again.
+  const source = useRef(onLoad);
+  source.current = onLoad;
   useEffect(() => {
     let isCurrent = true;
     let timer: ReturnType<typeof setTimeout> | undefined;
     // A picture reaches the page before its file is written.
     const load = async (attempts: number): Promise<void> => {
-      const found = id === undefined ? null : await onLoad(id);
+      const found = id === undefined ? null : await source.current(id);
       if (isCurrent && (found || attempts === 0)) {
         setLoaded(found ?? 'none');
       } else if (isCurrent) {
@@ -44,7 +47,6 @@ function OneName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
       isCurrent = false;
       clearTimeout(timer);
     };
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- `onLoad` is another function at each drawing
   }, [id]);
   if (!shown) {
     return null;

@@ -48,7 +48,7 @@ describe('the history of telemetry', () => {
     };
     const sample = { startTime: 1.79e12 + 0.123, wallMs: 50.123456, inputMs: 1.234567, hostMs: 3.456789 };
     const spans = { compileMs: 0, deviceMs: 45.678901, gapMs: 0.123456, deviceKnown: true };
-    const metrics = { loss: 0.12345678901234567, accuracy: 0.98765432109876543 };
+    const metrics = { loss: 0.1234567890123456, accuracy: 0.9876543210987654 };
     for (let run = 0; run < 10; run++) {
       add(history, { type: 'run', run, state: 'running', control });
       for (let index = 0; index < 4_000; index++) {
