@@ -29,6 +29,7 @@ from tpulab.compile.signatures import Leaf, Signature
 from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.locations import find_location, is_user_frame
 from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
+from tpulab.telemetry.plain import is_number
 
 if TYPE_CHECKING:
     from tpulab.measure.runs import Run
@@ -69,7 +70,7 @@ class LazyCompilation:
         """A smaller last batch, or a Python number that became part of the graph, is reported once."""
         advise_on_batch(self.function, self.reason, self.location, self.run, adviser)
         name, after = self.reason["argument"], self.reason["after"]
-        if self.reason["verdict"] != "static" or name is None or after is None or not _is_number(after):
+        if self.reason["verdict"] != "static" or name is None or after is None or not is_number(after):
             return
         # Once may be a coincidence: the reason comes from a comparison, not from the runtime.
         if self.repeated < FEWEST_REPEATS:
@@ -251,11 +252,3 @@ def _user_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not is_user_frame(frame):
         frame = frame.f_back
     return frame
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

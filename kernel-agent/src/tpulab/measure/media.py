@@ -16,7 +16,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from tpulab.runtimes.device_value import is_freed
-from tpulab.telemetry.plain import short
+from tpulab.telemetry.plain import is_number, short
 
 MOST_SIDE = 512
 #: Encoded, before base64, which adds a third.
@@ -59,7 +59,7 @@ def is_medium(value: Any) -> bool:
     if isinstance(value, Medium):
         return True
     if isinstance(value, str):
-        return not _is_number(value)
+        return not is_number(value)
     try:
         if hasattr(value, "savefig") or _is_pil(value):
             return True
@@ -124,14 +124,6 @@ def audio(samples: Any, rate: int) -> Medium:
         file.setframerate(int(rate))
         file.writeframes(found[: MOST_SOUND_BYTES // 2 - 64].astype("<i2").tobytes())
     return Medium("audio/wav", base64.b64encode(written.getvalue()).decode())
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_pil(value: Any) -> bool:

@@ -79,6 +79,15 @@ def figure(name: str, value: Any) -> float | None:
     return number
 
 
+def is_number(text: str) -> bool:
+    """Whether this is the text of a number, NaN and infinity included."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def whole_number(name: str, value: Any) -> int | None:
     """A number of steps that a user states. Raises `ValueError`."""
     number = figure(name, value)
