@@ -93,7 +93,8 @@ export class RunArchive implements AsyncDisposable {
 
   /** A picture, sound or text with its data. Null where it is not stored. */
   async medium(key: string, id: number): Promise<MediaMessage | null> {
-    if (!(await this.read(key))) return null;
+    await this.#ready;
+    if (!this.#isKnown(key)) return null;
     const value = jsonIn(await readFile(this.#mediumOf(key, id), 'utf8').catch(() => ''));
     return media.Check(value) ? value : null;
   }
@@ -170,7 +171,7 @@ export class RunArchive implements AsyncDisposable {
     const stored = this.#openRun(event.kernelId, data.run, message.time);
     if (!stored) return;
     const wasRunning = stored.state === 'running';
-    const before = stored.media?.map(({ id }) => id) ?? [];
+    const before = event.medium ? (stored.media ?? []).map(({ id }) => id) : [];
     const isNew = addToRun(stored, message);
     this.#dirty.add(stored.key);
     if (event.medium) this.#keepMedium(stored, event.medium, before);
