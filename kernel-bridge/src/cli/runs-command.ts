@@ -30,7 +30,7 @@ import {
   type StateOptions
 } from './running-gateway.js';
 import { CommandError, print, type Streams } from './output.js';
-import { eventsOf } from './tensorboard-events.js';
+import { eventsOf, isReadable } from './tensorboard-events.js';
 
 const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
 
@@ -101,15 +101,24 @@ export function runsCommand(streams: Streams): Command {
       for (const each of requested) found.push(await read(gateway, each));
       if (options.to !== 'tensorboard')
         await writeFile(options.out, (options.to === 'csv' ? curvesCsv : runsJson)(found));
+      let leftOut = 0;
       for (const run of options.to === 'tensorboard' ? found : []) {
         const folder = path.join(options.out, run.key);
+        const media = await mediaOf(gateway, run);
+        leftOut += (run.media?.length ?? 0) - media.length;
         await mkdir(folder, { recursive: true });
-        await writeFile(
-          path.join(folder, `events.out.tfevents.0.${run.key}`),
-          eventsOf(run, await mediaOf(gateway, run))
-        );
+        await writeFile(path.join(folder, `events.out.tfevents.0.${run.key}`), eventsOf(run, media));
       }
-      print(streams, options, { out: options.out }, `Wrote ${found.length} to ${plainText(options.out)}.`);
+      const without =
+        leftOut === 0
+          ? ''
+          : ` Left out: ${leftOut} pictures, sounds or texts that are not stored or damaged.`;
+      print(
+        streams,
+        options,
+        { out: options.out, leftOut },
+        `Wrote ${found.length} to ${plainText(options.out)}.${without}`
+      );
     });
   return runs;
 }
@@ -182,10 +191,17 @@ function answerText({ step, durationMs, reason }: ControlMessage, requested: str
   return plainText(`${requested}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
 }
 
+/** Those that are still stored, and can be read. */
 async function mediaOf(gateway: RunningGateway, { key, media = [] }: StoredRun): Promise<MediaMessage[]> {
   const found: MediaMessage[] = [];
-  for (const { id } of media)
-    found.push(await gateway.request(MediaMessage, 'GET', `bridge/v1/runs/${key}/media/${id}`));
+  for (const { id } of media) {
+    try {
+      const medium = await gateway.request(MediaMessage, 'GET', `bridge/v1/runs/${key}/media/${id}`);
+      if (isReadable(medium)) found.push(medium);
+    } catch (error) {
+      if (!(error instanceof GatewayRefusal && error.code === 'run_not_found')) throw error;
+    }
+  }
   return found;
 }
 

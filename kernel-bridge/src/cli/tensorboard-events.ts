@@ -11,7 +11,7 @@ const FIXED_64 = 1;
 const BYTES = 2;
 const FIXED_32 = 5;
 
-/** @param media pictures, sound and text with their data */
+/** @param media pictures, sound and text with their data, each `isReadable` */
 export function eventsOf(run: StoredRun, media: readonly MediaMessage[] = []): Buffer {
   const begin = run.startedAt / 1_000;
   const points = Object.entries(run.series).flatMap(([name, series]) =>
@@ -38,6 +38,16 @@ export function eventsOf(run: StoredRun, media: readonly MediaMessage[] = []): B
       return record([field(1, FIXED_64, double(time)), ...at, field(5, BYTES, summary)]);
     });
   return Buffer.concat([record([field(1, FIXED_64, double(begin)), version]), ...events]);
+}
+
+/** Whether a picture or sound has the head that its kind needs; a program of the kernel made it. */
+export function isReadable({ mime, data = '' }: MediaMessage): boolean {
+  const head = Buffer.from(data.slice(0, 64), 'base64').toString('latin1');
+  if (mime === 'image/png')
+    return head.startsWith('\x89PNG\r\n\x1a\n') && head.slice(12, 16) === 'IHDR' && head.length >= 24;
+  return (
+    mime !== 'audio/wav' || (head.startsWith('RIFF') && head.slice(8, 16) === 'WAVEfmt ' && head.length >= 28)
+  );
 }
 
 /** Fields of a `Summary.Value` by the kind of its content (tensorflow/core/framework/summary.proto). */
