@@ -179,7 +179,7 @@ export const BRIDGE_ERRORS = {
   file_storage_full: [
     507,
     (path: string, full: FullDisk) =>
-      `${shown(path)} was not written, because ${full.why}; its old content is unchanged. Then save again: ${full.remedy}.`
+      `${shown(path)} was not written, because ${full.why}; its old content is unchanged. To save it, ${full.remedy}.`
   ],
   file_action_failed: [
     500,
