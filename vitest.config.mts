@@ -20,7 +20,13 @@ const TEST_TIMEOUT_MS = 60_000;
 const shared = {
   root,
   // The sources, so that a spec never tests what was built yesterday.
-  resolve: { alias: { '@tpulab/protocol': `${root}protocol/src/index.ts` } }
+  resolve: {
+    alias: [
+      { find: /^@tpulab\/(protocol|machines)$/, replacement: `${root}$1/src/index.ts` },
+      { find: '@tpulab/machines/environments', replacement: `${root}machines/src/environments/index.ts` },
+      { find: /^@tpulab\/platform\/(.+)\.js$/, replacement: `${root}platform/src/$1.ts` }
+    ]
+  }
 };
 const timeouts = { testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS };
 
@@ -55,6 +61,7 @@ export default defineConfig({
   test: {
     projects: [
       unit('protocol', ['protocol/src/**/*.spec.ts']),
+      unit('machines', ['{platform,machines}/src/**/*.spec.ts']),
       unit('kernel-bridge', ['kernel-bridge/src/**/*.spec.ts']),
       unitInThreads('extension', ['extension/{src,session}/**/*.spec.{ts,tsx}']),
       unit('scripts', ['scripts/**/*.spec.mjs', 'bench/**/*.spec.mjs']),
@@ -62,7 +69,9 @@ export default defineConfig({
         ...shared,
         test: {
           name: 'mocked',
-          include: ['{protocol,kernel-bridge,extension,scripts}/**/*.mocked.spec.{ts,tsx,mjs}'],
+          include: [
+            '{protocol,platform,machines,kernel-bridge,extension,scripts}/**/*.mocked.spec.{ts,tsx,mjs}'
+          ],
           ...ofUnits
         }
       },
@@ -71,7 +80,7 @@ export default defineConfig({
         test: {
           name: 'integration',
           include: [
-            'kernel-bridge/src/**/*.integration.spec.ts',
+            '{machines,kernel-bridge}/src/**/*.integration.spec.ts',
             'scripts/**/*.integration.spec.mjs',
             'protocol/src/**/*.integration.spec.ts'
           ],

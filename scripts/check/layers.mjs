@@ -23,7 +23,7 @@ import { posix } from 'node:path';
  * @type {readonly (readonly string[])[]}
  */
 const BRIDGE_FLOORS = [
-  ['platform', 'jupyter'],
+  ['jupyter'],
   ['journal', 'http'],
   ['keeper-protocol', 'devices'],
   ['keeper', 'keeper-client', 'environments'],
@@ -39,20 +39,35 @@ const BRIDGE_FLOORS = [
  * @type {Readonly<Record<string, readonly string[]>>}
  */
 const BRIDGE_ONLY = {
-  journal: ['platform', 'jupyter'],
-  http: ['platform'],
-  'keeper-protocol': ['platform', 'jupyter', 'journal'],
-  devices: ['platform', 'http'],
-  keeper: ['platform', 'jupyter', 'journal', 'keeper-protocol'],
-  'keeper-client': ['platform', 'journal', 'keeper-protocol'],
-  environments: ['platform', 'http', 'devices'],
-  files: ['platform', 'http'],
-  'session-page': ['platform', 'http']
+  journal: ['jupyter'],
+  http: [],
+  'keeper-protocol': ['jupyter', 'journal'],
+  devices: ['http'],
+  keeper: ['jupyter', 'journal', 'keeper-protocol'],
+  'keeper-client': ['journal', 'keeper-protocol'],
+  environments: ['http'],
+  files: ['http'],
+  'session-page': ['http']
 };
-/** Code that runs in the keeper, or communicates with it, is loaded for each kernel: it imports no package. */
-const BRIDGE_WITHOUT_PACKAGES = ['platform', 'jupyter', 'journal', 'keeper-protocol', 'keeper'];
+/** Code that runs in the keeper, or communicates with it, is loaded for each kernel: it imports no package but `platform`. */
+const BRIDGE_WITHOUT_PACKAGES = ['jupyter', 'journal', 'keeper-protocol', 'keeper'];
 /** The gateway's lists on disk, checked by their schemas: the only file of `platform` with packages, so no keeper may import it. */
 const STORED_LIST = 'stored-list';
+/** Rooms of the bridge that know machines. The others work on the computer of the server alone. */
+const BRIDGE_WITH_MACHINES = ['devices', 'environments', 'remotes', 'gateway', 'cli'];
+
+/**
+ * The floor plan of the package `machines`, with the bridge's rules. Its files at the root keep a connection, and know all rooms.
+ *
+ * @type {readonly (readonly string[])[]}
+ */
+const MACHINE_FLOORS = [
+  ['chips', 'remote-error.ts'],
+  ['environments', 'contracts.ts'],
+  ['ssh'],
+  ['setup', 'gcloud', 'colab', 'sync'],
+  ['slice']
+];
 
 /**
  * The floor plan of the Python package `tpulab`, with the bridge's rules: a room is a package, or a module at the root.
@@ -115,7 +130,7 @@ const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtuald
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
 const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/([a-z-]*plugin|icons?|use-[a-z-]+)\.ts)$/;
 /** Folders without import cycles. */
-const NO_CYCLES = /^((kernel-bridge|extension)\/src\/.*\.tsx?|kernel-agent\/src\/.*\.py)$/;
+const NO_CYCLES = /^((platform|machines|kernel-bridge|extension)\/src\/.*\.tsx?|kernel-agent\/src\/.*\.py)$/;
 const BACKENDS_PLUGIN = 'extension/src/backends/plugin.ts';
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
@@ -128,10 +143,47 @@ export const RULES = [
       module.startsWith('@tpulab/') || module.startsWith('node:') || module.startsWith('@jupyterlab/')
   },
   {
-    why: 'the bridge imports of ours only the protocol',
+    why: 'platform imports of ours only the protocol, and packages in one file',
+    files: path => path.startsWith('platform/src/') && !SPEC_FILE.test(path),
+    forbids: (module, path) =>
+      !/^(\.\/[\w-]+\.js|node:.*|@tpulab\/protocol)$/.test(module) && !path.endsWith(`/${STORED_LIST}.ts`)
+  },
+  {
+    why: 'machines import of ours only the protocol and platform: a machine knows nothing of kernels',
+    files: path => path.startsWith('machines/src/') && !SPEC_FILE.test(path),
+    forbids: (module, path) =>
+      module.startsWith('@jupyterlab/') ||
+      (module.startsWith('@tpulab/') && !/^@tpulab\/(protocol$|platform\/)/.test(module)) ||
+      (module.startsWith('.') && !resolveRelative(path, module).startsWith('machines/src/'))
+  },
+  {
+    why: `inside machines the order is ${MACHINE_FLOORS.map(row => row.join(', ')).join(' ← ')} ← the files that keep a connection`,
+    files: path => machineRoom(path) !== null && !SPEC_FILE.test(path),
+    forbids: (module, path) => {
+      const [from, to] = [machineRoom(path), machineRoom(resolveRelative(path, module))];
+      const isIn = (/** @type {string | null} */ room) => MACHINE_FLOORS.flat().includes(room ?? '');
+      return to !== null && isIn(from) && (!isIn(to) || pointsUp(MACHINE_FLOORS, {}, from, to));
+    }
+  },
+  {
+    why: 'the bridge imports of ours only the protocol, platform, and the entries of machines',
     files: path => path.startsWith('kernel-bridge/src/'),
     forbids: module =>
-      module.startsWith('@jupyterlab/') || (module.startsWith('@tpulab/') && module !== '@tpulab/protocol')
+      module.startsWith('@jupyterlab/') ||
+      (module.startsWith('@tpulab/') &&
+        !/^@tpulab\/(protocol$|platform\/|machines(\/environments)?$)/.test(module))
+  },
+  {
+    why: `of the bridge, only ${BRIDGE_WITH_MACHINES.join(', ')} know machines`,
+    files: path => !BRIDGE_WITH_MACHINES.includes(bridgeRoom(path) ?? 'gateway') && !SPEC_FILE.test(path),
+    forbids: (module, path) =>
+      module.startsWith('@tpulab/machines') || resolveRelative(path, module).startsWith('machines/')
+  },
+  {
+    why: 'product code reaches other packages by their names',
+    files: path => bridgeRoom(path) !== null && !SPEC_FILE.test(path),
+    forbids: (module, path) =>
+      module.startsWith('.') && !resolveRelative(path, module).startsWith('kernel-bridge/')
   },
   {
     why: `inside the bridge the order is ${BRIDGE_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
@@ -143,15 +195,14 @@ export const RULES = [
   },
   {
     why: `no package is imported in ${BRIDGE_WITHOUT_PACKAGES.join(', ')}`,
-    files: path =>
-      BRIDGE_WITHOUT_PACKAGES.includes(bridgeRoom(path) ?? '') &&
-      !SPEC_FILE.test(path) &&
-      !path.endsWith(`/${STORED_LIST}.ts`),
-    forbids: module => !/^(\.|node:|@tpulab\/protocol$)/.test(module) || module.endsWith(`/${STORED_LIST}.js`)
+    files: path => BRIDGE_WITHOUT_PACKAGES.includes(bridgeRoom(path) ?? '') && !SPEC_FILE.test(path),
+    forbids: module =>
+      !/^(\.|node:|@tpulab\/protocol$|@tpulab\/platform\/)/.test(module) ||
+      module.endsWith(`/${STORED_LIST}.js`)
   },
   {
     why: 'only specs import what is in a folder testing',
-    files: path => bridgeRoom(path) !== null && !SPEC_FILE.test(path),
+    files: path => /^(platform|machines|kernel-bridge)\/src\//.test(path) && !SPEC_FILE.test(path),
     forbids: module => module.startsWith('.') && module.includes('/testing/')
   },
   {
@@ -423,6 +474,11 @@ function resolveRelative(path, module) {
 /** @param {string} path the room of kernel-bridge/src, which is a folder or a file at its root, or null */
 function bridgeRoom(path) {
   return /^kernel-bridge\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
+}
+
+/** @param {string} path the room of machines/src, which is a folder or a file at its root, or null */
+function machineRoom(path) {
+  return /^machines\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
 }
 
 /** @param {string} path the room of extension/src, which is a folder or a file at its root, or null */

@@ -9,7 +9,7 @@ const check = (path, source) =>
 describe('import layers', () => {
   it('lets an ordinary file of each layer pass', () => {
     expect(check('protocol/src/a.ts', "import { Type } from '@sinclair/typebox';")).toEqual([]);
-    expect(check('kernel-bridge/src/http/a.ts', "import { x } from '../platform/b.js';")).toEqual([]);
+    expect(check('kernel-bridge/src/http/a.ts', "import { x } from '@tpulab/platform/b.js';")).toEqual([]);
     expect(check('extension/src/steps/model.ts', "import { Signal } from '@lumino/signaling';")).toEqual([]);
     expect(check('extension/src/steps/view.tsx', "import { useState } from 'react';")).toEqual([]);
     expect(check('kernel-agent/src/tpulab/measure/a.py', 'def f():\n    import jax\n')).toEqual([]);
@@ -23,9 +23,7 @@ describe('import layers', () => {
   it('names the line of an import that goes up a layer in the bridge', () => {
     const source = "// a\nimport type {\n  A\n} from '../http/app.js';";
     expect(check('kernel-bridge/src/journal/a.ts', source)).toEqual([
-      expect.stringMatching(
-        /^4: inside the bridge the order is platform, jupyter ← .* ← gateway ← cli, index.ts$/
-      )
+      expect.stringMatching(/^4: inside the bridge the order is jupyter ← .* ← gateway ← cli, index.ts$/)
     ]);
   });
 
@@ -37,15 +35,38 @@ describe('import layers', () => {
     ['the keeper knows nothing of who reaches it', 'keeper', '../keeper-client/client.js', 1],
     ['both sides know what they say to each other', 'keeper-client', '../keeper-protocol/frames.js', 0],
     ['the keeper has no gateway in it', 'keeper', '../http/app.js', 1],
-    ['a folder that is in no row', 'attic', '../platform/shape.js', 1],
+    ['a folder that is in no row', 'attic', '../http/app.js', 1],
     ['the keeper is loaded without packages', 'keeper', 'pino', 1],
-    ['…also not by way of another room', 'keeper', '../platform/stored-list.js', 1],
+    ['…but with those of this computer', 'keeper', '@tpulab/platform/waiting.js', 0],
+    ['…of which one imports packages', 'keeper', '@tpulab/platform/stored-list.js', 1],
+    ['remotes know machines', 'remotes', '@tpulab/machines', 0],
+    ['kernels know no machines', 'kernels', '@tpulab/machines', 1],
+    ['only entries of another package are imported', 'remotes', '@tpulab/machines/ssh/master.js', 1],
+    ['…by its name', 'remotes', '../../../machines/src/index.js', 1],
     ['…and with our own messages', 'keeper', '@tpulab/protocol', 0],
     ['the root may hand on what it likes', 'index.ts', './gateway/gateway.js', 0],
     ['product code does not use what specs use', 'kernels', './testing/kernel-story.js', 1]
   ])('in the bridge: %s', (_what, room, module, found) => {
     const path = `kernel-bridge/src/${room.endsWith('.ts') ? room : `${room}/a.ts`}`;
     expect(check(path, `import { a } from '${module}';`)).toHaveLength(found);
+  });
+
+  it.each([
+    ['ssh reports typed errors', 'ssh/a.ts', '../remote-error.js', 0],
+    ['ssh knows no connection', 'ssh/a.ts', '../remote.js', 1],
+    ['a machine knows nothing of kernels', 'setup/a.ts', '../../../kernel-bridge/src/kernels/kernel.js', 1],
+    ['…nor by name', 'remote.ts', '@tpulab/kernel-bridge', 1],
+    ['rooms of one row do not import one another', 'gcloud/a.ts', '../colab/consent.js', 1],
+    ['the connection knows all rooms', 'remote.ts', './slice/slice-setup.js', 0]
+  ])('in machines: %s', (_what, file, module, found) => {
+    expect(check(`machines/src/${file}`, `import { a } from '${module}';`)).toHaveLength(found);
+  });
+
+  it('keeps packages and our other packages out of platform', () => {
+    const path = 'platform/src/a.ts';
+    expect(check(path, "import { b } from './b.js';")).toEqual([]);
+    expect(check(path, "import { b } from 'ws';")).toHaveLength(1);
+    expect(check(path, "import { b } from '@tpulab/machines';")).toHaveLength(1);
   });
 
   it('finds a circle of files that need one another, types included', () => {

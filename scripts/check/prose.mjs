@@ -152,7 +152,7 @@ export function findInFile(file, text) {
 }
 
 const READ =
-  /^(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md$|^docs\/(?!decisions\/).*\.md$|^(kernel-bridge|extension|protocol|ui-tests|scripts)\/.*\.(?:tsx?|mjs)$|^extension\/schema\/.*\.json$|^(kernel-agent|recipes|tests)\/.*\.py$/;
+  /^(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md$|^docs\/(?!decisions\/).*\.md$|^(kernel-bridge|platform|machines|extension|protocol|ui-tests|scripts)\/.*\.(?:tsx?|mjs)$|^extension\/schema\/.*\.json$|^(kernel-agent|recipes|tests)\/.*\.py$/;
 const NOT_READ = /\/generated\/|^scripts\/check\/prose|^docs\/glossary\.md$/;
 
 /** @param {string} root @param {readonly string[]} files @returns {Map<string, Finding[]>} */

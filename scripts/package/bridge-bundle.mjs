@@ -72,7 +72,7 @@ async function copyData(folder) {
   // Called as people type it, `npx tpulab`. Without dependencies: all of them are in the bundle.
   const manifest = { name: 'tpulab', version, description, license, type: 'module', engines, bin };
   await writeFile(path.join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
-  for (const part of ['bin', 'proto', 'host'])
+  for (const part of ['bin', 'proto'])
     await cp(path.join(SOURCES, part), path.join(folder, part), { recursive: true });
   await cp(path.join(checkout.root, 'LICENSE'), path.join(folder, 'LICENSE'));
   for (const environment of await readdir(checkout.definitions)) {

@@ -17,8 +17,16 @@ export const bridgeBundle = {
   fingerprint: () =>
     fingerprint({
       files: [
-        ...['package-lock.json', 'LICENSE', 'protocol/src', 'environments', 'scripts/package'].map(inRoot),
-        ...['package.json', 'bin', 'proto', 'host', 'src'].map(part => inRoot(`kernel-bridge/${part}`)),
+        ...[
+          'package-lock.json',
+          'LICENSE',
+          'protocol/src',
+          'platform/src',
+          'environments',
+          'scripts/package'
+        ].map(inRoot),
+        ...['package.json', 'bin', 'proto', 'src'].map(part => inRoot(`kernel-bridge/${part}`)),
+        ...['host', 'src'].map(part => inRoot(`machines/${part}`)),
         ...['kernel-agent', 'recipes'].flatMap(name =>
           ['pyproject.toml', 'src'].map(part => inRoot(`${name}/${part}`)).filter(existsSync)
         )

@@ -1,13 +1,16 @@
 // @ts-check
 /**
- * The bridge's programs, bundled: Node starts a few files in less than half of the time that it takes for hundreds of modules. Code
- * that only some commands need is in separate files, so that a gateway does not load it into memory.
+ * The bridge's programs, bundled with the packages `platform` and `machines`: Node starts a few files in less than half of
+ * the time that it takes for hundreds of modules. Code that only some commands need is in separate files, so that a gateway
+ * does not load it into memory.
  */
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { cp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
 
-const SOURCES = path.join(checkout.root, 'kernel-bridge');
+/** Packages in the bundle; the files that they read at run time are put beside it. */
+const PACKAGES = ['platform', 'machines', 'kernel-bridge'];
+const SCRIPTS = 'host';
 /** As deep as the programs, so that relative paths resolve from here too. */
 const CHUNKS = 'lib/chunks';
 /** Time for which a gateway may run after a build and still load the parts of its own build. */
@@ -33,7 +36,12 @@ export async function bundlePrograms(folder) {
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
-    alias: { '@tpulab/protocol': path.join(checkout.root, 'protocol', 'src', 'index.ts') },
+    alias: {
+      '@tpulab/protocol': path.join(checkout.root, 'protocol/src/index.ts'),
+      '@tpulab/platform': path.join(checkout.root, 'platform/src'),
+      '@tpulab/machines/environments': path.join(checkout.root, 'machines/src/environments/index.ts'),
+      '@tpulab/machines': path.join(checkout.root, 'machines/src/index.ts')
+    },
     // Packages in CommonJS load Node's own modules by `require`, which an ES module does not have.
     banner: {
       js: "import { createRequire as tpulabRequire } from 'node:module';\nconst require = tpulabRequire(import.meta.url);"
@@ -42,6 +50,8 @@ export async function bundlePrograms(folder) {
     metafile: true,
     logLevel: 'silent'
   });
+  await rm(path.join(folder, SCRIPTS), { recursive: true, force: true });
+  await cp(path.join(checkout.root, 'machines', SCRIPTS), path.join(folder, SCRIPTS), { recursive: true });
   await removeOldChunks(path.join(folder, CHUNKS), Object.keys(metafile.outputs));
   return Object.keys(metafile.inputs);
 }
@@ -63,17 +73,19 @@ async function removeOldChunks(chunks, made) {
  * They are the same way up from `src/x/`, from `lib/x/` and from the bundle's `lib/x/`.
  */
 export async function referencedFiles() {
-  const files = await readdir(path.join(SOURCES, 'src'), { recursive: true });
   /** @type {Set<string>} */
   const found = new Set();
-  for (const file of files) {
-    if (!file.endsWith('.ts') || file.endsWith('.spec.ts') || file.includes(`testing${path.sep}`)) continue;
-    const text = await readFile(path.join(SOURCES, 'src', file), 'utf8');
-    for (const [, target = ''] of text.matchAll(
-      /new URL\(\s*'((?:\.\.\/)+[^']+)',\s*import\.meta\.url\s*\)/g
-    )) {
-      const relative = path.relative(SOURCES, path.resolve(SOURCES, 'src', path.dirname(file), target));
-      if (!relative.startsWith('..')) found.add(relative);
+  for (const name of PACKAGES) {
+    const sources = path.join(checkout.root, name);
+    for (const file of await readdir(path.join(sources, 'src'), { recursive: true })) {
+      if (!file.endsWith('.ts') || file.endsWith('.spec.ts') || file.includes(`testing${path.sep}`)) continue;
+      const text = await readFile(path.join(sources, 'src', file), 'utf8');
+      for (const [, target = ''] of text.matchAll(
+        /new URL\(\s*'((?:\.\.\/)+[^']+)',\s*import\.meta\.url\s*\)/g
+      )) {
+        const relative = path.relative(sources, path.resolve(sources, 'src', path.dirname(file), target));
+        if (!relative.startsWith('..')) found.add(relative);
+      }
     }
   }
   return [...found].sort();

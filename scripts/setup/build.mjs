@@ -12,7 +12,7 @@ import { SetupProblem } from './setup-problem.mjs';
 
 /** @param {string} name */
 const inRoot = name => path.join(checkout.root, name);
-const PACKAGES = ['protocol', 'kernel-bridge', 'extension'];
+const PACKAGES = ['protocol', 'platform', 'machines', 'kernel-bridge', 'extension'];
 /** The compiler in Go; the package `typescript` is its predecessor, whose programming interface ESLint's rules need. */
 export const TSC = inRoot('node_modules/typescript-7/bin/tsc');
 
@@ -32,7 +32,7 @@ export const build = {
       ]
     }),
   isThere: async () =>
-    PACKAGES.every(name => existsSync(inRoot(`${name}/lib/index.js`))) &&
+    PACKAGES.every(name => existsSync(inRoot(`${name}/tsconfig.tsbuildinfo`))) &&
     WIDGETS.every(name => existsSync(path.join(WIDGET_FILES, `${name}.js`))) &&
     (await hasRemoteEntry()),
   async make({ signal, detail }) {

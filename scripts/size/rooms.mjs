@@ -12,6 +12,8 @@ const TESTS = /\.spec\.\w+$|\/(testing|tests)\/|(^|\/)(test_\w+|conftest)\.py$/;
 /** Where a package's rooms begin, each with the package's name. */
 const PACKAGES = /** @type {const} */ ([
   ['protocol', /^protocol\/src\//],
+  ['platform', /^platform\/src\//],
+  ['machines', /^machines\/(src\/|(?=host\/))/],
   ['kernel-bridge', /^kernel-bridge\/(src\/|(?=host\/))/],
   ['extension', /^extension\/(src\/|(?=(?:jupyterlab_tpulab|session)\/))/],
   ['style', /^style\//],

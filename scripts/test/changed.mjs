@@ -37,8 +37,14 @@ const PAGES_OF_FEATURE = {
  */
 export const RULES = [
   { when: /./, parts: ['check'] },
-  { when: /^(protocol|kernel-bridge|extension|scripts|bench)\/|^(vitest\.config|tsconfig)/, parts: ['unit'] },
-  { when: /^(protocol|kernel-bridge|scripts|tests\/stand-in-vm)\//, parts: ['integration'] },
+  {
+    when: /^(protocol|platform|machines|kernel-bridge|extension|scripts|bench)\/|^(vitest\.config|tsconfig)/,
+    parts: ['unit']
+  },
+  {
+    when: /^(protocol|platform|machines|kernel-bridge|scripts|tests\/stand-in-vm)\//,
+    parts: ['integration']
+  },
 
   {
     when: /^kernel-agent\/tests\/(?!torch_xla\/|pytorch\/).*\btest_\w+\.py$/,
@@ -86,7 +92,7 @@ export const RULES = [
     parts: ['browser']
   },
   {
-    when: /^(extension\/src\/remotes|kernel-bridge\/src\/remotes|tests\/stand-in-vm)\/(?!.*\.spec\.)/,
+    when: /^(extension\/src\/remotes|kernel-bridge\/src\/remotes|machines|tests\/stand-in-vm)\/(?!.*\.spec\.)/,
     parts: ['browser'],
     files: REMOTE_PAGES
   },

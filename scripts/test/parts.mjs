@@ -75,7 +75,7 @@ export const PARTS = [
     share: 9,
     load: 1.2,
     steps: async (_signal, _print, { since }) => [
-      vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts', 'mocked'], since)
+      vitest('unit', ['protocol', 'machines', 'kernel-bridge', 'extension', 'scripts', 'mocked'], since)
     ]
   },
   {

@@ -4,7 +4,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { environmentFolder, readContext } from '../../kernel-bridge/src/remotes/setup/host-layout.js';
+import { environmentFolder, readContext } from '../../machines/src/setup/host-layout.js';
 import type { InstalledBridge } from './installed-bridge.js';
 
 const run = promisify(execFile);

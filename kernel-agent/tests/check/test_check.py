@@ -251,7 +251,7 @@ def test_other_machine_types_are_refused_with_those_that_exist(text: str) -> Non
 
 
 def test_the_chips_equal_the_table_of_the_bridge() -> None:
-    table = (Path(__file__).parents[3] / "kernel-bridge/src/devices/chip-data.ts").read_text()
+    table = (Path(__file__).parents[3] / "machines/src/chips/chip-data.ts").read_text()
     for kind in chips.KINDS.values():
         entry = table.split(f"name: '{kind.name}'")[1].split("name: '")[0]
         assert f"usableGiBPerDevice: {kind.usable_gib:g}" in entry

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RETRY_MS } from '../platform/retried-write.js';
+import { RETRY_MS } from '@tpulab/platform/retried-write.js';
 import { ClientLeases, LEASE_TIMES } from './client-leases.js';
 
 let folder: string;

@@ -9,8 +9,8 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { type OnWriteFault, RetriedWrite } from '../platform/retried-write.js';
-import { writeForThisBootSync } from '../platform/write-atomically.js';
+import { type OnWriteFault, RetriedWrite } from '@tpulab/platform/retried-write.js';
+import { writeForThisBootSync } from '@tpulab/platform/write-atomically.js';
 
 export interface LeaseTimes {
   /** From the loss of a client's last socket to the deletion of its subshells. */

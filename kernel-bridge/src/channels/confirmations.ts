@@ -8,7 +8,7 @@
  * round trip plus `delayMs`. Each ping costs a pong and a write of the position, so it does not follow immediately.
  */
 import type { WebSocket } from 'ws';
-import { guarded } from '../platform/guard.js';
+import { guarded } from '@tpulab/platform/guard.js';
 
 export interface ConfirmationOptions {
   /** A ping follows this long after a record, unless too many are in flight. */

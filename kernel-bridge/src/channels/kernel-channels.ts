@@ -15,7 +15,7 @@ import { LiveBound } from './live-bound.js';
 import { attachStatus, busyRequestOf, deadStatus } from './made-messages.js';
 import type { QueueLimits } from './start-queue.js';
 import type { LeaseTimes } from './client-leases.js';
-import { guarded } from '../platform/guard.js';
+import { guarded } from '@tpulab/platform/guard.js';
 import { KernelRules } from './kernel-rules.js';
 import { isWatched } from './message-watch.js';
 import { isForClients, OutgoingMessage } from './outgoing-message.js';
@@ -24,10 +24,10 @@ import type { ClientRequest } from './refusal.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
 import { randomUUID } from 'node:crypto';
-import { BridgeError } from '../platform/bridge-error.js';
+import { BridgeError } from '@tpulab/platform/bridge-error.js';
 import { encodeV1 } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
-import { setNewest } from '../platform/bounded.js';
+import { setNewest } from '@tpulab/platform/bounded.js';
 
 /** A kernel that is slow to resend must not block its clients. */
 const SETTLING_MS = 30_000;

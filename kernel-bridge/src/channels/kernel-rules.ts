@@ -9,7 +9,7 @@ import { type QueueLimits, StartQueue } from './start-queue.js';
 import { watchedMessage, type WatchedMessage } from './message-watch.js';
 import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 import { type StateRequestActions, StateRequests } from './state-requests.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 export interface KernelRulesOptions {
   readonly leasesFile: string;

@@ -15,8 +15,8 @@ import { RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeV1, parseObject, PART, v1Part, WireError } from '../jupyter/index.js';
 import { newHeader } from '../jupyter/kernel-message.js';
 import type { OutgoingMessage } from './outgoing-message.js';
-import { jsonIn } from '../platform/json-text.js';
-import { setNewest } from '../platform/bounded.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
+import { setNewest } from '@tpulab/platform/bounded.js';
 
 export interface BoundLimits {
   readonly windowMs: number;

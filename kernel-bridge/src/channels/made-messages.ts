@@ -7,7 +7,7 @@ import { type GapRecord, gapText } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { encodeV1 } from '../jupyter/index.js';
 import { newHeader, newMessage, type NewMessage } from '../jupyter/kernel-message.js';
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 /**
  * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or

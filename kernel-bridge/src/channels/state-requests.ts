@@ -7,7 +7,7 @@
  * widgets. A kernel without subshells gets them on its main shell.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
-import { guarded } from '../platform/guard.js';
+import { guarded } from '@tpulab/platform/guard.js';
 import {
   contentOf,
   decodeV1,
@@ -20,7 +20,7 @@ import {
 } from '../jupyter/index.js';
 import type { WatchedMessage } from './message-watch.js';
 import type { ClientRequest } from './refusal.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 /** From ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
 const CONTROL_TARGET = 'jupyter.widget.control';

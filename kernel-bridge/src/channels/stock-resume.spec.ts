@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ChannelsClient } from '../testing/channels-client.js';
 import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
 import { PositionStore } from '../journal/index.js';
 

@@ -3,7 +3,12 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { Command, Option } from 'commander';
-import { aotPython, EnvironmentCatalog, ProgressLines, pythonOfEnvironment } from '../environments/index.js';
+import {
+  aotPython,
+  EnvironmentCatalog,
+  ProgressLines,
+  pythonOfEnvironment
+} from '@tpulab/machines/environments';
 import { CommandError, interruptible, type Streams } from './output.js';
 
 interface CheckOptions {

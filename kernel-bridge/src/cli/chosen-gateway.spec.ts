@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { PACKAGE_FOLDER } from '../environments/locations.js';
+import { PACKAGE_FOLDER } from '../../../machines/src/environments/locations.js';
 import type { RunningGatewayFolder } from '../gateway/running-gateways.js';
 import { ENTRY } from '../testing/gateway-process.js';
 import { chosenStateFolder } from './running-gateway.js';

@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { BRIDGE_ERRORS, BridgeError, bridgeError, type BridgeErrorCode } from '../platform/bridge-error.js';
+import {
+  BRIDGE_ERRORS,
+  BridgeError,
+  bridgeError,
+  type BridgeErrorCode
+} from '@tpulab/platform/bridge-error.js';
 import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| (?:([^|]+) \| )?([^|]+) \|$/;

@@ -1,7 +1,7 @@
 /** `tpulab examples FOLDER`: copies the bundled notebooks into a folder. */
 import path from 'node:path';
 import { Command } from 'commander';
-import { copyLessons } from '../environments/index.js';
+import { copyLessons } from '@tpulab/machines/environments';
 import { type OutputOptions, print, type Streams } from './output.js';
 
 export function lessonsCommand(streams: Streams): Command {

@@ -25,7 +25,7 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   execute: async streams => (await import('./run/run-command.js')).runCommand(streams),
   check: async streams => (await import('./check-command.js')).checkCommand(streams),
   token: async streams => (await import('./token-command.js')).tokenCommand(streams),
-  env: async () => (await import('../environments/index.js')).envCommand(),
+  env: async () => (await import('./env-command.js')).envCommand(),
   examples: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
 };
 

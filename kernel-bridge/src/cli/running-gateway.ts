@@ -1,12 +1,12 @@
 /** A gateway of a running process, found by the files in its state folder. */
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 import { KernelModel } from '../kernels/kernel-model.js';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
-import { nameOf, processStart } from '../platform/process-identity.js';
-import { isWithin } from '../platform/paths.js';
+import { nameOf, processStart } from '@tpulab/platform/process-identity.js';
+import { isWithin } from '@tpulab/platform/paths.js';
 import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
 import {
   presenceOfGateway,
@@ -18,7 +18,7 @@ import { CommandError, type OutputOptions } from './output.js';
 import { requestGateway } from '../http/gateway-request.js';
 import path from 'node:path';
 import type { Command } from 'commander';
-import { PACKAGE_FOLDER } from '../environments/locations.js';
+import { PACKAGE_FOLDER } from '@tpulab/machines/environments';
 import { readdir, stat } from 'node:fs/promises';
 
 /** A gateway that forwards to a remote may have to wait for it. */

@@ -21,7 +21,7 @@ import {
   runsJson
 } from '@tpulab/protocol';
 import { Command, Option } from 'commander';
-import { plainText } from '../platform/plain-text.js';
+import { plainText } from '@tpulab/platform/plain-text.js';
 import {
   chosenGateway,
   GatewayRefusal,

@@ -7,8 +7,8 @@ import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
 import { type Gateway, startGateway } from '../gateway/gateway.js';
 import { enterGateway } from '../gateway/running-gateways.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
-import { ServeError } from '../platform/bridge-error.js';
-import { aborted } from '../platform/waiting.js';
+import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { aborted } from '@tpulab/platform/waiting.js';
 import { SECRET_FIELDS } from './output.js';
 
 const LOST = 'Another server has taken the state folder over while this one stood still';

@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { isWithin } from '../platform/paths.js';
+import { isWithin } from '@tpulab/platform/paths.js';
 import { Type } from '@sinclair/typebox';
 import { Command } from 'commander';
-import { writeAtomically } from '../platform/write-atomically.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 import { resolveSettings } from '../config/resolve-settings.js';
 import { chosenStateFolder, RunningGateway, type StateOptions } from './running-gateway.js';
 import { CommandError, print, type Streams } from './output.js';

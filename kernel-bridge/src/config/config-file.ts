@@ -1,10 +1,10 @@
 /** `serve --config FILE`: JSON as Jupyter has it (`{"ServerApp": {"port": 8890}}`), or TOML with the same names. */
 import { readFileSync, statSync } from 'node:fs';
 import { parse, TomlError } from 'smol-toml';
-import { nearestName } from '../platform/nearest-name.js';
+import { nearestName } from '@tpulab/platform/nearest-name.js';
 import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
-import { CodedError } from '../platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/coded-error.js';
 
 /** The settings in a file; the map contains only settings that the file names. */
 export type FileSettings = ReadonlyMap<SettingKey, unknown>;

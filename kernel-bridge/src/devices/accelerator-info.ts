@@ -1,6 +1,6 @@
 /** The accelerator, as described by the environment and the cloud's metadata server. Either may be missing. */
 import type { AcceleratorInfo } from '@tpulab/protocol';
-import { deadline } from '../platform/waiting.js';
+import { deadline } from '@tpulab/platform/waiting.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 

@@ -2,8 +2,7 @@
 import { lstat, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Holder, LibtpuLock } from '@tpulab/protocol';
-import type { ChipTable } from './chip-table.js';
-import { findChips } from './find-chips.js';
+import { type ChipTable, findChips } from '@tpulab/machines';
 
 export interface ChipHoldersOptions {
   readonly table: ChipTable;

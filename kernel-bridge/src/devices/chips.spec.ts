@@ -4,10 +4,10 @@ import { Value } from '@sinclair/typebox/value';
 import { ChipSpec } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { acceleratorInfo } from './accelerator-info.js';
-import { CHIPS } from './chip-data.js';
+import { CHIPS } from '../../../machines/src/chips/chip-data.js';
 import { chipOwners } from './chip-holders.js';
-import { ChipTable } from './chip-table.js';
-import { findChips } from './find-chips.js';
+import { ChipTable } from '../../../machines/src/chips/chip-table.js';
+import { findChips } from '../../../machines/src/chips/find-chips.js';
 import { FakeMachine } from './testing/fake-machine.js';
 import { GENERATIONS } from './testing/traces.js';
 

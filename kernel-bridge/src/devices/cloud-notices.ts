@@ -9,7 +9,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RemoteNotice } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { deadline } from '../platform/waiting.js';
+import { deadline } from '@tpulab/platform/waiting.js';
 import { metadataUrl } from './accelerator-info.js';
 
 export interface CloudNoticesOptions {

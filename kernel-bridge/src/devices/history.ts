@@ -3,8 +3,8 @@ import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { jsonIn } from '../platform/json-text.js';
-import { readIfThere } from '../platform/missing-files.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
+import { readIfThere } from '@tpulab/platform/missing-files.js';
 
 /** Maximum delay before closed points are written to disk; a killed gateway loses no more. */
 const WRITE_MS = 10_000;

@@ -2,7 +2,7 @@ import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type MachineEvent, MachineEvent as Event } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ChipTable } from './chip-table.js';
+import { ChipTable } from '../../../machines/src/chips/chip-table.js';
 import { MachineSampler, type SamplerOptions } from './machine-sampler.js';
 import { FakeMachine } from './testing/fake-machine.js';
 import { freePort } from '../testing/free-port.js';

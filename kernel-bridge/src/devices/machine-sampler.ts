@@ -6,9 +6,8 @@ import type { Chip, DevicesHistory, DevicesPage, MachineEvent, MachineSample } f
 import type { Logger } from 'pino';
 import { acceleratorInfo, type MetadataOptions } from './accelerator-info.js';
 import { chipOwners, kernelOfProcess } from './chip-holders.js';
-import type { ChipTable } from './chip-table.js';
+import { type ChipTable, findChips, type FoundChip } from '@tpulab/machines';
 import type { DeviceReadings, Readings } from './device-readings.js';
-import { findChips, type FoundChip } from './find-chips.js';
 import { History } from './history.js';
 import { HostLoad } from './host-load.js';
 import { SdkHelper } from './sdk-helper.js';

@@ -7,8 +7,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { SdkFigures } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { script } from '../platform/script.js';
-import { jsonIn } from '../platform/json-text.js';
+import { script } from '@tpulab/machines';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 const SILENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 5_000;

@@ -3,8 +3,17 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { EnvironmentCreation } from '@tpulab/protocol';
-import { copyLessons, EnvironmentCatalog, EnvironmentCreations, lessonsFolder } from './index.js';
-import { describeTiny, type TinyFolders, tinyFolders } from './testing/tiny-definitions.js';
+import {
+  copyLessons,
+  EnvironmentCatalog,
+  EnvironmentCreations,
+  lessonsFolder
+} from '../../../machines/src/environments/index.js';
+import {
+  describeTiny,
+  type TinyFolders,
+  tinyFolders
+} from '../../../machines/src/environments/testing/tiny-definitions.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 240_000 });

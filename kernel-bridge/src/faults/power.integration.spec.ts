@@ -9,7 +9,7 @@ import { kernelPaths } from '../keeper-protocol/keeper-file.js';
 import { readEnded, SHUT_DOWN } from '../kernels/journal-folders.js';
 import { followJournal } from '../remotes/mirror/remote-mirror.js';
 import { MirroredJournal } from '../remotes/mirror/mirrored-journal.js';
-import { RemoteGateway } from '../remotes/remote-gateway.js';
+import { RemoteGateway } from '../../../machines/src/remote-gateway.js';
 import { FrameBudget } from '../remotes/mirror/stream-frames.js';
 import { silent, TOKEN } from '../testing/temporary-gateway.js';
 import { bridgeBuild } from './testing/bridge-build.js';

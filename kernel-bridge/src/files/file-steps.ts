@@ -1,12 +1,12 @@
 /** The steps that replace and rename a file below the root folder, in checked folders: an interruption leaves the old or the new state. */
-import { bridgeError, BridgeError } from '../platform/bridge-error.js';
-import { fullDisk } from '../platform/full-disk.js';
+import { bridgeError, BridgeError } from '@tpulab/platform/bridge-error.js';
+import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
 import { link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { isWritable, syncFolder } from '../platform/write-atomically.js';
-import { ifMissing } from '../platform/missing-files.js';
+import { isWritable, syncFolder } from '@tpulab/platform/write-atomically.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 const DRAFT = /^\.[\da-f-]{36}\.tpulab-draft$/;
 /** A draft reaches this age only if the program that wrote it was killed. */

@@ -2,7 +2,7 @@
  * The files below one folder. A link may point to another place below the root, never out of it: the resolved path is checked
  * and opened, and then used through the open handle, so that swapping a link meanwhile has no effect.
  */
-import { bridgeError } from '../platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/bridge-error.js';
 import { type BigIntStats, constants } from 'node:fs';
 import {
   type FileHandle,
@@ -33,7 +33,7 @@ import {
   removeOldDrafts,
   replaceFile
 } from './file-steps.js';
-import { isWritable, syncFolder } from '../platform/write-atomically.js';
+import { isWritable, syncFolder } from '@tpulab/platform/write-atomically.js';
 import {
   emptyTrash,
   findInTrash,
@@ -43,9 +43,9 @@ import {
   tidyTrash,
   TRASH
 } from './trash.js';
-import { InTurn } from '../platform/waiting.js';
-import { ifMissing } from '../platform/missing-files.js';
-import { isWithin } from '../platform/paths.js';
+import { InTurn } from '@tpulab/platform/waiting.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
+import { isWithin } from '@tpulab/platform/paths.js';
 
 const MAX_LISTED = 2_000;
 const STAT_CONCURRENCY = 16;

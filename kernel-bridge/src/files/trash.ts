@@ -2,13 +2,13 @@
  * The trash: a hidden folder of the root. Each deletion has its own folder there, named after its time, which contains the deleted file
  * under its old path. Links in it are never followed.
  */
-import { bridgeError } from '../platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/bridge-error.js';
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { TrashItem } from '@tpulab/protocol';
 import { ensureFolder, fileNamesOf } from './file-steps.js';
-import { ifMissing } from '../platform/missing-files.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 /** Hidden, so that no client path reaches it. */
 export const TRASH = '.tpulab-trash';

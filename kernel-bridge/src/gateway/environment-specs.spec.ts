@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { EnvironmentCatalog } from '../environments/index.js';
+import type { EnvironmentCatalog } from '../../../machines/src/environments/index.js';
 import { EnvironmentSpecs } from './environment-specs.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/lab/bin/python', import.meta.url));

@@ -1,6 +1,6 @@
 /** The kernelspecs of created environments, as a source of the catalogue. */
 import { readdir } from 'node:fs/promises';
-import type { EnvironmentCatalog } from '../environments/index.js';
+import type { EnvironmentCatalog } from '@tpulab/machines/environments';
 import { type KernelSpec, type KernelSpecSource, resourcesOf } from '../kernels/kernelspec-catalog.js';
 
 export class EnvironmentSpecs implements KernelSpecSource {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { canSignal } from '../platform/process-identity.js';
+import { canSignal } from '@tpulab/platform/process-identity.js';
 import { ChannelsClient } from '../testing/channels-client.js';
 import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
 import { TOKEN } from '../testing/temporary-gateway.js';

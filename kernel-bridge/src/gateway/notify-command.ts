@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { Logger } from 'pino';
 import { isWithheld } from '../kernels/kernel-env.js';
-import { plainText } from '../platform/plain-text.js';
+import { plainText } from '@tpulab/platform/plain-text.js';
 import type { Notice } from '../telemetry/notices.js';
 
 export interface NotifyOptions {

@@ -14,10 +14,10 @@ import {
   presenceOf,
   processStart,
   thisHost
-} from '../platform/process-identity.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+} from '@tpulab/platform/process-identity.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { type GatewayRecord, readGatewayRecord, stateFolder } from './state-folder.js';
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export interface RunningGatewayFolder {
   readonly stateDir: string;

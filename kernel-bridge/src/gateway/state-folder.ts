@@ -6,13 +6,13 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { beating } from '../platform/process-identity.js';
+import { beating } from '@tpulab/platform/process-identity.js';
 import { kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
-import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
-import { writeAtomically, writeForThisBoot } from '../platform/write-atomically.js';
-import { ServeError } from '../platform/bridge-error.js';
-import { readIfThere } from '../platform/missing-files.js';
-import { jsonIn } from '../platform/json-text.js';
+import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '@tpulab/platform/process-lock.js';
+import { writeAtomically, writeForThisBoot } from '@tpulab/platform/write-atomically.js';
+import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { readIfThere } from '@tpulab/platform/missing-files.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export const GatewayRecord = Type.Object({
   url: Type.String(),

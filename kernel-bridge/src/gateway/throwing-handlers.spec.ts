@@ -10,7 +10,7 @@ import { ClientConnection } from '../channels/client-connection.js';
 import { GatheringWebSocket } from '../http/gathering-websocket.js';
 import { KernelRules } from '../channels/kernel-rules.js';
 import { LiveFeed } from '../keeper-client/feed.js';
-import { newSender, RemoteStore } from '../remotes/remote-store.js';
+import { newSender, RemoteStore } from '../../../machines/src/remote-store.js';
 import { silent, TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 let bridge: TemporaryGateway;

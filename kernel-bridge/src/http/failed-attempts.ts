@@ -4,7 +4,7 @@
  * be able to lock out the owner by sending nonsense. The length of tokens prevents guessing, not this count.
  */
 import type { Logger } from 'pino';
-import { setNewest } from '../platform/bounded.js';
+import { setNewest } from '@tpulab/platform/bounded.js';
 
 export interface AttemptLimits {
   /** Requests without a valid token that one address may make in a window. */

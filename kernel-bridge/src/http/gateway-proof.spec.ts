@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RunningGateway } from '../cli/running-gateway.js';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import { IDENTITY, isProof, newChallenge, newProofKey, proofOf } from './gateway-proof.js';
 import { chooseToken, readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';

@@ -6,15 +6,15 @@ import {
   LockHeldError,
   type ProcessLock,
   takeProcessLock
-} from '../platform/process-lock.js';
-import { nearestName } from '../platform/nearest-name.js';
+} from '@tpulab/platform/process-lock.js';
+import { nearestName } from '@tpulab/platform/nearest-name.js';
 import { NotebookStamp, Rights } from './rights.js';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../platform/write-atomically.js';
-import { CodedError } from '../platform/coded-error.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
+import { CodedError } from '@tpulab/platform/coded-error.js';
 
 /** Another command locks the file for milliseconds only. */
 const LOCK_WAIT_MS = 10_000;

@@ -6,8 +6,8 @@ import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { App } from './app.js';
-import { socketFolder } from '../platform/socket-folder.js';
-import { ServeError } from '../platform/bridge-error.js';
+import { socketFolder } from '@tpulab/platform/socket-folder.js';
+import { ServeError } from '@tpulab/platform/bridge-error.js';
 
 /** `sun_path` holds 104 bytes on macOS and 108 on Linux, with the closing zero. */
 const SOCKET_PATH_BYTES = 103;

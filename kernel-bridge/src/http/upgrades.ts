@@ -8,8 +8,9 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { type Server as SocketServer, type WebSocket, WebSocketServer } from 'ws';
 import { GatheringWebSocket } from './gathering-websocket.js';
-import { guarded, guardEvents } from '../platform/guard.js';
-import { bridgeError } from '../platform/bridge-error.js';
+import { guarded, guardEvents } from '@tpulab/platform/guard.js';
+import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { HandshakeRefused } from '@tpulab/platform/coded-error.js';
 import { type AccessRules, actorOf, admit, may, requireAccess, type RouteAccess } from './access-hooks.js';
 import type { ClientToken } from './client-tokens.js';
 import type { Action, Resource } from './rights.js';
@@ -36,14 +37,6 @@ export interface UpgradeRoute {
   readonly subprotocols: readonly string[];
   /** Throws a `BridgeError` to refuse; otherwise returns the handler of the open socket. */
   prepare(request: UpgradeRequest): UpgradeOpen | Promise<UpgradeOpen>;
-}
-
-/** The other end refuses the handshake, with this status. */
-export class HandshakeRefused extends Error {
-  override readonly name = 'HandshakeRefused';
-  constructor(readonly status: number) {
-    super(`it answers ${status}`);
-  }
 }
 
 interface Handshake {

@@ -1,4 +1,4 @@
-import { CodedError } from '../platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/coded-error.js';
 
 export type JournalErrorCode =
   | 'journal_closed'

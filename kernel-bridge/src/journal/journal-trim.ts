@@ -5,10 +5,10 @@
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listSegments, type SegmentName } from './segment-file.js';
-import { syncFolder, writeAtomically } from '../platform/write-atomically.js';
+import { syncFolder, writeAtomically } from '@tpulab/platform/write-atomically.js';
 import { indexFileName } from './stored-index.js';
-import { integer, isShaped, list, number, object, oneOf, type Shaped } from '../platform/shape.js';
-import { ifMissing } from '../platform/missing-files.js';
+import { integer, isShaped, list, number, object, oneOf, type Shaped } from '@tpulab/platform/shape.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 export interface SegmentSize extends SegmentName {
   readonly bytes: number;

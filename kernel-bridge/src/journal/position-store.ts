@@ -6,7 +6,7 @@
  * was cut by a crash of the machine is not valid JSON and counts as free.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { type OnWriteFault, RetriedWrite } from '../platform/retried-write.js';
+import { type OnWriteFault, RetriedWrite } from '@tpulab/platform/retried-write.js';
 
 const SLOT_BYTES = 256;
 /** In the kernel's folder. */

@@ -1,4 +1,4 @@
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 /** One journal record, decoded. On disk: docs/journal.md. */
 export interface JournalRecord {

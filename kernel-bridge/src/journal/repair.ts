@@ -13,7 +13,7 @@ import {
   type SegmentName
 } from './segment-file.js';
 import { type ScanEnd, scanSegment } from './segment-scan.js';
-import { syncFolder } from '../platform/write-atomically.js';
+import { syncFolder } from '@tpulab/platform/write-atomically.js';
 import { seqAfterTrimmed } from './journal-trim.js';
 import {
   checksumHolds,
@@ -24,7 +24,7 @@ import {
   writeRecord
 } from './record-codec.js';
 import { type GapRecord, RecordChannel } from './record.js';
-import { ifMissing } from '../platform/missing-files.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 export interface JournalCut {
   readonly segment: string;

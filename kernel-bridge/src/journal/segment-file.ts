@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { crc32c } from './record-codec.js';
 import { JournalError } from './journal-error.js';
-import { ifMissing } from '../platform/missing-files.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 export const SEGMENT_HEADER_BYTES = 32;
 

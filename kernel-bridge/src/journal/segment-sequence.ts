@@ -1,13 +1,13 @@
 /** The segments of a journal that is being written: the open one, the next when it is full, and the quota of all. */
 import { asJournalError } from './write-fault.js';
 import { JournalError } from './journal-error.js';
-import { fullDisk } from '../platform/full-disk.js';
-import { pause } from '../platform/waiting.js';
+import { fullDisk } from '@tpulab/platform/full-disk.js';
+import { pause } from '@tpulab/platform/waiting.js';
 import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
 import type { OpenedJournal } from './repair.js';
 import { SEGMENT_HEADER_BYTES } from './segment-file.js';
-import { syncFolder } from '../platform/write-atomically.js';
+import { syncFolder } from '@tpulab/platform/write-atomically.js';
 import { SegmentWriter } from './segment-writer.js';
 
 export interface SegmentSequenceOptions {

@@ -19,7 +19,7 @@ import {
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentFileName } from './segment-file.js';
-import { syncFolder } from '../platform/write-atomically.js';
+import { syncFolder } from '@tpulab/platform/write-atomically.js';
 import { IndexAppender, indexFileName } from './stored-index.js';
 
 const fdatasyncAsync = promisify(fdatasync);

@@ -1,5 +1,5 @@
 /** Handles messages while the journal cannot be written: some are buffered, the rest are counted. */
-import { fullDisk } from '../platform/full-disk.js';
+import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { JournalError } from './journal-error.js';
 import type { PendingBatch } from './record-batch.js';
 import type { GapRecord } from './record.js';

@@ -8,7 +8,7 @@ import {
   readKeeperRecord,
   readLaunch
 } from '../keeper-protocol/keeper-file.js';
-import { isSameProcess } from '../platform/process-identity.js';
+import { isSameProcess } from '@tpulab/platform/process-identity.js';
 import { KeeperError, KeeperEndedError } from '../keeper-protocol/keeper-error.js';
 import type {
   KeeperEvents,
@@ -19,7 +19,7 @@ import type {
 import type { SpareKeeper } from './spare-keeper.js';
 import { attachKeeper } from './attach.js';
 import type { KeeperClient } from './client.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { launchKeeper, type LaunchOptions } from './launch.js';
 
 export interface KeeperOptions {

@@ -7,9 +7,9 @@ import { KeeperClient } from './client.js';
 import { keeperElsewhere, KeeperError, KeeperEndedError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperRecord, kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
 import { type KeeperEvent, parseEvent } from '../keeper-protocol/messages.js';
-import { isSameProcess } from '../platform/process-identity.js';
-import { holderOf } from '../platform/process-lock.js';
-import { deadline } from '../platform/waiting.js';
+import { isSameProcess } from '@tpulab/platform/process-identity.js';
+import { holderOf } from '@tpulab/platform/process-lock.js';
+import { deadline } from '@tpulab/platform/waiting.js';
 
 const HELLO_MS = 10_000;
 

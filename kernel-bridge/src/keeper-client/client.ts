@@ -22,7 +22,7 @@ import {
   type StatusReply
 } from '../keeper-protocol/messages.js';
 import { StoredPayloads } from '../keeper-protocol/stored-record.js';
-import { guardEvents } from '../platform/guard.js';
+import { guardEvents } from '@tpulab/platform/guard.js';
 import { LiveFeed } from './feed.js';
 
 /** How many bytes may wait for the keeper: it processes one large message while the next one is still arriving. */

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it, vi } from 'vitest';
-import { canSignal } from '../platform/process-identity.js';
+import { canSignal } from '@tpulab/platform/process-identity.js';
 import { isStatus } from '../testing/channels-client.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
 

@@ -3,7 +3,7 @@
  * all its output: giving up would lose both without need.
  */
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { pause } from '../platform/waiting.js';
+import { pause } from '@tpulab/platform/waiting.js';
 
 /** Between two attempts: doubling. Each attempt itself waits for an answer, so that it listens most of the time. */
 const FIRST_WAIT_MS = 100;

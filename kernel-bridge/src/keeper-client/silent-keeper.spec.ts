@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { KeeperHandle } from '../keeper-protocol/contract.js';
 import { type KeeperAccess, localKeepers } from './access.js';
-import { canSignal } from '../platform/process-identity.js';
+import { canSignal } from '@tpulab/platform/process-identity.js';
 import { isStatus } from '../testing/channels-client.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import { kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
 import { launchSpare } from './launch.js';
 import { SpareKeeper } from './spare-keeper.js';

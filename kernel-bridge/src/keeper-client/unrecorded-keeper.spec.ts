@@ -8,10 +8,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { attachKeeper } from './attach.js';
 import { kernelPaths, readLaunch } from '../keeper-protocol/keeper-file.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { launchKeeper } from './launch.js';
 import { runFolder } from '../kernels/kernel-registry.js';
-import { takeProcessLock } from '../platform/process-lock.js';
+import { takeProcessLock } from '@tpulab/platform/process-lock.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

@@ -9,8 +9,8 @@ import {
   type Presence,
   presenceOf,
   thisHost
-} from '../platform/process-identity.js';
-import { ownerOf } from '../platform/process-lock.js';
+} from '@tpulab/platform/process-identity.js';
+import { ownerOf } from '@tpulab/platform/process-lock.js';
 import {
   integer,
   isShaped,
@@ -22,12 +22,12 @@ import {
   type Shaped,
   text,
   truth
-} from '../platform/shape.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+} from '@tpulab/platform/shape.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import type { LaunchDescription } from './contract.js';
 import { KeeperError } from './keeper-error.js';
-import { readIfThere } from '../platform/missing-files.js';
-import { jsonIn } from '../platform/json-text.js';
+import { readIfThere } from '@tpulab/platform/missing-files.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export function kernelPaths(kernelDir: string) {
   const file = (name: string): string => join(kernelDir, name);

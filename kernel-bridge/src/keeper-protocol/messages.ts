@@ -12,7 +12,7 @@ import {
   type Shaped,
   text,
   truth
-} from '../platform/shape.js';
+} from '@tpulab/platform/shape.js';
 import type { KernelSnapshot } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 

@@ -1,7 +1,7 @@
 /** The single report of a keeper on descriptor 3, and the wait for it. */
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { deadline } from '../platform/waiting.js';
+import { deadline } from '@tpulab/platform/waiting.js';
 import { KeeperError, type KeeperErrorCode } from './keeper-error.js';
 
 /** Node and one native module on a cold, busy machine. */

@@ -10,7 +10,7 @@ import { segmentFileName } from '../journal/segment-file.js';
 import { decodeV1, encodeV1 } from '../jupyter/v1-frame.js';
 import { PART } from '../jupyter/kernel-message.js';
 import type { LargeRecordRef } from './messages.js';
-import { InTurn } from '../platform/waiting.js';
+import { InTurn } from '@tpulab/platform/waiting.js';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 const EMPTY = Buffer.from('{}');

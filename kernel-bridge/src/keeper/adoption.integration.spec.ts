@@ -3,7 +3,7 @@ import { readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { gapOf, type JournalRecord } from '../journal/record.js';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import type { KeeperClient } from '../keeper-client/client.js';
 import { readCheckpoint } from './checkpoint.js';
 import { GatewayView, KeeperFixture, type Seen } from './testing/keeper-fixture.js';

@@ -14,12 +14,12 @@ import {
   type Shaped,
   text,
   truth
-} from '../platform/shape.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+} from '@tpulab/platform/shape.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import type { ChannelName } from '../jupyter/kernel-message.js';
 import type { Positions, ResendLink } from './resend-link.js';
 import type { KeeperLog } from './keeper-log.js';
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 const RestorableState = object({
   /** The kernel has answered, and accepts requests. */

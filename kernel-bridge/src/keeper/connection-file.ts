@@ -2,9 +2,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { integer, isShaped, object, oneOf, type Shaped, text } from '../platform/shape.js';
+import { integer, isShaped, object, oneOf, type Shaped, text } from '@tpulab/platform/shape.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 
 /** As in a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
 const Connection = object(

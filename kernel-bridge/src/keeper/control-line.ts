@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperLog } from './keeper-log.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 /** An agent answers within milliseconds, unless the kernel's process is stopped or code in it blocks the interpreter. */
 const ANSWER_MS = 8_000;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { gapOf } from '../journal/record.js';
 import type { LaunchDescription } from '../keeper-protocol/contract.js';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/envs/jax/bin/python', import.meta.url));

@@ -8,7 +8,7 @@ import { encodeV1 } from '../jupyter/v1-frame.js';
 import { attachKeeper } from '../keeper-client/attach.js';
 import { KeeperEndedError } from '../keeper-protocol/keeper-error.js';
 import { kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
-import { isSameProcess, processStart } from '../platform/process-identity.js';
+import { isSameProcess, processStart } from '@tpulab/platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 /** A file for which a kernel waits before it does anything. */

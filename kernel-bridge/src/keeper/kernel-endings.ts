@@ -2,7 +2,7 @@
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 import { contentOf, type KernelMessage, type MessageHeader } from '../jupyter/kernel-message.js';
 import type { KernelLife } from './kernel-life.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 export interface LadderOptions {
   /** From the request to SIGKILL. */

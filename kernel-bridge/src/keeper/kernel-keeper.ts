@@ -46,7 +46,7 @@ import { OwnMessages } from './own-messages.js';
 import { ResendLink } from './resend-link.js';
 import { RequestedEnd, CrashCount, endProcess, Executed } from './kernel-endings.js';
 import type { TakeoverParts } from './takeover.js';
-import { InTurn } from '../platform/waiting.js';
+import { InTurn } from '@tpulab/platform/waiting.js';
 
 /** No user notices so short a delay, and only output of a flood has it; messages that end or begin something are written immediately. */
 const COALESCE_MS = 8;

@@ -23,7 +23,7 @@ import { IDLE_LATE_MS } from './journal-tail.js';
 import type { OwnMessages, OwnRequest } from './own-messages.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
-import { aborted, deadline, pause } from '../platform/waiting.js';
+import { aborted, deadline, pause } from '@tpulab/platform/waiting.js';
 
 /** They begin and end executions. Clients that run cells one after another wait for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);

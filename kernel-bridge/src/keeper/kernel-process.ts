@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KILL_MS, type LaunchDescription } from '../keeper-protocol/contract.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { canSignal, isSameProcess } from '../platform/process-identity.js';
+import { canSignal, isSameProcess } from '@tpulab/platform/process-identity.js';
 
 export interface KernelExit {
   readonly code: number | null;

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/envs/jax/bin/python', import.meta.url));

@@ -18,13 +18,13 @@ import {
 } from '../keeper-protocol/keeper-file.js';
 import { type KeeperLog, LogBound } from './keeper-log.js';
 import { KernelKeeper } from './kernel-keeper.js';
-import { isSameProcess, processStart, thisHost } from '../platform/process-identity.js';
+import { isSameProcess, processStart, thisHost } from '@tpulab/platform/process-identity.js';
 import {
   describeHolder,
   LockHeldError,
   type ProcessLock,
   takeProcessLock
-} from '../platform/process-lock.js';
+} from '@tpulab/platform/process-lock.js';
 import { TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 

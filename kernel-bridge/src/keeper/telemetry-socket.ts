@@ -5,7 +5,7 @@
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { KeeperLog } from './keeper-log.js';
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 /** A batch of 10 Hz with thousands of steps is far smaller. A longer line is dropped, up to its end. */
 const MAX_LINE_BYTES = 1024 * 1024;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { JournalReader } from '../journal/index.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperAccess, localKeepers } from '../keeper-client/access.js';
-import { canSignal } from '../platform/process-identity.js';
+import { canSignal } from '@tpulab/platform/process-identity.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

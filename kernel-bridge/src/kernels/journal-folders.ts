@@ -3,11 +3,11 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { measureSegments, type SegmentSize } from '../journal/index.js';
 import { presenceOfKernel, readLaunch } from '../keeper-protocol/keeper-file.js';
-import { FRESH_MS } from '../platform/process-identity.js';
+import { FRESH_MS } from '@tpulab/platform/process-identity.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../platform/write-atomically.js';
-import { ifMissing } from '../platform/missing-files.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
+import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 export interface JournalFolder {
   readonly kernelId: string;

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader, readTrimNotes } from '../journal/index.js';
 import { writeJournal } from '../journal/testing/journal-folder.js';
-import { processStart } from '../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import {
   bytesOf,
   findJournals,

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import { bytesOf, findJournals, type JournalFolder, mayBeWritten } from './journal-folders.js';
 import { rm } from 'node:fs/promises';
-import { type Clock, ClockJumps } from '../platform/clock.js';
+import { type Clock, ClockJumps } from '@tpulab/platform/clock.js';
 import { type JournalLimits, segmentsOver, type TrimCode, trimSegments } from '../journal/index.js';
 
 /** Journals grow by at most some gigabytes in this time, and retention is counted in days. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Clock } from '../platform/clock.js';
+import type { Clock } from '@tpulab/platform/clock.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
 import { silent } from '../testing/temporary-gateway.js';
 import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from './kernel-culling.js';

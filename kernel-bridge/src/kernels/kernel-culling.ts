@@ -4,7 +4,7 @@
  * `cull_connected`. Its `cull_busy` has no counterpart here: a long training is exactly what must not be ended.
  */
 import type { Logger } from 'pino';
-import { type Clock, ClockJumps } from '../platform/clock.js';
+import { type Clock, ClockJumps } from '@tpulab/platform/clock.js';
 import type { Kernel } from './kernel.js';
 import type { KernelRegistry } from './kernel-registry.js';
 

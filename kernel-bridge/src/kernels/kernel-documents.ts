@@ -7,9 +7,9 @@ import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
-import type { OnWriteFault } from '../platform/retried-write.js';
-import { StoredList } from '../platform/stored-list.js';
-import { jsonIn } from '../platform/json-text.js';
+import type { OnWriteFault } from '@tpulab/platform/retried-write.js';
+import { StoredList } from '@tpulab/platform/stored-list.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 const DocumentsJson = Type.Object({ version: Type.Literal(1), paths: Type.Array(Type.String()) });
 const FILE = 'documents.json';

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { type BridgeError, bridgeError, isBridgeError } from '../platform/bridge-error.js';
+import { type BridgeError, bridgeError, isBridgeError } from '@tpulab/platform/bridge-error.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import { KeeperSearch } from '../keeper-client/search.js';
@@ -13,8 +13,8 @@ import type {
   TelemetryRecord
 } from '../keeper-protocol/contract.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { fullDisk } from '../platform/full-disk.js';
-import { guarded } from '../platform/guard.js';
+import { fullDisk } from '@tpulab/platform/full-disk.js';
+import { guarded } from '@tpulab/platform/guard.js';
 import { Outbox } from './outbox.js';
 
 export interface KernelListener {

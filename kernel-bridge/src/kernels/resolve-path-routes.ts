@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { isWithin } from '../platform/paths.js';
+import { isWithin } from '@tpulab/platform/paths.js';
 import { Type } from '@sinclair/typebox';
 import type { App } from '../http/app.js';
 import type { KernelRegistry } from './kernel-registry.js';

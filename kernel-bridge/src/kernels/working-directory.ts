@@ -1,7 +1,7 @@
 /** The folder in which a kernel starts, from the path that a client names. */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isWithin } from '../platform/paths.js';
+import { isWithin } from '@tpulab/platform/paths.js';
 
 /** Jupyter's own gateway client names the folder on the client's machine with it; it is also ours when it is the same machine. */
 export const WORKING_DIR = 'KERNEL_WORKING_DIR';

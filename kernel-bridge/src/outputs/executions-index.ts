@@ -27,7 +27,7 @@ import {
 } from './execution.js';
 import { INDEX_LIMITS, type IndexLimits, type IndexState } from './index-file.js';
 import { Captures, widgetChangeOf } from './output-widgets.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'execute_result', 'error']);
 const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);

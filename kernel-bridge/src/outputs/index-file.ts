@@ -11,9 +11,9 @@ import {
   type JournalRecord,
   JournalTrimmedError
 } from '../journal/index.js';
-import { writeForThisBoot } from '../platform/write-atomically.js';
+import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { Display, Execution, OutputWidget } from './execution.js';
-import { readIfThere } from '../platform/missing-files.js';
+import { readIfThere } from '@tpulab/platform/missing-files.js';
 
 export const INDEX_FILE = 'outputs.index';
 

@@ -11,7 +11,7 @@ import {
 } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../jupyter/index.js';
 import { contentOf, MessageReader } from './message-of-record.js';
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@
  * adapted, because one odd output must not make a notebook invalid.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
-import { asObject, type JsonObject } from '../platform/json-text.js';
+import { asObject, type JsonObject } from '@tpulab/platform/json-text.js';
 
 /** Null for a message that is not an output, or lacks a required field. */
 export function outputOf(msgType: string, content: JsonObject): NotebookOutput | null {

@@ -13,7 +13,7 @@ import {
   type Witness,
   witnessOf
 } from './index-file.js';
-import { InTurn, Turns } from '../platform/waiting.js';
+import { InTurn, Turns } from '@tpulab/platform/waiting.js';
 import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
 
 export interface KernelOutputsOptions {

@@ -2,7 +2,7 @@
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART, v1Part } from '../jupyter/index.js';
 import { displayIdOf } from './kernel-output.js';
-import { asObject, jsonIn } from '../platform/json-text.js';
+import { asObject, jsonIn } from '@tpulab/platform/json-text.js';
 
 export interface JournaledMessage {
   readonly seq: number;

@@ -3,7 +3,7 @@
  * and not into the cell; if several capture the same execution, the one that began last gets it.
  */
 import { outputsInState } from './kernel-output.js';
-import { asObject } from '../platform/json-text.js';
+import { asObject } from '@tpulab/platform/json-text.js';
 import { contentMentions, contentOf, type JournaledMessage } from './message-of-record.js';
 import type { NotebookOutput } from '@tpulab/protocol';
 

@@ -5,7 +5,7 @@ import { type Execution, isOpen, type OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
 import { displayIdIn } from './message-of-record.js';
 import { OutputArea } from './output-area.js';
-import { Turns } from '../platform/waiting.js';
+import { Turns } from '@tpulab/platform/waiting.js';
 import { type Chosen, OutputsPass } from './outputs-pass.js';
 
 export interface OutputsRequest {

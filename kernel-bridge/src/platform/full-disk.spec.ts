@@ -2,7 +2,7 @@ import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SmallDisk, whyNoSmallDisk } from '../faults/testing/small-disk.js';
-import { fullDisk } from './full-disk.js';
+import { fullDisk } from '@tpulab/platform/full-disk.js';
 
 const noDisk = whyNoSmallDisk();
 

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { processEnd } from '../keeper/kernel-process.js';
-import { processStart } from './process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 
 /** Longer than any test takes. */
 const NEVER_MS = 600_000;

@@ -11,8 +11,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
 import { runCommand } from '../cli/run/run-command.js';
 import { runCommand as runInThisProcess } from '../cli/testing/command-line.js';
-import { createHostSetup } from './setup/host-setup.js';
-import { makeBundle, UV } from './setup/testing/bundles.js';
+import { createHostSetup } from '../../../machines/src/setup/host-setup.js';
+import { makeBundle, UV } from '../../../machines/src/setup/testing/bundles.js';
 import { Hub } from './testing/hub.js';
 
 const NOTEBOOKS = fileURLToPath(new URL('../../../notebooks/', import.meta.url));

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silent } from '../testing/temporary-gateway.js';
-import { RemoteLog } from './remote-report.js';
-import { isRemoteName, nameFor, type RemoteRecord, RemoteStore } from './remote-store.js';
+import { RemoteLog } from '../../../machines/src/remote-report.js';
+import { isRemoteName, nameFor, type RemoteRecord, RemoteStore } from '../../../machines/src/remote-store.js';
 
 let folder: string;
 beforeEach(async () => (folder = await mkdtemp(path.join(tmpdir(), 'tpl-'))));

@@ -8,8 +8,8 @@ import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
-import type { HostSetup } from './contracts.js';
-import { InstalledSetup } from './setup/installed-setup.js';
+import type { HostSetup } from '../../../machines/src/contracts.js';
+import { InstalledSetup } from '../../../machines/src/setup/installed-setup.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

@@ -16,11 +16,11 @@ import {
   SyncRequest,
   SyncStatus
 } from '@tpulab/protocol';
-import { BridgeError, bridgeError } from '../platform/bridge-error.js';
-import type { Remotes } from './index.js';
+import { BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import type { Remotes } from '@tpulab/machines';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import type { SyncJobs } from './sync/sync-jobs.js';
+import type { SyncJobs } from '@tpulab/machines';
 
 const Params = Type.Object({ name: RemoteName });
 const UNKNOWN = failure('There is no machine of this name.');

@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { bridgeError } from '../platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/bridge-error.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
-import { StoredList } from '../platform/stored-list.js';
+import { StoredList } from '@tpulab/platform/stored-list.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { KernelModel, kernelModel } from '../kernels/kernel-model.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 export interface KernelChoice {
   readonly id?: string | null | undefined;

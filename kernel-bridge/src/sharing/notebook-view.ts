@@ -8,7 +8,7 @@ import { type Execution, isOpen } from '../outputs/execution.js';
 import { type JournaledMessage, MessageReader, metadataOf, sessionOf } from '../outputs/message-of-record.js';
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import type { NotebookStamp } from '../http/rights.js';
-import { setNewest } from '../platform/bounded.js';
+import { setNewest } from '@tpulab/platform/bounded.js';
 
 /** The current cells of the notebook. */
 export interface Scope {

@@ -1,5 +1,5 @@
 /** One page on `/bridge/v1/events`: its subscription, and the sending of events. */
-import { guarded } from '../platform/guard.js';
+import { guarded } from '@tpulab/platform/guard.js';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { type EventsFrame, type EventTopic, SubscribeRequest } from '@tpulab/protocol';
 import type { RawData, WebSocket } from 'ws';

@@ -4,8 +4,8 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { JournalReader, RecordChannel } from '../journal/index.js';
 import { contentOf, decodeV1, ifMessage, parentOf, parseHeader, PART, v1Part } from '../jupyter/index.js';
-import { jsonIn } from '../platform/json-text.js';
-import { writeForThisBootSync } from '../platform/write-atomically.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
+import { writeForThisBootSync } from '@tpulab/platform/write-atomically.js';
 
 /** A kernel that ran when the file was written, and its cell, if it ran one. */
 const Watched = Type.Object({

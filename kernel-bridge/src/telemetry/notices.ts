@@ -4,7 +4,7 @@ import { ifMessage, parseHeader } from '../jupyter/index.js';
 import type { JournalRecord } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { setNewest } from '../platform/bounded.js';
+import { setNewest } from '@tpulab/platform/bounded.js';
 import { endOf, readWatched, replyTo, type Watched, writeWatched } from './missed-cells.js';
 
 export type NoticeKind =

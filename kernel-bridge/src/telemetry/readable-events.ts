@@ -1,7 +1,7 @@
 /** The events that a client may receive: all, or those that its token allows. */
 import type { EventTopic } from '@tpulab/protocol';
 import type { EventSource, SourcedEvent } from './event-source.js';
-import { dropOldest } from '../platform/bounded.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 export type ReadableEvents = Pick<EventSource, 'listen' | 'watch' | 'historyFrom' | 'past'>;
 

@@ -15,11 +15,11 @@ import {
   type StoredRunSummary
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { writeAtomically } from '../platform/write-atomically.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import type { Notices } from './notices.js';
 import { addToRun, newStoredRun, summaryOf } from './stored-run.js';
-import { jsonIn } from '../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export const MAX_RUNS = 200;
 const WRITE_MS = 30_000;

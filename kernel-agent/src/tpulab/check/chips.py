@@ -44,7 +44,7 @@ class Kind:
     flat: bool
 
 
-#: Equal to the bridge's table (`kernel-bridge/src/devices/chip-data.ts`), which a test checks.
+#: Equal to the bridge's table (`machines/src/chips/chip-data.ts`), which a test checks.
 KINDS = {
     kind.name: kind
     for kind in (

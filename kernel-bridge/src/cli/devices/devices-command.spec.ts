@@ -1,7 +1,7 @@
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { CHIPS } from '../../devices/chip-data.js';
+import { CHIPS } from '../../../../machines/src/chips/chip-data.js';
 import { freePort } from '../../testing/free-port.js';
 import { MetricServer } from '../../devices/testing/metric-server.js';
 import { GENERATIONS, serve } from '../../devices/testing/traces.js';

@@ -9,7 +9,7 @@ import {
   sizeText
 } from '@tpulab/protocol';
 import { Command } from 'commander';
-import { pause } from '../../platform/waiting.js';
+import { pause } from '@tpulab/platform/waiting.js';
 import { chosenGateway, type StateOptions } from '../running-gateway.js';
 import { interruptible, print, type Streams } from '../output.js';
 

@@ -15,7 +15,7 @@ import {
   tpuDryRun,
   tpuNode
 } from '../../../../tests/stand-in-vm/gcloud.js';
-import { explainGcloud, type Gcloud } from '../../remotes/gcloud/gcloud.js';
+import { explainGcloud, type Gcloud } from '../../../../machines/src/gcloud/gcloud.js';
 import { checkThere } from './remote-checks.js';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -3,16 +3,10 @@ import { access, constants, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { type EnvironmentInfo, type RemoteCheck, sizeText } from '@tpulab/protocol';
-import { EnvironmentCatalog } from '../../environments/index.js';
-import { PACKAGE_FOLDER } from '../../environments/locations.js';
-import { runProgram } from '../../environments/run-program.js';
-import { findUv, runUv } from '../../environments/uv.js';
-import { ChipTable } from '../../devices/index.js';
-import { findChips } from '../../devices/find-chips.js';
-import { failed, ok, warning } from '../../remotes/setup/host-checks.js';
-import { readPayload } from '../../remotes/setup/payload.js';
+import { EnvironmentCatalog, findUv, PACKAGE_FOLDER, runProgram, runUv } from '@tpulab/machines/environments';
+import { ChipTable, failed, findChips, ok, readPayload, warning } from '@tpulab/machines';
 import { presenceOfGateway } from '../../gateway/running-gateways.js';
-import { nameOf } from '../../platform/process-identity.js';
+import { nameOf } from '@tpulab/platform/process-identity.js';
 import { readGatewayRecord } from '../../gateway/state-folder.js';
 
 export interface LocalContext {

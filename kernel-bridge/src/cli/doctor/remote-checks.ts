@@ -4,22 +4,29 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { RemoteCheck, RemoteSource } from '@tpulab/protocol';
 import { pino } from 'pino';
-import { ColabAccount } from '../../remotes/colab/colab-account.js';
-import { colabOnPath } from '../../remotes/colab/colab-command.js';
-import { type Gcloud, gcloudOnPath, withNames } from '../../remotes/gcloud/gcloud.js';
-import { isCloudSilent, RemoteProblem, RemoteQueued, remoteErrorOf } from '../../remotes/remote-error.js';
-import { RemoteStore } from '../../remotes/remote-store.js';
 import {
+  checkRemoteHost,
+  ColabAccount,
+  colabOnPath,
+  failed,
+  type Gcloud,
+  gcloudOnPath,
+  isCloudSilent,
+  ok,
+  remoteErrorOf,
+  RemoteProblem,
+  RemoteQueued,
+  RemoteStore,
   resolveSource,
   setsUpAllHosts,
   sliceWarning,
-  withCloudRemedy
-} from '../../remotes/resolve-source.js';
-import { failed, ok, warning } from '../../remotes/setup/host-checks.js';
-import { checkRemoteHost } from '../../remotes/setup/host-setup.js';
-import { SshMaster } from '../../remotes/ssh/master.js';
-import type { SshTarget } from '../../remotes/ssh/ssh-config.js';
-import { SshShell } from '../../remotes/ssh/ssh-shell.js';
+  SshMaster,
+  SshShell,
+  type SshTarget,
+  warning,
+  withCloudRemedy,
+  withNames
+} from '@tpulab/machines';
 import { codeOf } from '../output.js';
 import { sourceOf, type TargetOptions, understood, withZone } from '../remotes/connect-target.js';
 

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { listSegments } from '../../journal/segment-file.js';
 import { findJournals, type JournalFolder } from '../../kernels/journal-folders.js';
-import { holderOf } from '../../platform/process-lock.js';
+import { holderOf } from '@tpulab/platform/process-lock.js';
 import { CommandError } from '../output.js';
 import { chooseKernel, documentsInState } from '../kernels/choose-kernel.js';
 

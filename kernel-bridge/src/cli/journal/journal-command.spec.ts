@@ -8,7 +8,7 @@ import { JournalReader, JournalWriter } from '../../journal/index.js';
 import { segmentFileName } from '../../journal/segment-file.js';
 import { WriterLog } from '../../journal/testing/journal-folder.js';
 import { leaveJournal } from '../../kernels/journal-folders.js';
-import { processStart } from '../../platform/process-identity.js';
+import { processStart } from '@tpulab/platform/process-identity.js';
 import { encodeV1 } from '../../jupyter/index.js';
 import { run } from '../program.js';
 

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { repairJournal, UnrepairedError } from '../../journal/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
-import { LockHeldError, takeProcessLock } from '../../platform/process-lock.js';
+import { LockHeldError, takeProcessLock } from '@tpulab/platform/process-lock.js';
 import { chosenStateFolder, ofState, type StateOptions, withMirrorOption } from '../running-gateway.js';
 import { CommandError, print, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';

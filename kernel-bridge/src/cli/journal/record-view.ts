@@ -1,7 +1,7 @@
 /** A journal record in the form for people and programs. */
 import { channelNameOf, FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
 import { JSON_PARTS, messageIn, PART } from '../../jupyter/index.js';
-import { asObject, jsonIn } from '../../platform/json-text.js';
+import { asObject, jsonIn } from '@tpulab/platform/json-text.js';
 
 export type RecordSummary = ReturnType<typeof summarize>;
 

@@ -6,9 +6,9 @@ import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { presenceOfKernel } from '../../keeper-protocol/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
-import { isSameProcess } from '../../platform/process-identity.js';
+import { isSameProcess } from '@tpulab/platform/process-identity.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
-import { jsonIn } from '../../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export interface DocumentOfKernel {
   /** Path in the client's notation, relative to its own root. */

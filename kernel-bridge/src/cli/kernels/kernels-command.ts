@@ -1,5 +1,5 @@
 /** `tpulab kernels`: the kernels of the running gateway. */
-import { plainText } from '../../platform/plain-text.js';
+import { plainText } from '@tpulab/platform/plain-text.js';
 import { Command } from 'commander';
 import {
   chosenGateway,

@@ -5,7 +5,7 @@
 import type { BigIntStats } from 'node:fs';
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
-import { isWritable, writeAtomically } from '../../platform/write-atomically.js';
+import { isWritable, writeAtomically } from '@tpulab/platform/write-atomically.js';
 import { CommandError } from '../output.js';
 
 /** Suffix of the backup's file name. It is our own: other backups must not be replaced. */

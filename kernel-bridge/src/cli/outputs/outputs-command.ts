@@ -18,7 +18,7 @@ import {
   type OutputsRequest,
   withoutKernel
 } from '../../outputs/index.js';
-import { holderOf } from '../../platform/process-lock.js';
+import { holderOf } from '@tpulab/platform/process-lock.js';
 import { chosenStateFolder, type StateOptions, withMirrorOption } from '../running-gateway.js';
 import { CommandError, print, type Streams } from '../output.js';
 import {

@@ -15,8 +15,8 @@ import {
   whyNoStandIn
 } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
-import type { HostSetup } from '../../remotes/contracts.js';
-import { InstalledSetup } from '../../remotes/setup/installed-setup.js';
+import type { HostSetup } from '../../../../machines/src/contracts.js';
+import { InstalledSetup } from '../../../../machines/src/setup/installed-setup.js';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { Hub } from '../../remotes/testing/hub.js';
 import { type Ran, runCommand } from '../testing/command-line.js';

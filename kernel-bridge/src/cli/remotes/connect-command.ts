@@ -1,7 +1,7 @@
 /** `tpulab connect`: adds a remote if it does not exist yet, connects it, and shows the progress. */
 import { Command, Option } from 'commander';
 import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
-import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
+import { gcloudOnPath } from '@tpulab/machines';
 import { interruptible, print, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
 import { promptOnTerminal, type Prompter, followRemote } from './follow-remote.js';

@@ -1,6 +1,6 @@
 import { isSameMachine } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
-import { explainGcloud, type Gcloud } from '../../remotes/gcloud/gcloud.js';
+import { explainGcloud, type Gcloud } from '../../../../machines/src/gcloud/gcloud.js';
 import { reachOf, sourceOf, sourceText, withZone } from './connect-target.js';
 
 const machine = (options: object, target = 'gcloud:instance/us-east5-b/my-tpu') => sourceOf(target, options);

@@ -1,8 +1,7 @@
 /** The meaning of `tpulab connect TARGET`: a known remote, a host for ssh, or a machine of Google Cloud. */
 import { type CloudReach, machineOf, PRODUCTS, readPasted, type RemoteSource } from '@tpulab/protocol';
-import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
-import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
-import { isBridgeError } from '../../platform/bridge-error.js';
+import { type Gcloud, withZone as zoneOf } from '@tpulab/machines';
+import { isBridgeError } from '@tpulab/platform/bridge-error.js';
 import { CommandError } from '../output.js';
 
 export interface TargetOptions {

@@ -4,8 +4,8 @@ import type { OutputOptions, Streams } from '../output.js';
 import { GatewayRefusal } from '../running-gateway.js';
 import type { RemoteCalls } from './remote-calls.js';
 import { stageText } from './remotes-text.js';
-import { pause } from '../../platform/waiting.js';
-import { forTerminal } from '../../platform/plain-text.js';
+import { pause } from '@tpulab/platform/waiting.js';
+import { forTerminal } from '@tpulab/platform/plain-text.js';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 

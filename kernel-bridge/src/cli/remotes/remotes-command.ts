@@ -1,6 +1,6 @@
 /** `tpulab machine`: the machines that the running gateway reaches over ssh. */
 import { Command } from 'commander';
-import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
+import { gcloudOnPath } from '@tpulab/machines';
 import {
   agree,
   type Confirm,

@@ -6,12 +6,12 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Command } from 'commander';
 import type { RemoteSsh } from '@tpulab/protocol';
-import { writeAtomically } from '../../platform/write-atomically.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 import { CommandError, print, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
-import { viaMaster } from '../../remotes/ssh/ssh-process.js';
-import { readIfThere } from '../../platform/missing-files.js';
+import { viaMaster } from '@tpulab/machines';
+import { readIfThere } from '@tpulab/platform/missing-files.js';
 
 interface SshConfigOptions extends StateOptions {
   readonly write?: true;

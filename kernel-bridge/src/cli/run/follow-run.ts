@@ -1,7 +1,7 @@
 /** Follows a run until it ends: writes the kernel's output into the notebook as it arrives, across every loss of the connection. */
-import { plainText } from '../../platform/plain-text.js';
+import { plainText } from '@tpulab/platform/plain-text.js';
 import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '@tpulab/platform/process-lock.js';
 import { CommandError } from '../output.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { outputsOf, placeOutputs, widgetsOf, withWidgetOutputs } from '../outputs/place-outputs.js';
@@ -15,7 +15,7 @@ import {
   type RunRecord,
   startAgain
 } from './start-again.js';
-import { pause } from '../../platform/waiting.js';
+import { pause } from '@tpulab/platform/waiting.js';
 
 const POLL_MS = 500;
 /** The longest wait for output of a cell that arrives after its reply; a thread of the notebook may print forever. */

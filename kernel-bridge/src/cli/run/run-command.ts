@@ -7,7 +7,7 @@ import { chooseKernel, kernelOf, NotebookText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenStateFolder, RunningGateway, type StateOptions } from '../running-gateway.js';
 import { CommandError, interruptible, print, type Streams } from '../output.js';
-import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '../../devices/host-only.js';
+import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '@tpulab/machines';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { BridgeCalls, parametersCode, parameterValue, sessionPath } from './bridge-calls.js';
 import { followRun } from './follow-run.js';

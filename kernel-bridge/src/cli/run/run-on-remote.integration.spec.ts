@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
-import { holderOf } from '../../platform/process-lock.js';
+import { holderOf } from '@tpulab/platform/process-lock.js';
 import { Hub } from '../../remotes/testing/hub.js';
 import { writeNotebook } from '../testing/notebook-file.js';
 import { inTerminal } from '../testing/terminal.js';

@@ -5,15 +5,15 @@
 import { mkdir, readFile, realpath } from 'node:fs/promises';
 import path, { dirname } from 'node:path';
 import type { CellExecution } from '@tpulab/protocol';
-import { SLICE_KERNELS } from '../../devices/host-only.js';
-import { pause } from '../../platform/waiting.js';
+import { SLICE_KERNELS } from '@tpulab/machines';
+import { pause } from '@tpulab/platform/waiting.js';
 import { CommandError } from '../output.js';
 import { GatewayRefusal } from '../running-gateway.js';
 import { type BridgeCalls, sessionPath } from './bridge-calls.js';
 import { createHash } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../../platform/write-atomically.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 
 /** Parameters for following a run. */
 export interface Follow {

@@ -3,13 +3,12 @@
  * declares its own codes; a code that is missing here, or that no part has, does not compile.
  */
 import type { CommandErrorCode } from '../output.js';
-import type { DeviceErrorCode } from '../../devices/index.js';
-import type { EnvironmentErrorCode } from '../../environments/index.js';
+import type { EnvironmentErrorCode } from '../../../../machines/src/environments/index.js';
 import type { JournalErrorCode } from '../../journal/index.js';
-import { BRIDGE_ERRORS, type BridgeErrorCode, type ServeErrorCode } from '../../platform/bridge-error.js';
+import { BRIDGE_ERRORS, type BridgeErrorCode, type ServeErrorCode } from '@tpulab/platform/bridge-error.js';
 import type { RefusalCode } from '../../channels/refusal.js';
-import type { RemoteErrorCode } from '../../remotes/index.js';
-import type { SetupErrorCode } from '../../remotes/setup/stage-reporter.js';
+import type { DeviceErrorCode, RemoteErrorCode } from '@tpulab/machines';
+import type { SetupErrorCode } from '../../../../machines/src/setup/stage-reporter.js';
 import type { WireErrorCode } from '../../jupyter/index.js';
 import type { ZmtpErrorCode } from '../../jupyter/zmtp/index.js';
 import type { ConfigErrorCode } from '../../config/config-file.js';

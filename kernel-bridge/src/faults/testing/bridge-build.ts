@@ -17,6 +17,13 @@ const SOURCES = process.env['TPULAB_FAULTS_SOURCES'] || CHECKOUT;
 export const AGENT_SOURCES = path.join(SOURCES, 'kernel-agent', 'src');
 /** Below a `node_modules`, so that the build finds its packages and git ignores it. */
 const CACHE = path.join(CHECKOUT, 'node_modules', '.cache', 'tpulab-faults');
+/** Our packages, and their places in a build. */
+const PACKAGES = [
+  ['protocol', 'node_modules/@tpulab/protocol'],
+  ['platform', 'node_modules/@tpulab/platform'],
+  ['machines', 'node_modules/@tpulab/machines'],
+  ['kernel-bridge', 'kernel-bridge']
+] as const;
 const COMPILER = {
   loader: 'ts',
   target: 'es2022',
@@ -40,10 +47,10 @@ export interface BuildOptions {
 
 /** The `tpulab` program of a build. Builds of the same sources share a folder. */
 export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
-  const sources = new Map([
-    ...(await packageSources('protocol', 'node_modules/@tpulab/protocol')),
-    ...(await packageSources('kernel-bridge', 'kernel-bridge'))
-  ]);
+  const sources = new Map<string, string>();
+  for (const [name, place] of PACKAGES) {
+    for (const [file, code] of await packageSources(name, place)) sources.set(file, code);
+  }
   const hash = createHash('sha256').update(JSON.stringify(options));
   for (const [file, code] of sources) hash.update(file).update(code);
   const target = path.join(CACHE, hash.digest('hex').slice(0, 16));
@@ -61,6 +68,8 @@ export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
 /** Files of one of our packages, by their path in a build. */
 async function packageSources(name: string, place: string): Promise<[string, string][]> {
   const folder = path.join(SOURCES, name);
+  // Another version may have fewer packages.
+  if (!existsSync(folder)) return [];
   const files = ['package.json'];
   for (const part of ['bin', 'proto', 'host'].filter(one => existsSync(path.join(folder, one)))) {
     files.push(...(await readdir(path.join(folder, part))).map(file => `${part}/${file}`));
@@ -88,8 +97,12 @@ async function write(folder: string, sources: Map<string, string>, options: Buil
       await writeFile(target, await outputOf(file, code, options));
     })
   );
-  const own = path.join(CHECKOUT, 'kernel-bridge', 'node_modules');
-  if (existsSync(own)) await symlink(own, path.join(folder, 'kernel-bridge', 'node_modules'));
+  for (const [name, place] of PACKAGES) {
+    const own = path.join(CHECKOUT, name, 'node_modules');
+    if (existsSync(own) && existsSync(path.join(folder, place))) {
+      await symlink(own, path.join(folder, place, 'node_modules'));
+    }
+  }
   const preludes = [
     ...(options.shiftedClock ? [SHIFTED_CLOCK] : []),
     ...(options.sampled ? [SAMPLER] : []),

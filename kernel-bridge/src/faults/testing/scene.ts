@@ -12,7 +12,7 @@ import {
   type JournalRecord,
   RecordChannel
 } from '../../journal/index.js';
-import { isSameProcess, processStart } from '../../platform/process-identity.js';
+import { isSameProcess, processStart } from '@tpulab/platform/process-identity.js';
 import { decodeV1, PART } from '../../jupyter/index.js';
 import { bridgeBuild } from './bridge-build.js';
 import { BridgeProcess } from './bridge-process.js';

@@ -14,10 +14,10 @@ import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import { NumberedClient } from '../../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../../faults/testing/numbered-output.js';
 import { ON_COLAB, Reader } from '../../cli/testing/documented-commands.js';
-import { InstalledSetup } from '../setup/installed-setup.js';
+import { InstalledSetup } from '../../../../machines/src/setup/installed-setup.js';
 import { Hub } from '../testing/hub.js';
-import { ColabAccount } from './colab-account.js';
-import { colabOnPath } from './colab-command.js';
+import { ColabAccount } from '../../../../machines/src/colab/colab-account.js';
+import { colabOnPath } from '../../../../machines/src/colab/colab-command.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 

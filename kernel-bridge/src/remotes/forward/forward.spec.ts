@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { BridgeError } from '../../platform/bridge-error.js';
-import { HandshakeRefused } from '../../http/upgrades.js';
-import { RemoteGateway } from '../remote-gateway.js';
+import { BridgeError } from '@tpulab/platform/bridge-error.js';
+import { HandshakeRefused } from '@tpulab/platform/coded-error.js';
+import { RemoteGateway } from '../../../../machines/src/remote-gateway.js';
 import { farSocket, forwardRequest, openFar } from './forwarder.js';
 
 const OURS = { 'access-control-allow-origin': 'http://page', vary: 'Origin' };

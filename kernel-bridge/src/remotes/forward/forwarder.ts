@@ -2,18 +2,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { WebSocket } from 'ws';
-import { type BridgeError, bridgeError } from '../../platform/bridge-error.js';
-import { type FarSocket, HandshakeRefused } from '../../http/upgrades.js';
-import type { Remotes } from '../remotes.js';
-import type { ReachableRemote } from '../contracts.js';
+import { type BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import { HandshakeRefused } from '@tpulab/platform/coded-error.js';
+import type { FarSocket } from '../../http/upgrades.js';
 import {
   BadAnswer,
   codeOf,
   headersForRemote,
+  type ReachableRemote,
   RemoteGateway,
+  type Remotes,
   TokenRefused,
   withoutToken
-} from '../remote-gateway.js';
+} from '@tpulab/machines';
 import { type RequestedExecutions, requestIn, type SeenRequest } from './requested-executions.js';
 
 /** After this code JupyterLab reconnects; after 1000 and 1001 it does not (docs/conformance.md). */

@@ -12,8 +12,8 @@ import path from 'node:path';
 import type { RequestedExecution } from '@tpulab/protocol';
 import { parseHeader } from '../../jupyter/kernel-message.js';
 import type { Logger } from 'pino';
-import { writeAtomically } from '../../platform/write-atomically.js';
-import { dropOldest } from '../../platform/bounded.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
+import { dropOldest } from '@tpulab/platform/bounded.js';
 
 export interface SeenRequest {
   readonly msgId: string;

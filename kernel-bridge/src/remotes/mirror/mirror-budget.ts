@@ -6,7 +6,7 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type JournalLimits, measureSegments, trimSegments } from '../../journal/index.js';
-import { InTurn } from '../../platform/waiting.js';
+import { InTurn } from '@tpulab/platform/waiting.js';
 
 /** Minimum size counted for a file, so that many small files count, too. */
 const FILE_BYTES = 4096;

@@ -20,7 +20,7 @@ import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
 import { MirrorBudget } from './mirror-budget.js';
 import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './remote-mirror.js';
-import { InTurn } from '../../platform/waiting.js';
+import { InTurn } from '@tpulab/platform/waiting.js';
 
 export interface MirrorsOptions {
   /** State folder of the gateway. */

@@ -6,16 +6,16 @@ import { setMaxListeners } from 'node:events';
 import { Value } from '@sinclair/typebox/value';
 import { KernelEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { type RemoteAnswer, RemoteGateway } from '../remote-gateway.js';
+import { type RemoteAnswer, RemoteGateway } from '@tpulab/machines';
 import type { MirrorBudget } from './mirror-budget.js';
 import { MirroredJournal } from './mirrored-journal.js';
 import { FrameBudget, framesOf, StreamError } from './stream-frames.js';
-import { pause } from '../../platform/waiting.js';
-import { writeAtomically } from '../../platform/write-atomically.js';
+import { pause } from '@tpulab/platform/waiting.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 import type { Readable } from 'node:stream';
 import path from 'node:path';
 import { KernelDocuments } from '../../kernels/kernel-documents.js';
-import { jsonIn } from '../../platform/json-text.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export interface RemoteMirrorOptions {
   /** The address of the remote's gateway. */

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
 import { doctorCommand } from '../../cli/doctor/doctor-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
-import type { HostSetup, RemoteShell } from '../contracts.js';
+import type { HostSetup, RemoteShell } from '../../../../machines/src/contracts.js';
 import { Hub } from '../testing/hub.js';
-import { createHostSetup } from './host-setup.js';
-import { makeBundle, UV } from './testing/bundles.js';
+import { createHostSetup } from '../../../../machines/src/setup/host-setup.js';
+import { makeBundle, UV } from '../../../../machines/src/setup/testing/bundles.js';
 
 vi.setConfig({ testTimeout: 900_000, hookTimeout: 240_000 });
 

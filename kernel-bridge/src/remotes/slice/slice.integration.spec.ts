@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type StandInVm, USER } from '../../../../tests/stand-in-vm/index.js';
 import { runCommand as runNotebook } from '../../cli/run/run-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
-import { environmentFolder, readContext } from '../setup/host-layout.js';
+import { environmentFolder, readContext } from '../../../../machines/src/setup/host-layout.js';
 import type { Hub } from '../testing/hub.js';
 import { checkOf as ofSlice, StandInSlice, whyNoSlice } from './testing/stand-in-slice.js';
 

@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { GatewayOptions } from '../../gateway/gateway.js';
 import { type Answer, type RestOptions, TemporaryGateway } from '../../testing/temporary-gateway.js';
 import type { Laptop } from '../../../../tests/stand-in-vm/index.js';
-import { gcloudOnPath } from '../gcloud/gcloud.js';
-import { NetworkWatch } from '../network-watch.js';
+import { gcloudOnPath } from '../../../../machines/src/gcloud/gcloud.js';
+import { NetworkWatch } from '../../../../machines/src/network-watch.js';
 
 const DEADLINE_MS = 90_000;
 const POLL_MS = 25;

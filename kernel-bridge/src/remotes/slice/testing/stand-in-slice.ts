@@ -19,9 +19,9 @@ import {
   USER,
   whyNoStandIn
 } from '../../../../../tests/stand-in-vm/index.js';
-import { createHostSetup } from '../../setup/host-setup.js';
-import { makeBundle, UV } from '../../setup/testing/bundles.js';
-import { DisposalStack } from '../../../platform/disposal-stack.js';
+import { createHostSetup } from '../../../../../machines/src/setup/host-setup.js';
+import { makeBundle, UV } from '../../../../../machines/src/setup/testing/bundles.js';
+import { DisposalStack } from '@tpulab/platform/disposal-stack.js';
 import { Hub } from '../../testing/hub.js';
 
 /** Why this machine cannot run a stand-in slice; null: it can. */

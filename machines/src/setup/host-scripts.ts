@@ -1,0 +1,29 @@
+/** The scripts that change a host: the files of `host/`, each with its required code in front. `preamble.sh` documents the common rules. */
+import { script } from './script.js';
+
+/** Exit codes of the scripts, as in `preamble.sh`; other codes come from the program that the script ran. */
+export const EXIT = {
+  noDownloader: 64,
+  download: 65,
+  checksum: 66,
+  unpack: 67,
+  busy: 68,
+  gatewayEnded: 69,
+  gatewaySilent: 70,
+  otherBuild: 71
+} as const;
+
+const NEEDS = {
+  download: ['sum.sh'],
+  unpack: ['sum.sh'],
+  python: ['uv.sh'],
+  environment: ['uv.sh'],
+  start: []
+} as const;
+
+export function hostScript(name: keyof typeof NEEDS): string {
+  return script('preamble.sh', ...NEEDS[name], `${name}.sh`);
+}
+
+/** `$2` folder (relative). */
+export const REMOVE_SCRIPT = `rm -rf "$1/$2"`;
