@@ -3,8 +3,9 @@
  * The English voice: its training step beside the same network in plain torch, its input side, the cost of profiler and memory
  * manager, and how well held-out sentences are recognised while it learns.
  *
- * Needs the environment `torch-xla`; about five minutes. Option `--no-save`. Exit code 1: profiler or memory manager take over
- * 1 % of a step, fewer than 70 % of the held-out words are recognised, or a stop token is more than three frames from the end.
+ * Needs the environment `torch-xla`; about ten minutes and 3 GB of disk. Option `--no-save`. Exit code 1: profiler or memory manager
+ * take over 1 % of a step, fewer than 70 % of the held-out words are recognised, a stop token is more than three frames from the
+ * end, or 24 hours of sound need more than five minutes of two cores to be prepared.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -15,7 +16,7 @@ import { parseArgs } from 'node:util';
 import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
 
-const LIMIT = { overheadPercent: 1, words: 0.7, stopFrames: 3 };
+const LIMIT = { overheadPercent: 1, words: 0.7, stopFrames: 3, preparationProcessorS: 600 };
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PYTHON = join(
   process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
@@ -52,6 +53,13 @@ printTable('cost, percent of a step', ['%'], Object.entries(training.overhead));
 
 /** @type {{ rows: { epoch: number, wall_s: number, processor_s: number, words: number, val: number }[], stop_frames: number[], stopped: boolean }} */
 const learning = measure('learning');
+/** @type {{ clips: number, hours: number, wall_s: number, processor_s: number }} */
+const preparation = measure('preparation');
+printTable(
+  'preparation',
+  ['clips', 'hours', 's', 'processor, s'],
+  [['all of it', ...Object.values(preparation)]]
+);
 rmSync(folder, { recursive: true });
 printTable(
   'held-out sentences',
@@ -66,11 +74,12 @@ printTable(
 );
 console.log(`Stop tokens: ${learning.stop_frames.join(' to ')} frames after the last phoneme.`);
 
-if (!values['no-save']) await saveResults('english-tts', machine, { training, learning }, {});
+if (!values['no-save']) await saveResults('english-tts', machine, { training, learning, preparation }, {});
 if (
   Math.max(...Object.values(training.overhead)) > LIMIT.overheadPercent ||
   (learning.rows.at(-1)?.words ?? 0) < LIMIT.words ||
   !learning.stopped ||
+  preparation.processor_s > LIMIT.preparationProcessorS ||
   Math.max(...learning.stop_frames.map(Math.abs)) > LIMIT.stopFrames
 ) {
   process.exitCode = 1;

@@ -4,7 +4,8 @@
 `steps`: the lesson's training step in the recipe (XLA:CPU and plain PyTorch) and the same network in a plain
 loop of torch, groups of steps in turns, one thread, the lower quartile of the groups. `input`: batches alone.
 `overhead`: what profiler and memory manager take of a batch. `learning` (with a folder): trains the lesson on
-plain PyTorch with all cores, and has the held-out sentences recognised at intervals.
+plain PyTorch with all cores, and has the held-out sentences recognised at intervals. `preparation`: features
+and statistics of as many hours as LJSpeech 1.1 has, in shorter clips.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
@@ -25,7 +27,7 @@ import torch
 from tpulab_recipes.audio.formants import VOICES
 from tpulab_recipes.audio.recognition import recognise, word_spans
 from tpulab_recipes.english_tts.adaptive_memory_manager import AdaptiveMemoryManager
-from tpulab_recipes.english_tts.config_english import get_lesson_config
+from tpulab_recipes.english_tts.config_english import get_default_config, get_lesson_config
 from tpulab_recipes.english_tts.data import batches, prepare, read_features, split
 from tpulab_recipes.english_tts.device_type import DeviceType
 from tpulab_recipes.english_tts.english_trainer import EnglishTrainer
@@ -33,7 +35,7 @@ from tpulab_recipes.english_tts.model import KokoroModel, losses
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
 from tpulab_recipes.runtime.selection import make
 
-GROUPS, STEPS, CHECKS = 5, 3, 2000
+GROUPS, STEPS, CHECKS, HOURS = 5, 3, 2000, 24
 CONFIG = get_lesson_config().but(frame_buckets=(160,), num_workers=0)
 
 
@@ -112,7 +114,7 @@ def recognised(trainer: EnglishTrainer) -> float:
     right = []
     for one in trainer.held_out:
         words = one.text.lower().strip(".").split()
-        (output,) = trainer.speak([one.phonemes])
+        (output,) = trainer.say([one.phonemes])
         spans = word_spans(words, output.durations, trainer.config.hop_length)
         received = recognise(trainer.vocoder(output.mel), trainer.config.sample_rate, spans, VOICES[0])
         right += [a == b for a, b in zip(words, received, strict=True)]
@@ -135,7 +137,7 @@ def learning(folder: str) -> dict[str, Any]:
             share = recognised(trainer)
             wall, processor = wall + time.perf_counter() - paused, processor + time.process_time() - used
             rows.append({"epoch": trainer.epoch, **spent, "words": share, "val": trainer.validate()["total"]})
-    output = [trainer.speak([one.phonemes])[0] for one in trainer.held_out]
+    output = [trainer.say([one.phonemes])[0] for one in trainer.held_out]
     ends = [len(each.mel) - each.planned for each in output]
     trainer.close()
     return {
@@ -145,11 +147,37 @@ def learning(folder: str) -> dict[str, Any]:
     }
 
 
+def preparation(folder: str) -> dict[str, float]:
+    """200 clips of the built-in voice under many names: 24 hours at 22,050 Hz."""
+    from tpulab_recipes.audio.spoken import SpokenSettings, write_spoken_corpus
+
+    place, output, rows = Path(folder) / "lj", Path(folder) / "voice", []
+    samples = write_spoken_corpus(place, SpokenSettings(count=200))
+    names = [row.partition("|")[0] for row in (place / "metadata.csv").read_text().splitlines()]
+    for number in range(HOURS * 3600 * 22_050 // samples + 1):
+        for name in names:
+            rows.append(f"copy_{number}_{name}|a text|a text")
+            for kind, end in (("audio", "wav"), ("TextGrid", "TextGrid")):
+                os.link(place / kind / f"{name}.{end}", place / kind / f"copy_{number}_{name}.{end}")
+    (place / "metadata.csv").write_text("\n".join(rows) + "\n")
+    began, used = time.perf_counter(), time.process_time()
+    found = prepare(str(place), str(output), get_default_config())
+    return {
+        "clips": len(found["names"]),
+        "hours": found["seconds"] / 3600,
+        "wall_s": time.perf_counter() - began,
+        "processor_s": time.process_time() - used,
+    }
+
+
 def main() -> None:
     part, folder = sys.argv[1:]
-    if part == "learning":
+    if part == "preparation":
+        torch.set_num_threads(1)
+        found: dict[str, Any] = preparation(folder)
+    elif part == "learning":
         torch.set_num_threads(os.cpu_count() or 1)
-        found: dict[str, Any] = learning(folder)
+        found = learning(folder)
     else:
         torch.set_num_threads(1)
         prepare("", folder, CONFIG.but(corpus_count=60))

@@ -136,7 +136,7 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
     assert main(["speak", "--text", "你好。", "--backend", "cpu", "--model", str(folder / "voice")]) == 1
     assert "'你好。' has no words" in capsys.readouterr().err
     assert main(["validate", "--backend", "cpu", "--output-dir", str(folder / "nothing")]) == 1
-    assert "run the command prepare first" in capsys.readouterr().err
+    assert "english_tts prepare --data-dir YOUR_DATA --output-dir" in capsys.readouterr().err
     assert os.environ.get("PJRT_DEVICE")
 
 

@@ -17,24 +17,35 @@ from tpulab_recipes.runtime.selection import make
 from whole_torch import LONG_ON_TORCH_XLA
 
 
-def _model(stop_bias: float = -9.0) -> KokoroModel:
+def _model(stop_bias: float = -9.0, **changes: Any) -> KokoroModel:
     torch.manual_seed(5)
-    model = KokoroModel(TINY, 96).eval()
+    model = KokoroModel(TINY.but(**changes), 96).eval()
     model.mel_mean += 0.3
     model.mel_std *= 2
     torch.nn.init.constant_(model.stop_out.bias, stop_bias)
     return model
 
 
-@pytest.mark.parametrize("name", ["cpu", pytest.param("torch_xla", marks=LONG_ON_TORCH_XLA)])
-def test_cached_decoding_is_the_whole_decoder_over_what_it_said(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "guided", "dropout"),
+    [
+        ("cpu", True, 1.0),
+        ("cpu", False, 0.5),
+        pytest.param("torch_xla", True, 1.0, marks=LONG_ON_TORCH_XLA),
+        pytest.param("torch_xla", False, 0.5, marks=LONG_ON_TORCH_XLA),
+    ],
+)
+def test_cached_decoding_is_the_whole_decoder_over_what_it_said(
+    name: str, guided: bool, dropout: float
+) -> None:
+    changes: dict[str, Any] = {"guided": guided, "frame_dropout": dropout}
     backend: Any = make(name, "cpu")
-    words_of = backend.prepare(_model())
+    words_of = backend.prepare(_model(**changes))
     rows = [made_up(1), made_up(2)]
     spoken = speak(
         words_of, backend, [each.phonemes for each in rows], durations=[each.durations for each in rows]
     )
-    model = _model()
+    model = _model(**changes)
     for one, row in zip(spoken, rows, strict=True):
         # Nothing stopped it: it ends a little after its last phoneme.
         assert (one.planned, len(one.mel), one.stopped) == (
@@ -47,11 +58,11 @@ def test_cached_decoding_is_the_whole_decoder_over_what_it_said(name: str) -> No
         phonemes, durations = (torch.zeros(1, count, dtype=torch.int32) for _ in range(2))
         phonemes[0, : len(row.phonemes)] = torch.from_numpy(row.phonemes)
         durations[0, : len(row.phonemes)] = torch.from_numpy(row.durations)
-        mel = torch.zeros(1, frames, TINY.n_mels)
+        mel, shown = torch.zeros(1, frames, TINY.n_mels), torch.full((1, frames), dropout < 1)
         with torch.no_grad():
             # Frame by frame without any cache: each time one more frame of the whole decoder.
             for frame in range(len(one.mel)):
-                found = model(phonemes, torch.tensor([len(row.phonemes)]), durations, mel, length)
+                found = model(phonemes, torch.tensor([len(row.phonemes)]), durations, mel, length, shown)
                 mel[:, frame] = found.mel_before[:, frame]
             valid = torch.arange(frames)[None] < len(one.mel)
             expected = model.log_mel(model.postnet(mel, valid))  # type: ignore[misc]

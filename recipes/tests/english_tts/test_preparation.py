@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("praatio")
 pytest.importorskip("torch")
 
+import soundfile
+from praatio import textgrid
 from preparing import lj_clip, lj_folder, text_grid, wav
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.progress import Silent
@@ -148,7 +150,8 @@ def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_
         with pytest.raises(KeyboardInterrupt):
             _prepare(folder, output)
     config = CONFIG.but(output_dir=str(output))
-    with pytest.raises(DataError, match="its preparation was interrupted"):
+    command = f"was interrupted.*english_tts prepare --data-dir {folder} --output-dir {output}"
+    with pytest.raises(DataError, match=command):
         read_features(str(output), config)
     ensure_prepared(config, Silent(), built_in=False)
     assert f"going on with the preparation of {folder}" in capsys.readouterr().out
@@ -161,6 +164,32 @@ def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_
     with pytest.raises(DataError, match="the data folder NOTHERE does not exist"):
         ensure_prepared(config.but(data_dir="NOTHERE"), Silent(), built_in=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["lj", "voice"]
+
+
+def test_silence_at_the_ends_is_cut_and_every_clip_is_as_loud(tmp_path: Path) -> None:
+    """A second of silence at both ends of a clip that was recorded at a tenth of the level of the other."""
+    folder, sound, rate = lj_folder(tmp_path / "lj", ["loud|a|a"]), [], 16_000
+    tone = np.sin(np.arange(rate) * 2 * np.pi * 220 / rate)
+    for level in (0.004, 0.04):
+        sound.append(np.concatenate([np.zeros(rate), level * tone, np.zeros(rate // 10)]))
+    for name, wave in zip(("soft", "hard"), sound, strict=True):
+        soundfile.write(folder / f"wavs/{name}.wav", wave, rate)
+        end = len(wave) / rate
+        entries = [(0, 1, "sil"), (1, 1.5, "HH"), (1.5, 2, "AH0"), (2, end, "sil")]
+        grid = textgrid.Textgrid()
+        grid.addTier(textgrid.IntervalTier("phones", entries, 0, end))
+        grid.save(str(folder / f"TextGrid/{name}.TextGrid"), "short_textgrid", includeBlankSpaces=True)
+    (folder / "metadata.csv").write_text("soft|a|a\nhard|a|a\n")
+    _prepare(folder, tmp_path / "out")
+    soft, hard = read_features(str(tmp_path / "out"), CONFIG)[0]
+    # 0.2 s before, all of the 0.1 s after: frames of 20 ms.
+    assert soft.durations.tolist() == hard.durations.tolist() == [10, 25, 25, 5]
+    np.testing.assert_allclose(soft.mel[15:55].max(1), hard.mel[15:55].max(1), atol=0.05)
+    _prepare(folder, tmp_path / "as-recorded", loudness=0.0, edge_silence=9.0)
+    soft, hard = read_features(str(tmp_path / "as-recorded"), CONFIG)[0]
+    assert soft.durations.tolist() == [50, 25, 25, 5]
+    far = hard.mel[60:95].max(1) - soft.mel[60:95].max(1)
+    np.testing.assert_allclose(far, np.log(10), atol=0.05)
 
 
 def test_only_symbols_that_were_trained_are_spoken() -> None:

@@ -4,6 +4,7 @@ each phoneme. It writes the same files as the synthetic corpus (`audio.corpus`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulab_recipes.audio.corpus import Interval, Utterance, write_utterances
-from tpulab_recipes.audio.english import symbols_of
+from tpulab_recipes.audio.english import front_end, symbols_of
 from tpulab_recipes.audio.files import resample
 from tpulab_recipes.audio.formants import Speaker
 from tpulab_recipes.audio.phonemes import SILENCE
@@ -66,7 +67,15 @@ _PATTERNS = (
     "thing place state",
     "time , person did thing",
     "person did thing , and thing state",
+    "person did the adjective noun place",
+    "the adjective nouns state",
+    "the noun does adjective nouns time",
+    "every noun does the noun of thing",
+    "thing does nouns , and the nouns state",
+    "adjective nouns place state",
 )
+#: Common words of one kind only, from the tagger of hibari's front end: they say more than a short list can.
+_TAGS = {"noun": "NN", "nouns": "NNS", "adjective": "JJ", "does": "VBZ"}
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,9 @@ def sentences(settings: SpokenSettings) -> Iterator[str]:
     """The texts, of 3 to 14 words, each once."""
     random, before = np.random.default_rng(settings.seed), set[str]()
     words = {kind: choices.split("|") for kind, choices in _WORDS.items()}
+    tagged = front_end().tagger.tagdict.items()
+    for kind, tag in _TAGS.items():
+        words[kind] = sorted(each for each, own in tagged if own == tag and re.fullmatch("[a-z]{3,8}", each))
     while len(before) < settings.count:
         pattern = _PATTERNS[int(random.integers(len(_PATTERNS)))]
         parts = [random.choice(words[kind]) if kind in words else kind for kind in pattern.split()]

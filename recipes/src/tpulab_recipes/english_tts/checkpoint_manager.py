@@ -76,19 +76,6 @@ def find_latest_checkpoint(folder: str | Path) -> Path | None:
     return found[-1] if found else None
 
 
-def cleanup_old_checkpoints(folder: str | Path, keep_last_n: int) -> list[Path]:
-    """Deletes all but the newest, and answers what it deleted."""
-    old = checkpoint.checkpoints(folder)[: -max(keep_last_n, 1)]
-    for file in old:
-        file.unlink()
-    return old
-
-
-def check_disk_space(folder: str | Path, needed_bytes: int) -> None:
-    """Raises `StorageError` when the disk of `folder` has less than that."""
-    Folder(folder).require_room(needed_bytes, "a checkpoint")
-
-
 def save_phoneme_processor(folder: str | Path, processor: PhonemeProcessor) -> Path:
     """Writes its symbols as JSON."""
     place = Path(folder) / "phonemes.json"

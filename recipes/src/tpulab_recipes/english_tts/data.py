@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,6 +144,7 @@ def read_utterance(
             f"{name} is misaligned: its sound has {seconds:.2f} s and its TextGrid {aligned:.2f} s; align it "
             "again."
         )
+    wave, intervals = trimmed(wave, intervals, c)
     frames = -(-len(wave) // c.hop_length)
     wave = files.fitted(wave, max(frames * c.hop_length, c.n_fft))
     try:
@@ -156,6 +158,24 @@ def read_utterance(
     with torch.no_grad():
         mel = mel_of(torch.from_numpy(wave)[None])[0].clamp(-11.5, 0).T.numpy()
     return Utterance(name, text, phonemes, durations, mel[:frames].copy())
+
+
+def trimmed(
+    wave: NDArray[np.float32], intervals: list[tuple[str, float, float]], c: EnglishTrainingConfig
+) -> tuple[NDArray[np.float32], list[tuple[str, float, float]]]:
+    """A recording with at most `edge_silence` before and after its speech, as loud as the others; and its
+    intervals."""
+    first, last = intervals[0], intervals[-1]
+    quiet = [each[0].strip().lower() in _SILENT for each in (first, last)]
+    start = max(0.0, first[2] - c.edge_silence) if quiet[0] and len(intervals) > 1 else 0.0
+    end = min(last[2], last[1] + c.edge_silence) if quiet[1] else last[2]
+    if start or end < last[2]:
+        wave = wave[round(start * c.sample_rate) : round(end * c.sample_rate)]
+        intervals = [(label, max(0.0, a - start), min(b, end) - start) for label, a, b in intervals]
+    level = float(np.sqrt(np.mean(np.square(wave, dtype=np.float64))))
+    if c.loudness and level:
+        wave = wave * np.float32(min(10 ** (c.loudness / 20) / level, 1 / float(np.abs(wave).max())))
+    return wave, intervals
 
 
 def prepare(
@@ -177,7 +197,8 @@ def prepare(
     # Until the end nobody takes an unfinished preparation for a whole one, and training knows how to go on.
     Folder(output).remove("statistics.json")
     Folder(output).put(PREPARING, json.dumps({"data_dir": str(folder.resolve())}))
-    ledger, made_by = Ledger(features), [*_sound_settings(c), c.alignment_tolerance]
+    ledger = Ledger(features)
+    made_by = [*_sound_settings(c), c.alignment_tolerance, c.edge_silence, c.loudness]
     processor, mel_of = PhonemeProcessor(), MelSpectrogram(c.mel)
     names, frames, count = [], 0, np.zeros(len(processor), np.int64)
     total, squares = np.zeros(c.n_mels), np.zeros(c.n_mels)
@@ -378,8 +399,13 @@ def read_features(output_dir: str, c: EnglishTrainingConfig) -> tuple[list[Utter
     where they were made with other settings of sound."""
     output = Path(output_dir)
     if not (output / "statistics.json").exists():
-        was = "its preparation was interrupted" if (output / PREPARING).exists() else "no such preparation"
-        raise DataError(f"{output} is not prepared ({was}); run the command prepare first.")
+        was, data = "no such preparation", "YOUR_DATA"
+        if (output / PREPARING).exists():
+            was, data = "its preparation was interrupted", read_json(output / PREPARING)["data_dir"]
+        raise DataError(
+            f"{output} is not prepared ({was}); run this first: python -m tpulab_recipes.english_tts prepare "
+            f"--data-dir {shlex.quote(data)} --output-dir {shlex.quote(str(output))}"
+        )
     statistics = read_json(output / "statistics.json")
     made = _sound_settings(c)
     if statistics["mel"] != made:

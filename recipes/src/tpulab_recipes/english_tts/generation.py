@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tpulab_recipes.audio.sampling import decode
 from tpulab_recipes.common.errors import DataError
-from tpulab_recipes.english_tts.model import KokoroModel, _mask, sinusoids
+from tpulab_recipes.english_tts.model import KokoroModel, _mask
 from tpulab_recipes.runtime import Backend
 
 #: Frames beyond the predicted length after which an utterance ends without its stop token.
@@ -147,14 +147,15 @@ class _Speaker:
             keys, values = cross.split(cross.key(memory)), cross.split(cross.value(memory))
             self.caches.append([torch.zeros_like(keys), torch.zeros_like(values), keys, values])
         self.bias = model.cross_bias(self.lengths, self.frames).expand(rows, -1, -1, -1) * 1.0
-        self.places = sinusoids(self.frames, model.config.hidden_dim, memory.device)
+        self.beside = model.beside(memory)
         return memory
 
     def step(self) -> torch.Tensor:
         """Says frame `now`; answers whether all have ended."""
         model, now = self.model, self.now
         before = self.mel.index_select(1, (now - 1).clamp(min=0)) * (now > 0)
-        x = model.mel_in(before) + self.places.index_select(0, now)
+        before = before * (model.config.frame_dropout < 1)  # A decoder that never saw a frame sees none now.
+        x = model.mel_in(before) + self.beside.index_select(1, now)
         bias = self.bias.index_select(2, now)
         for number, block in enumerate(model.decoder):
             x, self.caches[number] = block.step(x, self.caches[number], bias, now)

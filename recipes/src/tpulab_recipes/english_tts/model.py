@@ -278,6 +278,12 @@ class KokoroModel(nn.Module):
             frames, self.config.hidden_dim, encoded.device
         )
 
+    def beside(self, memory: torch.Tensor) -> torch.Tensor:
+        """Float[B or 1, T, D]: what is added to the decoder's input: where it is, and what it has to say."""
+        if self.config.guided:
+            return memory
+        return sinusoids(memory.shape[1], self.config.hidden_dim, memory.device)[None]
+
     def cross_bias(self, lengths: torch.Tensor, frames: int) -> torch.Tensor:
         """Float[B, head or 1, T, T]: hides padding and, with `cross_locality`, prefers what is near (linear
         biases: Press et al. 2021, arXiv 2108.12409)."""
@@ -311,7 +317,7 @@ class KokoroModel(nn.Module):
         before = functional.pad(mel[:, :-1], (0, 0, 1, 0))
         if shown is not None:
             before = before * shown[..., None]
-        x = self.mel_in(before) + sinusoids(frames, self.config.hidden_dim, mel.device)
+        x = self.mel_in(before) + self.beside(memory)
         bias, weights = self.cross_bias(mel_lengths, frames), None
         for block in self.decoder:
             x, weights = self._layer(block, x, memory, bias)

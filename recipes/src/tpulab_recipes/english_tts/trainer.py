@@ -102,7 +102,8 @@ class KokoroTrainer(Resumable):
         self.data_dir = str(statistics.get("data_dir", "made up"))
         self.steps_per_epoch = batches_per_epoch(self.train_set, config)
         self.device_type = DeviceType.of(backend)
-        self.amp: AmpName = amp or (self.device_type.amp if config.use_mixed_precision else "float32")
+        mixed = config.cpu_precision if self.device_type is DeviceType.CPU else self.device_type.amp
+        self.amp: AmpName = amp or (mixed if config.use_mixed_precision else "float32")
         self.run = run or PlainRun({"learning_rate": config.learning_rate})
         self.progress = progress or Silent()
         self.processor = PhonemeProcessor(trained=statistics.get("symbols", ()))
