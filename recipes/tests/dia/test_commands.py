@@ -48,6 +48,7 @@ def _train_file(place: Path, **sections: Any) -> str:
         json.dumps(
             {
                 "experiment_id": "x",
+                "preset": "small",
                 "data": {"audio_folder": "sounds", "config": "model.json"},
                 "training": {"batch_size": 2, "epochs": 2, "learning_rate": 1e-3, "unconditional_frac": 0.2},
                 "output": {"output_dir": "out", "run_name": "one", "save_every": 1},
@@ -162,9 +163,10 @@ def test_a_training_file_says_lengths_places_and_what_has_no_effect(tmp_path: Pa
 
 def test_another_number_of_devices_is_refused(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["finetune", "--audio-folder", str(corpus), "--output-dir", "x", "--num_cores", "8"]
+    command += ["--preset", "small"]
     assert main(command) == 1
     assert "num_cores: 8 devices requested, XLA has 1" in capsys.readouterr().err
-    assert main(["finetune"]) == 1
+    assert main(["finetune", "--preset", "small"]) == 1
     assert "Give --audio-folder and --output-dir" in capsys.readouterr().err
 
 
@@ -174,6 +176,7 @@ def test_the_rest_is_encoded_and_what_is_left_out_is_counted_each_time(
     """Case D11: nothing more was encoded as soon as one clip was."""
     place = dia_folder(tmp_path / "dia", {f"clip{n}": "[S1] Hello." for n in range(8)} | {"long": "x" * 200})
     command = ["finetune", "--audio-folder", str(place), "--output-dir", str(tmp_path / "a"), "--epochs", "1"]
+    command += ["--preset", "small"]
     assert main(command) == 0
     for file in sorted((place / "encoded_audio").glob("*.pt"))[3:]:
         file.unlink()
@@ -189,7 +192,7 @@ def test_the_rest_is_encoded_and_what_is_left_out_is_counted_each_time(
     assert "shortened to 0; give --warmup-steps, or more --epochs" in shown.err
     # Corrected: the run goes on, and says that its data are others.
     (place / "audio_prompts/clip0_prompt.txt").write_text("[S1] Another text.")
-    assert main([*command[:4], str(again), "--epochs", "2"]) == 0
+    assert main([*command[:4], str(again), "--epochs", "2", "--preset", "small"]) == 0
     shown = capsys.readouterr()
     assert "going on after step 3" in shown.out
     assert "the data have changed since that checkpoint" in shown.err
@@ -217,7 +220,7 @@ def test_the_rate_comes_from_the_flag_then_the_file_then_the_preset(
     """Case R5: a flag with the preset's own value lost against the file."""
     place = dia_folder(tmp_path / "dia", {f"clip{n}": "[S1] Hello." for n in range(4)})
     file = tmp_path / "one.json"
-    file.write_text(json.dumps({"training": {"epochs": 1, "learning_rate": 1e-3}}))
+    file.write_text(json.dumps({"preset": "small", "training": {"epochs": 1, "learning_rate": 1e-3}}))
     for number, (flags, epochs) in enumerate(((["--epochs=4"], 4), (["--epochs", "3"], 3), ([], 1))):
         command = ["finetune", "--train-config", str(file), "--audio-folder", str(place)]
         assert main([*command, "--output-dir", str(tmp_path / str(number)), *flags]) == 0
@@ -246,6 +249,8 @@ def test_outputs_in_a_bucket_are_in_the_bucket(tmp_path: Path, monkeypatch: pyte
         "memory://dia/run",
         "--epochs",
         "1",
+        "--preset",
+        "small",
     ]
     assert main(command) == 0
     files = {name.rsplit("/run/", 1)[1] for name in fsspec.filesystem("memory").find("/dia/run")}
@@ -259,6 +264,7 @@ def test_values_without_sense_are_refused_before_any_work(
     """Case D09."""
     place = dia_folder(tmp_path / "dia", {"one": "[S1] Hello."})
     command = ["finetune", "--audio-folder", str(place), "--output-dir", str(tmp_path / "run")]
+    command += ["--preset", "small"]
     for flags, printed in (
         (["--held-out", "nan"], "held_out: nan is not from 0 to below 1; give --held-out"),
         (["--held-out", "-0.5"], "held_out: -0.5 is not"),
@@ -286,7 +292,7 @@ def test_v0_1_is_refused_at_the_door(tmp_path: Path, capsys: pytest.CaptureFixtu
     command = ["--audio-folder", str(place), "--output-dir", str(tmp_path / "run")]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(models, "load_model", lambda *_: loaded)
-        assert main(["finetune", *command]) == 1
+        assert main(["finetune", *command, "--preset", "small"]) == 1
     assert "finetune: this model has the rule v0.1" in capsys.readouterr().err
     assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts"]
 
@@ -317,3 +323,19 @@ def test_the_seed_s_command_means_the_full_size(
     plain = ["finetune", *command.split()[1:], "--output_dir", str(tmp_path / "out"), "--preset", "small"]
     assert main(plain) == 1
     assert requested[1:] == [""], "a toy by name"
+
+
+def test_a_toy_is_trained_only_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a preset one was trained, and its voice is noise."""
+    place = dia_folder(tmp_path / "dia", {"one": "[S1] Hello."})
+    monkeypatch.setattr("tpulab_recipes.dia.model.load_model", lambda *_: pytest.fail("a model was made"))
+    command = ["finetune", "--audio-folder", str(place), "--output-dir", str(tmp_path / "run")]
+    scratch = tmp_path / "scratch.json"
+    scratch.write_text(json.dumps({"preset": "full-size", "flags": {"scratch": True}}))
+    for flags in ([], ["--batch-size", "4"], ["--train-config", str(scratch)]):
+        assert main([*command, *flags]) == 1
+        refused = capsys.readouterr().err
+        assert all(f"--preset {name}" in refused for name in ("full-size", "small"))
+    assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts"]

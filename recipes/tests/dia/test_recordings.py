@@ -184,6 +184,8 @@ def test_the_command_prepares_encodes_and_counts(
                 str(tmp_path / "run"),
                 "--epochs",
                 "1",
+                "--preset",
+                "small",
             ]
         )
         == 0

@@ -1,4 +1,5 @@
-"""Training with parameters in slices over eight devices, layers recomputed, is the training of one."""
+"""Training with parameters in slices over eight devices, layers recomputed and in one loop, is the training
+of one with all of it."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from tpulab_recipes.dia.data import Clip, train_batches
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
 from tpulab_recipes.runtime.selection import make
+from tpulab_recipes.torch_training import ScannedLayers
 from whole_torch import LONG_ON_TORCH_XLA
 
 #: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
@@ -33,9 +35,8 @@ print(json.dumps(trained(runtime.use("torch_xla", platform="cpu", spmd=True), di
 def trained(backend: Any, *, divided: bool) -> dict[str, Any]:
     """Losses of three steps, and the shapes that each device holds of a weight and of its moment."""
     backend.seed(0)
-    config = Config(
-        audio_length=128, batch_size=8, shard=divided, remat=divided, warmup_steps=1, unconditional_frac=0.3
-    )
+    lengths = {"audio_length": 128, "batch_size": 8, "warmup_steps": 1, "unconditional_frac": 0.3}
+    config = Config(**lengths, shard=divided, remat=divided, scan_layers=divided)
     trainer = Trainer(config, tiny_model(), backend, 10)
     clips = []
     for n in range(10):
@@ -45,10 +46,11 @@ def trained(backend: Any, *, divided: bool) -> dict[str, Any]:
     losses = []
     for _, batch in zip(range(3), train_batches(clips, config, trainer.layout), strict=False):
         losses.append(float(trainer.train_step(backend.shard_batch(batch))))
+    assert isinstance(trainer.model.model.decoder.layers, ScannedLayers) == divided
     weight = trainer.model.model.encoder.layers[0].mlp.down_proj.weight
     moment = trainer.optimizer.state[weight]["exp_avg"]
     held = [[list(piece.shape) for piece in backend.shards(each)] for each in (weight, moment)]
-    return {"losses": losses, "held": held}
+    return {"losses": losses, "held": held, "held_out": trainer.evaluate(clips[:8])}
 
 
 def _on_eight_devices() -> dict[str, Any]:
@@ -75,5 +77,6 @@ def _on_eight_devices() -> dict[str, Any]:
 def test_eight_devices_train_like_one() -> None:
     sharded, whole = _on_eight_devices(), trained(make("cpu", "cpu"), divided=False)
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
+    np.testing.assert_allclose(sharded["held_out"], whole["held_out"], rtol=1e-5)
     # Each device has an eighth of a matrix of 32 x 64, and of its moments.
     assert sharded["held"] == [[[32, 8]] * 8] * 2

@@ -8,6 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch")
 
 from .judges import package
 

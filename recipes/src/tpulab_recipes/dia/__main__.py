@@ -34,7 +34,7 @@ from tpulab_recipes.dia.config import (
 )
 from tpulab_recipes.torch_training.fit import Loop, OmittedLoop
 
-_TOY = "a tiny random model for trials (for speech: --preset full-size)"
+_TOY = "a tiny random model for trials"
 _ABOUT = "Dia, text to speech: fine-tuning on XLA devices."
 PRESETS = {"small": Config(), "full-size": FULL_SIZE}
 
@@ -191,6 +191,12 @@ class Finetune(DiaCommand):
             folder, output = folder or places.data, output or places.output
             loop = replace(loop, save_every=loop.save_every or places.save_every)
             loop = replace(loop, sample_every=loop.sample_every or places.demo_every)
+        if not config.model and not (self.preset == "small" and "preset" in self.given):
+            raise ConfigError(
+                "preset",
+                "no model is named; give --preset full-size for the published 1.6 B model, --model FOLDER "
+                "for another, or --preset small for a tiny random one, for trials.",
+            )
         if not (folder and output):
             raise ConfigError("", "Give --audio-folder and --output-dir, or a --train-config that has them.")
         loop.check(output)
@@ -411,11 +417,13 @@ def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[li
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; answers the exit status (`exit_status`)."""
     arguments = sys.argv[1:] if argv is None else argv
-    return exit_status(
-        lambda: read_subcommand(
-            COMMANDS, "dia", _ABOUT, PRESETS, arguments, preset=named_preset(arguments, tuple(PRESETS))
-        ).run()
-    )
+
+    def run() -> None:
+        named = named_preset(arguments, tuple(PRESETS))
+        command = read_subcommand(COMMANDS, "dia", _ABOUT, PRESETS, arguments, preset=named or "small")
+        replace(command, given=command.given | {"preset"} if named else command.given).run()
+
+    return exit_status(run)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ LENGTH_STEP = 128
 @dataclass(frozen=True)
 class Config:
     model: str = ""
-    """Folder or Hugging Face name of a checkpoint (`nari-labs/Dia-1.6B-0626`). Empty: a tiny random model."""
+    """Folder or Hugging Face name of a checkpoint (`nari-labs/Dia-1.6B-0626`). Empty: a tiny random model,
+    which `finetune` trains only if the preset `small` is named."""
     rule: str = ""
     """`0626` or `v0.1`, needed only where the checkpoint's config.json does not name it."""
     audio_length: int = 384
@@ -58,6 +59,9 @@ class Config:
     """Decay of a running average of the parameters, which is evaluated and exported; 0: none."""
     remat: bool = False
     """Compute each layer's activations again in the backward pass instead of keeping them."""
+    scan_layers: bool = False
+    """Make the layers of each half one loop of the program, which is compiled once for all of them. By
+    torch_xla; elsewhere they stay one after the other."""
     shard: bool = False
     """Divide parameters, gradients and optimizer state among the devices (needs `--spmd`)."""
     precision: PrecisionName = "float32"
@@ -173,17 +177,17 @@ def config_from(written: Mapping[str, object]) -> Config:
 
 
 def named_preset(argv: Sequence[str], presets: Sequence[str]) -> str:
-    """The preset that the training file of a command line names (`preset`), else the first."""
+    """The preset that the training file of a command line names (`preset`); empty where none does."""
     words = [word.replace("-", "_") for word in argv]
     for number, word in enumerate(words):
         _, equals, value = argv[number].partition("=")
         if word.partition("=")[0] == "__train_config":
             file = value if equals else "".join(argv[number + 1 : number + 2])
-            named = read_json(file, "train_config").get("preset", presets[0])
-            if named not in presets:
+            named = read_json(file, "train_config").get("preset", "")
+            if named and named not in presets:
                 raise ConfigError("preset", f"{file}: {named!r} is none of {', '.join(presets)}.")
             return str(named)
-    return presets[0]
+    return ""
 
 
 def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places, tuple[str, ...]]:

@@ -200,7 +200,7 @@ class _Decoder:
         streams = torch.cat([text, torch.zeros_like(text)])
         self.encoded = model.encoder(input_ids=streams, attention_mask=self.mask).last_hidden_state
         cross = DynamicCache()
-        for number, layer in enumerate(model.decoder.layers):
+        for number, layer in enumerate(model.decoder.layers.children()):
             attention = layer.cross_attention
             shape = (*self.encoded.shape[:2], -1, attention.head_dim)
             keys = attention.k_proj(self.encoded).view(shape).transpose(1, 2)

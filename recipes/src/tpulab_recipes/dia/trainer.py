@@ -13,6 +13,7 @@ from tpulab_recipes.dia.model import LORA_TARGETS, make_static
 from tpulab_recipes.runtime.precision import full_precision
 from tpulab_recipes.torch_training import (
     Resumable,
+    ScannedLayers,
     add_lora,
     average_of,
     backward_in_parts,
@@ -61,13 +62,20 @@ class Trainer(Resumable):
         self.peak: float = config.peak
         self.layout = Layout.of(model.config)
         model = make_static(model)
-        if config.remat:
+        scanned = config.scan_layers and backend.scan is not None
+        halves = model.model.encoder, model.model.decoder
+        for half in halves:
+            for layer in half.layers:
+                layer.register_forward_hook(lambda _, __, out: backend.divide_rows(out))
+        if config.remat and not scanned:
             model._set_gradient_checkpointing(True, backend.recompute)
             for embedding in (model.model.encoder.embedding, model.model.decoder.embeddings):
                 # Where embeddings are frozen (LoRA), recomputed layers would not pass gradients on.
                 embedding.register_forward_hook(lambda _, __, out: out.requires_grad_())
         if config.lora_rank:
             model = add_lora(model, config.lora_rank, LORA_TARGETS)
+        for half in halves if scanned else ():
+            half.layers = ScannedLayers(half.layers, backend.scan, remat=config.remat)
         self.model: Any = backend.prepare(model, shard=config.shard)
         self.optimizer = make_adamw(
             backend,

@@ -34,6 +34,7 @@ from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.text import Reading, language_of, numbers_of, read
+from tpulab_recipes.torch_training.pretrained import loaded
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Frames of silence that follow each clip at least: the style encoder's convolutions reach so far, so that
@@ -89,10 +90,7 @@ def hubert_features(place: str, rate: int) -> Features:
     of its own."""
     from transformers import HubertModel
 
-    try:
-        model = HubertModel.from_pretrained(place).eval()
-    except (OSError, ValueError) as error:
-        raise ConfigError("cnhubert_base_dir", f"{place!r} holds no HuBERT: {error}") from error
+    model = loaded("cnhubert_base_dir", place, HubertModel.from_pretrained).eval()
 
     def features(wave: np.ndarray) -> np.ndarray:
         # The original's factor; what is quieter or louder gives other states.
@@ -109,10 +107,8 @@ def whisper_features(place: str, rate: int) -> Features:
     checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
     from transformers import WhisperFeatureExtractor, WhisperModel
 
-    try:
-        mels, model = WhisperFeatureExtractor.from_pretrained(place), WhisperModel.from_pretrained(place)
-    except (OSError, ValueError) as error:
-        raise ConfigError("cnhubert_base_dir", f"{place!r} holds no Whisper: {error}") from error
+    kinds = WhisperFeatureExtractor, WhisperModel
+    mels, model = (loaded("cnhubert_base_dir", place, kind.from_pretrained) for kind in kinds)
     encoder, window = model.encoder.eval(), mels.n_samples
 
     def features(wave: np.ndarray) -> np.ndarray:
@@ -135,11 +131,9 @@ def bert_features(place: str) -> TextFeatures:
     None where nothing is Chinese. Raises `ConfigError`."""
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        model = AutoModelForMaskedLM.from_pretrained(place).eval()
-    except (OSError, ValueError) as error:
-        raise ConfigError("bert_pretrained_dir", f"{place!r} holds no BERT: {error}") from error
+    kinds = AutoTokenizer, AutoModelForMaskedLM
+    tokenizer, model = (loaded("bert_pretrained_dir", place, kind.from_pretrained) for kind in kinds)
+    model.eval()
 
     def features(reading: Reading) -> np.ndarray | None:
         if not reading.chinese:

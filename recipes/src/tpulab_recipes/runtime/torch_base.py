@@ -18,6 +18,8 @@ from tpulab_recipes.runtime.torch_group import read_by_one
 
 class TorchBackend(Backend):
     framework: ClassVar[Literal["torch", "jax"]] = "torch"
+    #: `scan(step, carry, xs, partition_fn=…)`: a loop of the program, with its gradient; None: there is none.
+    scan: Any = None
 
     @property
     def torch(self) -> Any:
@@ -85,6 +87,11 @@ class TorchBackend(Backend):
         from torch.utils.checkpoint import checkpoint
 
         return checkpoint(function, *args, use_reentrant=False)
+
+    def divide_rows(self, tensor: Any) -> Any:
+        """An activation, with its rows (and those of its gradient) divided among the devices as a batch's
+        are. Where parameters are in slices, a compiler may otherwise divide it along another axis."""
+        return tensor
 
     def shard_optimizer(self, optimizer: Any) -> None:
         """Slices the state of an optimizer as its parameters are; call it after the state was made, and

@@ -208,6 +208,22 @@ class TorchXlaBackend(TorchBackend):
             xm.broadcast_master_param(placed)
         return placed
 
+    @staticmethod
+    def scan(step: Any, carry: Any, xs: Any, *, partition_fn: Any) -> Any:
+        from torch_xla.experimental import scan
+
+        # It has gradients divided among devices as what they are of, by JAX, which the environment does not
+        # have. They follow from the optimizer's update, whose parameters are placed.
+        scan.shard_as = lambda one, other: (one, other)
+        return scan.scan(step, carry, xs, partition_fn=partition_fn)
+
+    def divide_rows(self, tensor: Any) -> Any:
+        import torch_xla.distributed.spmd as xs
+
+        if not self.spmd or tensor.shape[0] % self._xr.global_runtime_device_count():
+            return tensor
+        return xs.mark_sharding_with_gradients(tensor, self.mesh(), ("data", *(None,) * (tensor.dim() - 1)))
+
     def recompute(self, function: Any, *args: Any) -> Any:
         from torch_xla.utils.checkpoint import checkpoint
 

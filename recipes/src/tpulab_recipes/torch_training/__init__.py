@@ -16,11 +16,13 @@ from tpulab_recipes.torch_training.learning_rate import (
 from tpulab_recipes.torch_training.lora import add_lora, core_of, load_saved_weights, saved_weights
 from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, share_step_counter
 from tpulab_recipes.torch_training.resumable import Resumable, average_of
+from tpulab_recipes.torch_training.scanned_layers import ScannedLayers
 from tpulab_recipes.torch_training.snapshot import refuse_changes, restore, snapshot
 
 __all__ = [
     "CheckpointError",
     "Resumable",
+    "ScannedLayers",
     "add_lora",
     "average_of",
     "backward_in_parts",
