@@ -212,8 +212,8 @@ class TorchXlaBackend(TorchBackend):
     def scan(step: Any, carry: Any, xs: Any, *, partition_fn: Any) -> Any:
         from torch_xla.experimental import scan
 
-        # It has gradients divided among devices as what they are of, by JAX, which the environment does not
-        # have. They follow from the optimizer's update, whose parameters are placed.
+        # torch_xla calls JAX here to give each gradient its parameter's sharding. The environment has no JAX,
+        # and XLA infers these shardings from the optimizer's update.
         scan.shard_as = lambda one, other: (one, other)
         return scan.scan(step, carry, xs, partition_fn=partition_fn)
 

@@ -42,7 +42,7 @@ class ScannedLayers(torch.nn.ModuleList):
         one = copy.copy(layers[0])
         one.gradient_checkpointing = False
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        # What the loop carries has gradients, which positions as integers cannot have: layers get None.
+        # The loop carries only tensors that can have gradients; layers get None for integers (positions).
         carried = [n for n, leaf in enumerate(leaves) if _is_float(leaf)]
         others = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
