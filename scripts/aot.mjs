@@ -77,7 +77,7 @@ function writeTable() {
     const cells = chips.map(chip => {
       const wanted = Object.entries({ step, program, compiler, chip });
       const result = found.findLast(each => wanted.every(([key, value]) => each[key] === value))?.found;
-      return result?.note || (result?.memory_gib.toFixed(3) ?? '');
+      return result?.need ? (result.need / 2 ** 30).toFixed(3) : (result?.note ?? '');
     });
     return [`\`${step}\``, ...cells];
   });

@@ -17,9 +17,10 @@ import pytest
 
 from check import notebooks
 from tpulab.check import checking as check
-from tpulab.check import chips, hlo, judge, report
+from tpulab.check import chips, hlo, judge, propose, report
 from tpulab.check.__main__ import main
 from tpulab.check.compiler import StoredAnswer
+from tpulab.check.layouts import Layout
 
 DOUBLE = Path(__file__).with_name("compiler_double.py")
 
@@ -207,6 +208,131 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     for each in before["programs"][0]["results"]["v6e-8"]["collectives"]:
         each["bytes"] = 0
     assert "added an all-gather" in next(judge.worse_than(found, before)).message
+
+
+NETWORK = """import functools, sys
+import jax, jax.numpy as jnp
+def loss(params, x):
+    return ((jnp.tanh(x @ params["up"]) @ params["down"]) ** 2).mean()
+@functools.partial(jax.jit, donate_argnames=("params", "moments"))
+def train(params, moments, x):
+    value, grads = jax.value_and_grad(loss)(params, x)
+    jax.debug.print("loss {}", value)
+    moments = jax.tree.map(lambda m, g: 0.9 * m + g * g, moments, grads)
+    update = lambda p, g, m: p - 0.1 * g / jnp.sqrt(m)
+    return jax.tree.map(update, params, grads, moments), moments, value
+params = {"up": jnp.ones((64, 256)), "down": jnp.ones((256, 64))}
+moments = jax.tree.map(jnp.ones_like, params)
+for _ in range(2):
+    params, moments, value = train(params, moments, jnp.ones((64, 64)))
+"""
+
+
+@pytest.mark.usefixtures("double")
+def test_other_layouts_of_a_step_give_the_same_numbers_and_have_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Second moments are positive, a callback is left out, and the pasted code places the arrays."""
+    source = tmp_path / "train.py"
+    source.write_text(NETWORK)
+    file = tmp_path / "report.json"
+    main([str(source), "--chips=v6e-8", "--propose", f"--json={file}"])
+    words = capsys.readouterr().out
+    found = json.loads(file.read_text())["totals"]["v6e-8"]["proposals"]
+    assert found["written"]["devices"] == 1
+    assert len(found["rows"]) == found["compiled"] <= propose.MOST_COMPILED
+    meshes = {(each["mesh"]["data"], each["mesh"]["model"]) for each in found["rows"]}
+    assert meshes == {(8, 1), (4, 2), (2, 4), (1, 8)}
+    proven = [each for each in found["rows"] if each["equal"] is not None]
+    assert len(proven) >= propose.MOST_PROVEN
+    assert "FSDP" in {each["name"] for each in proven}
+    assert all(each["equal"] and each["difference"] < 1e-5 for each in proven)
+    for line in found["code"]:
+        assert line in words
+    pasted = "\n".join(
+        ["import jax, jax.numpy as jnp", *NETWORK.splitlines()[11:13], "x = jnp.ones((64, 64))"]
+    )
+    check_code = "\n".join(
+        [pasted, *found["code"], "print([*map(str, (params['up'].sharding, x.sharding))])"]
+    )
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+    shown = subprocess.run(
+        [sys.executable, "-c", check_code],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    ).stdout
+    assert "NamedSharding" in shown
+    assert "'data'" in shown
+
+
+@pytest.mark.usefixtures("double")
+def test_a_step_that_cannot_be_divided_has_a_sentence_instead_of_layouts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "train.py"
+    source.write_text(NETWORK.replace("x @ params", "jnp.reshape(x, (64, 64)) @ params"))
+    main([str(source), "--chips=v6e-8", "--propose"])
+    assert "on CPU devices" in capsys.readouterr().out
+    source.write_text(NETWORK.replace("jnp.ones((64, 64))", "jnp.ones((3, 64))"))
+    main([str(source), "--chips=v6e-8", "--propose"])
+    assert "tensor parallel, 8" in capsys.readouterr().out
+
+
+def _answer(arguments: float, flops: float, moved: float) -> dict:
+    gathered = {"bytes": moved}
+    sizes = {"arguments": arguments, "outputs": 0, "temporaries": 0, "code": 0, "aliased": 0}
+    return {"compiles": True, "flops": flops, "collectives": [gathered], **sizes}
+
+
+def test_a_search_finds_the_place_that_the_compiler_prefers_and_keeps_plain_fsdp() -> None:
+    """A compiler that likes `up` by columns and `down` by rows on four devices, as a tensor-parallel MLP."""
+    groups = [{"name": "up[64,256]", "shape": [64, 256], "bytes": 2**20}]
+    groups.append({"name": "down[256,64]", "shape": [256, 64], "bytes": 2**20})
+    (machine,) = chips.machines_named("v5e-8")
+    wanted = {"up[64,256]": (None, "model"), "down[256,64]": ("model", None)}
+
+    def compile_one(layout: Layout) -> dict:
+        wrong = sum(dict(layout.places).get(name) != place for name, place in wanted.items())
+        return _answer(2**20, 1e9, 1e6 * (1 + wrong) * (1 if layout.mesh == (2, 4) else 9))
+
+    facts = {"rows": 64, "groups": groups, "state": ["params"], "batch": ["x"], "donated": []}
+    search = propose.Search(machine, facts, 8e9, compile_one, 60)
+    search.run()
+    best = search.ranked()[0].layout
+    assert (best.mesh, dict(best.places)) == ((2, 4), wanted)
+    assert "FSDP" in {each.name for each in search.tried.values()}
+    assert len(search.tried) <= propose.MOST_COMPILED
+    mesh, placed, rows = propose.code(facts, best)
+    assert "make_mesh((2, 4), ('data', 'model')" in mesh
+    assert "(64, 256): jax.P(None, 'model')" in placed
+    assert rows == 'x = jax.device_put(x, jax.NamedSharding(mesh, jax.P("data")))'
+
+
+def test_where_nothing_fits_the_batch_is_halved_until_something_does() -> None:
+    (machine,) = chips.machines_named("v5e-8")
+    groups = [{"name": "w[1024,1024]", "shape": [1024, 1024], "bytes": 2**22}]
+
+    def compile_one(layout: Layout) -> dict:
+        size = 2**30 * layout.rows / (2 if layout.remat else 1)
+        answer = _answer(size, 1e9, 0)
+        return answer if size < machine.usable_bytes else {"compiles": False, "peak": size}
+
+    facts = {"rows": 128, "groups": groups, "state": ["w"], "batch": ["x"], "donated": [], "half": False}
+    search = propose.Search(machine, facts, 8e9, compile_one, 60)
+    search.run()
+    main = {"name": "train", "flops": 8e9, "devices": 1}
+    found = propose.result(search, main, None, lambda layouts: [{"difference": 0.0}] * len(layouts))
+    best = found["rows"][0]
+    assert (best["batch"], best["remat"], best["fits"]) == (16, True, True)
+    assert "sum the gradients of 8 parts" in found["reason"]
+    assert "jax.checkpoint" in found["code"][-1]
+    too_large = propose.Search(machine, facts, 8e9, lambda _: {"compiles": False, "peak": 2**50}, 60)
+    too_large.run()
+    nothing = propose.result(too_large, main, None, lambda _: [])
+    assert (nothing["code"], nothing["reason"][:17]) == ([], "Nothing that was ")
 
 
 @pytest.mark.usefixtures("double")

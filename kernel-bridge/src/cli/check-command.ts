@@ -23,6 +23,7 @@ const VALUES = {
   '--chips <types>': 'machine types, with commas (default: v5e-8,v6e-8, or those of tpulab.toml)',
   '--cells <numbers>': 'only these cells of a notebook, as in 1-4,7',
   '--limit <seconds>': 'for the run on the CPU (default: 600)',
+  '--propose-limit <seconds>': 'for the compilations of --propose, for each machine (default: 300)',
   '--epoch-steps <n>': 'steps of an epoch, for its price',
   '--prices <file>': 'price list (default: ~/.config/tpulab/prices.toml, else the one of TPULab)',
   '--config <file>': 'tpulab.toml with budgets (default: the nearest one)',
@@ -32,6 +33,7 @@ const VALUES = {
 } as const;
 const SWITCHES = {
   '--largest-batch': 'compile larger batches until one does not fit',
+  '--propose': 'compile the main step in other layouts, and show the best ones with their code',
   '--strict': 'warnings make the exit code 1 too'
 } as const;
 

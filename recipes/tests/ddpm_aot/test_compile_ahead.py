@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
 
 from tpulab_recipes.common.progress import Silent
-from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, tpu_devices
+from tpulab_recipes.compile_ahead.tpu_compiler import MACHINES, compiler_for
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS
 from tpulab_recipes.ddpm.training.benchmark import compiled_rows, format_table
@@ -23,7 +23,7 @@ from tpulab_recipes.runtime import DeviceRuntimeError
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
-@pytest.mark.parametrize("chip", sorted(TOPOLOGIES))
+@pytest.mark.parametrize("chip", sorted(MACHINES))
 @pytest.mark.parametrize("name", ["small", "laion256"])
 def test_the_training_step_compiles_and_fits(name: str, chip: str) -> None:
     """At 8 images a device for the large network: what is asked is memory and operations, not speed."""
@@ -49,7 +49,7 @@ def test_a_network_that_does_not_fit_is_said_to() -> None:
 
 
 def test_a_training_is_refused_by_the_compiler_and_not_by_an_estimate() -> None:
-    mesh = make_mesh(tpu_devices("v5e"), hosts=1)
+    mesh = make_mesh(compiler_for("v5e").devices, hosts=1)
     refuse_too_large(Network(PRESETS["small"].but({"train.batch_size": 64})), mesh)
     with pytest.raises(DeviceRuntimeError, match=r"does not fit: .*\(125\.\d+G\).*15\.75G") as refused:
         refuse_too_large(Network(PRESETS["small"].but({"train.batch_size": 2**21})), mesh)

@@ -69,7 +69,8 @@ def exported(step_of: Any = None) -> tuple[ExportedStep, Network]:
 
 def test_jax_computes_the_same_update_from_the_lowered_step(tmp_path: Path) -> None:
     import jax
-    from tpulab_recipes.compile_ahead.tpu_compiler import as_function
+
+    from tpulab.check.exported import as_function
 
     found, model = exported()
     found.program.save(tmp_path / "step.zip")

@@ -12,11 +12,12 @@ import pytest
 from tpulab_recipes.compile_ahead import torch_export, torch_lowering
 from tpulab_recipes.compile_ahead.step_program import StepProgram
 from tpulab_recipes.compile_ahead.torch_export import ExportedStep, export_step
-from tpulab_recipes.compile_ahead.tpu_compiler import as_function
 from tpulab_recipes.resnet_profiling.config import Config as ResNetConfig
 from tpulab_recipes.resnet_profiling.trainer import Trainer as ResNetTrainer
 from tpulab_recipes.runtime import DeviceRuntimeError
 from tpulab_recipes.runtime.selection import make
+
+from tpulab.check.exported import as_function
 
 BATCH = 8
 

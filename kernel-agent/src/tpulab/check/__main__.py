@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulab.check import judge, report
-from tpulab.check.checking import Request, check, end_children, exit_code
+from tpulab.check.checking import PROPOSE_LIMIT, Request, check, end_children, exit_code
 from tpulab.check.chips import OWN_PRICES, PreflightError, machines_named, read_prices
 from tpulab.check.source import split_arguments
 
@@ -39,6 +39,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--python", default=sys.executable, help="Python that runs the source")
     made.add_argument(
         "--largest-batch", action="store_true", help="compile larger batches until one fits no more"
+    )
+    made.add_argument(
+        "--propose",
+        action="store_true",
+        help="compile the main step in other layouts, and show the best ones",
+    )
+    made.add_argument(
+        "--propose-limit",
+        type=float,
+        default=PROPOSE_LIMIT,
+        help="seconds for that, for each machine (default: 300)",
     )
     made.add_argument("--epoch-steps", type=int, help="steps of an epoch, for its price")
     made.add_argument(
@@ -87,6 +98,8 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         options.python,
         options.largest_batch,
         options.epoch_steps,
+        options.propose,
+        options.propose_limit,
     )
     found = check(request, prices, budget, _progress)
     if before is not None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -140,7 +140,7 @@ class _Seen:
     jaxpr: Any
     module: bytes | None
     #: how it was called, with shapes for arrays, so that it can be lowered with another batch
-    call: Callable[[int, int], None] | None = None
+    call: JitCall | None = None
 
 
 class Recorder:
@@ -176,16 +176,15 @@ class Recorder:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        pxla, pjit, mlir = _parts()
+        pxla, pjit = _parts()
         lower, fastpath = pxla.lower_sharding_computation, pjit._get_fastpath_data
         pxla.lower_sharding_computation = self._lowering(lower)
         pjit._get_fastpath_data = self._calling
-        rules = _callbacks_as_nothing(mlir)
         try:
-            yield
+            with callbacks_as_nothing("tpu"):
+                yield
         finally:
             pxla.lower_sharding_computation, pjit._get_fastpath_data = lower, fastpath
-            rules()
 
     def _calling(self, _executable: Any, _tree: Any, args: Any, outs: Any, *_: Any, **__: Any) -> None:
         """jax calls this after each call that Python sees. After None, Python sees the next call too."""
@@ -251,7 +250,7 @@ class Recorder:
         except PreflightError:
             raise
         except Exception as error:
-            refused = _first_line(error)
+            refused = first_line(error)
         twin = next((seen for seen in self._seen if module is not None and seen.module == module), None)
         if twin is not None:
             # jax requests it again for reasons that create no other program, and then finds it in its cache.
@@ -271,7 +270,7 @@ class Recorder:
             largest=self._largest(jaxpr),
             refused=refused,
         )
-        seen = _Seen(program, jaxpr, module, _repeat(call))
+        seen = _Seen(program, jaxpr, module, _as_shapes(call))
         with self._lock:
             self._seen.append(seen)
             self._by_jaxpr[id(jaxpr)] = seen
@@ -299,6 +298,8 @@ class Recorder:
 
         Rows are the first dimension of the arguments that have it and are not carried from step to step.
         """
+        from jax._src import pjit
+
         # Another machine may have requested it, and jax lowers nothing twice.
         if (number, rows) in self._batches:
             return self._batches[number, rows]
@@ -307,11 +308,24 @@ class Recorder:
         if seen.call is None or now is None:
             return None
         before = len(self._seen)
+        call = _with_rows(seen.call, rows, now)
         with self.recording():
-            seen.call(rows, now)
+            pjit._cpp_pjit(call.function, call.jit_info).trace(*call.args, **call.kwargs).lower()
         found = self._seen[-1].program if len(self._seen) > before else None
         self._batches[number, rows] = found
         return found
+
+    def call_of(self, number: int) -> JitCall | None:
+        """How a program was called, with shapes for arrays."""
+        return self._seen[number].call
+
+    def half_precision(self, number: int) -> bool:
+        narrow = ("bfloat16", "float16")
+        return any(
+            str(getattr(out.aval, "dtype", "")) in narrow
+            for equation in equations(self._seen[number].jaxpr)
+            for out in equation.outvars
+        )
 
     def _callbacks(self, jaxpr: Any) -> Iterator[Callback]:
         for equation in equations(jaxpr):
@@ -353,26 +367,27 @@ class Recorder:
         return None
 
 
-def _repeat(call: JitCall | None) -> Callable[[int, int], None] | None:
-    """Lowers a call again with so many rows instead of its own number. Stores shapes, no arrays."""
+def _as_shapes(call: JitCall | None) -> JitCall | None:
+    """Stores shapes, no arrays."""
     if call is None:
         return None
     import jax
-    from jax._src import pjit
 
     args, kwargs = jax.tree.map(_shape_of, (call.args, call.kwargs))
-    function, info = call.function, call.jit_info
+    return replace(call, args=args, kwargs=kwargs)
 
-    def repeat(rows: int, now: int) -> None:
-        def scaled(leaf: Any) -> Any:
-            if not isinstance(leaf, jax.ShapeDtypeStruct) or leaf.shape[:1] != (now,):
-                return leaf
-            return leaf.update(shape=(rows, *leaf.shape[1:]))
 
-        again, named = jax.tree.map(scaled, (args, kwargs))
-        pjit._cpp_pjit(function, info).trace(*again, **named).lower()
+def _with_rows(call: JitCall, rows: int, now: int) -> JitCall:
+    """With so many rows instead of its own number."""
+    import jax
 
-    return repeat
+    def scaled(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.ShapeDtypeStruct) or leaf.shape[:1] != (now,):
+            return leaf
+        return leaf.update(shape=(rows, *leaf.shape[1:]))
+
+    args, kwargs = jax.tree.map(scaled, (call.args, call.kwargs))
+    return replace(call, args=args, kwargs=kwargs)
 
 
 def _code_of(call: JitCall | None) -> tuple[str, int] | None:
@@ -417,7 +432,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
                     yield from equations(inner)
 
 
-def _parts() -> tuple[Any, Any, Any]:
+def _parts() -> tuple[Any, Any]:
     try:
         from jax._src import pjit
         from jax._src.interpreters import mlir, pxla
@@ -429,13 +444,15 @@ def _parts() -> tuple[Any, Any, Any]:
             f"The jax of this environment cannot be checked ({error}); use jax 0.10.2 or 0.12.0.1.",
         ) from error
     del found
-    return pxla, pjit, mlir
+    return pxla, pjit
 
 
-def _callbacks_as_nothing(mlir: Any) -> Callable[[], None]:
-    """For a TPU, lowers calls to the host as results of zeros: the rest of the program compiles, and the
-    calls are reported from the program itself. Returns a function that restores the former rules."""
+@contextlib.contextmanager
+def callbacks_as_nothing(platform: str) -> Iterator[None]:
+    """Lowers calls to the host as results of zeros: the rest of the program compiles, and the calls are
+    reported from the program itself."""
     from jax._src import callback, debugging
+    from jax._src.interpreters import mlir
     from jax._src.interpreters.mlir import ir_constant
 
     def nothing(context: Any, *_: Any, **__: Any) -> Any:
@@ -443,23 +460,22 @@ def _callbacks_as_nothing(mlir: Any) -> Callable[[], None]:
 
         return [ir_constant(np.zeros(aval.shape, aval.dtype)) for aval in context.avals_out]
 
-    table = mlir._platform_specific_lowerings["tpu"]
+    table = mlir._platform_specific_lowerings[platform]
     before: dict[Any, Any] = {}
     for module in (callback, debugging):
         for name in CALLBACKS:
             primitive = getattr(module, f"{name}_p", None)
             if primitive is not None:
                 before[primitive] = table.get(primitive)
-                mlir.register_lowering(primitive, nothing, platform="tpu")
-
-    def restore() -> None:
+                mlir.register_lowering(primitive, nothing, platform=platform)
+    try:
+        yield
+    finally:
         for primitive, rule in before.items():
             if rule is None:
                 table.pop(primitive, None)
             else:
                 table[primitive] = rule
-
-    return restore
 
 
 def _module_bytes(lowered: Any) -> bytes:
@@ -550,5 +566,5 @@ def _plain(name: str) -> str:
     return name if name.isidentifier() else (re.sub(r"\W+", "_", name).strip("_") or "function")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:400]

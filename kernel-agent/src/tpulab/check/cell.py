@@ -13,9 +13,10 @@ from typing import Any
 
 from tpulab.check import report
 from tpulab.check.capture import Place, Placer, Recorder, place_of
-from tpulab.check.checking import Request, Work, compile_all, report_of
+from tpulab.check.checking import PROPOSE_LIMIT, Request, compile_all, report_of
 from tpulab.check.chips import PreflightError, machines_named, read_prices
 from tpulab.check.judge import Budget
+from tpulab.check.layouts import Answers
 from tpulab.telemetry.cells import notebook_shell
 
 
@@ -43,6 +44,8 @@ def preflight(
     *args: Any,
     chips: str = "v5e-8, v6e-8",
     largest_batch: bool = False,
+    propose: bool = False,
+    propose_limit: float = PROPOSE_LIMIT,
     epoch_steps: int | None = None,
     prices: str | None = None,
     **kwargs: Any,
@@ -54,6 +57,8 @@ def preflight(
             computer need not hold, with the shardings of the real call.
         chips: machine types, as in `v5e-8, v6e-8, v5p-8, 7x-8`.
         largest_batch: compile larger batches until one does not fit.
+        propose: compile the step in other layouts, and show those that take the least time, with the code;
+            the arguments are those of the whole step. propose_limit: seconds for that, for each machine.
         epoch_steps: for the price of an epoch. prices: a price list instead of the one of TPULab.
 
     Raises:
@@ -87,18 +92,25 @@ def preflight(
             "programs": programs,
         }
 
-        def relower(number: int, rows: int) -> dict[str, Any]:
-            program = recorder.with_batch(number, rows)
-            recorder.write(folder)
-            return {} if program is None else {"number": program.number, "devices": program.devices}
-
-        work: list[Work] = [(machine, folder, run, relower) for machine in machines]
-        results = compile_all(work, lambda _: None, largest_batch)
-    request = Request(Path(programs[0]["name"]), machines, epoch_steps=epoch_steps)
+        answers = Answers(recorder, folder)
+        request = Request(
+            Path(programs[0]["name"]),
+            machines,
+            largest_batch=largest_batch,
+            epoch_steps=epoch_steps,
+            propose=propose,
+            propose_limit=propose_limit,
+        )
+        work = [(machine, folder, run, answers.answer) for machine in machines]
+        results = compile_all(work, request, _progress if propose else lambda _: None)
     runs = {machine.devices: run for machine in machines}
     found = report_of(request, runs, results, listed, Budget(), placer)
     found["seconds"] = round(time.monotonic() - began, 1)
     return Preflight(found)
+
+
+def _progress(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
 
 
 def _placer() -> Placer:

@@ -17,15 +17,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulab.check import capture, judge
+from tpulab.check import capture, judge, propose
 from tpulab.check.chips import Machine, PreflightError, Prices
-from tpulab.check.compiler import ENVIRONMENT
+from tpulab.check.compiler import ENVIRONMENT, need_of
 from tpulab.check.judge import Budget
+from tpulab.check.layouts import Layout
 
 #: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
 MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
 #: Seconds without a message from a compiler; the longest program of the recipes takes 83 s on a busy machine.
 COMPILER_LIMIT = 3600.0
+#: Seconds for the compilations of proposals, for each machine; FSDP and data parallel are always compiled.
+PROPOSE_LIMIT = 300.0
 #: Programs of a search for the largest batch, for each machine.
 MOST_BATCHES = 24
 
@@ -43,6 +46,14 @@ class Request:
     python: str = sys.executable
     largest_batch: bool = False
     epoch_steps: int | None = None
+    propose: bool = False
+    #: seconds for the compilations of proposals, for each machine
+    propose_limit: float = PROPOSE_LIMIT
+
+    @property
+    def asks(self) -> bool:
+        """Whether the process of the source has to lower programs again."""
+        return self.largest_batch or self.propose
 
 
 class Lines:
@@ -150,14 +161,15 @@ def check(
             for devices, (folder, lines) in started.items()
         }
 
-        def relower(devices: int) -> Callable[[int, int], dict[str, Any]]:
-            return lambda number, rows: runs[devices][2].ask({"number": number, "rows": rows}, request.limit)
+        def asking(lines: Lines) -> Ask:
+            return lambda question: lines.ask(question, request.limit)
 
         work = [
-            (machine, runs[machine.devices][0], runs[machine.devices][1], relower(machine.devices))
+            (machine, folder, run, asking(lines))
             for machine in request.machines
+            for folder, run, lines in (runs[machine.devices],)
         ]
-        results = compile_all(work, progress, request.largest_batch)
+        results = compile_all(work, request, progress)
     report = report_of(
         request, {devices: run for devices, (_, run, _) in runs.items()}, results, prices, budget
     )
@@ -175,7 +187,7 @@ def _source_process(request: Request, devices: int, folder: Path) -> Lines:
         "XLA_FLAGS": _without_device_count(os.environ.get("XLA_FLAGS", "")),
     }
     command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
-    command += ["--serve"] if request.largest_batch else []
+    command += ["--serve"] if request.asks else []
     return Lines([*command, "--", *request.arguments], folder / "log", environment)
 
 
@@ -211,11 +223,15 @@ def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
     return run
 
 
-Work = tuple[Machine, Path, Mapping[str, Any], Callable[[int, int], dict[str, Any]] | None]
+Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
+Work = tuple[Machine, Path, Mapping[str, Any], Ask]
 
 
-def compile_all(work: Sequence[Work], progress: Progress, largest_batch: bool) -> dict[str, dict[str, Any]]:
-    """By machine name: versions, the compiled programs by number, and the largest batch."""
+def compile_all(
+    work: Sequence[Work], request: Request, progress: Progress = lambda _: None
+) -> dict[str, dict[str, Any]]:
+    """By machine name: versions, the compiled programs by number, and what else is requested. `Ask` answers
+    as `layouts.Answers` does."""
     results: dict[str, dict[str, Any]] = {}
     failed: list[PreflightError] = []
     waiting = list(work)
@@ -227,11 +243,15 @@ def compile_all(work: Sequence[Work], progress: Progress, largest_batch: bool) -
             with lock:
                 if not waiting or failed:
                     return
-                machine, folder, run, relower = waiting.pop(0)
+                machine, folder, run, ask = waiting.pop(0)
+
+            def one_at_a_time(question: Mapping[str, Any], ask: Ask = ask) -> dict[str, Any]:
+                # Machines with as many devices share one process of the source.
+                with asking:
+                    return ask(question)
+
             try:
-                found = _compile_for(
-                    machine, folder, run, relower if largest_batch else None, progress, asking
-                )
+                found = _compile_for(machine, folder, run, request, one_at_a_time, progress)
             except PreflightError as error:
                 failed.append(error)
                 return
@@ -252,9 +272,9 @@ def _compile_for(
     machine: Machine,
     folder: Path,
     run: Mapping[str, Any],
-    relower: Callable[[int, int], dict[str, Any]] | None,
+    request: Request,
+    ask: Ask,
     progress: Progress,
-    asking: threading.Lock,
 ) -> dict[str, Any]:
     programs = [program for program in run["programs"] if program["refused"] is None]
     found: dict[str, Any] = {"compiled": {}}
@@ -263,7 +283,7 @@ def _compile_for(
     command = [compiler_python(), "-m", "tpulab.check.compiler", str(folder), machine.name]
     environment = {**ENVIRONMENT, "PYTHONPATH": _own_folder()}
     log = folder / f"{machine.name}.log"
-    with Lines([*command, *(["--serve"] if relower else [])], log, environment) as lines:
+    with Lines([*command, *(["--serve"] if request.asks else [])], log, environment) as lines:
         for number in range(-1, len(programs)):
             if number >= 0:
                 progress(f"compiling {programs[number]['name']} for {machine.name}")
@@ -281,9 +301,54 @@ def _compile_for(
                 found |= answer
             else:
                 found["compiled"][answer["number"]] = answer
-        if relower is not None:
-            found["batch"] = _largest_batch(machine, run, found["compiled"], relower, lines, progress, asking)
+        if request.largest_batch:
+            found["batch"] = _largest_batch(machine, run, found["compiled"], ask, lines, progress)
+        if request.propose:
+            found["proposals"] = _proposals(machine, run, found["compiled"], request, ask, lines, progress)
     return found
+
+
+def _proposals(
+    machine: Machine,
+    run: Mapping[str, Any],
+    compiled: Mapping[int, Mapping[str, Any]],
+    request: Request,
+    ask: Ask,
+    lines: Lines,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Layouts of the main program, compiled for the machine; the best ones compared on CPU devices."""
+    main = main_program(run["programs"])
+    facts = {"refused": "there is no program"} if main is None else ask({"number": main["number"]})
+    if main is None or "refused" in facts:
+        return propose.nothing(None if main is None else main["name"], facts["refused"])
+
+    def compile_one(layout: Layout) -> dict[str, Any]:
+        progress(f"compiling {main['name']} for {machine.name}, layout {len(search.tried) + 1}")
+        lowered = ask({"number": main["number"], "layout": layout.facts()})
+        return lines.ask(lowered, COMPILER_LIMIT) if "number" in lowered else lowered | {"compiles": None}
+
+    def prove(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
+        """`{"difference": …}` or `{"note": …}` for each."""
+        progress(f"running {len(layouts)} layouts of {main['name']} on {machine.devices} CPU devices")
+        wanted = propose.proof_layouts(layouts, machine.devices)
+        written = ask({"number": main["number"], "proofs": [layout.facts() for layout in wanted]})
+        if "folder" not in written:
+            return [{"note": written.get("refused", "not run")}] * len(layouts)
+        environment = {"PYTHONPATH": _own_folder(), "JAX_PLATFORMS": "cpu"}
+        environment["XLA_FLAGS"] = _without_device_count(os.environ.get("XLA_FLAGS", ""))
+        command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
+        log = Path(written["folder"], "log")
+        with Lines(command, log, environment) as child:
+            try:
+                found = [child.next(request.limit) for _ in layouts]
+            except PreflightError as error:
+                return [{"note": str(error)}] * len(layouts)
+        return [each or {"note": child.last_words or "its process ended"} for each in found]
+
+    search = propose.Search(machine, facts, main["flops"], compile_one, request.propose_limit)
+    search.run()
+    return propose.result(search, main, compiled.get(main["number"]), prove)
 
 
 def compiler_python() -> str:
@@ -309,10 +374,9 @@ def _largest_batch(
     machine: Machine,
     run: Mapping[str, Any],
     compiled: Mapping[int, Mapping[str, Any]],
-    relower: Callable[[int, int], dict[str, Any]],
+    ask: Ask,
     lines: Lines,
     progress: Progress,
-    asking: threading.Lock,
 ) -> dict[str, Any] | None:
     """Rows of the main program that fit, and the next number that does not; each one compiled."""
     main = main_program(run["programs"])
@@ -327,9 +391,7 @@ def _largest_batch(
         if len(known) >= MOST_BATCHES:
             return None
         progress(f"compiling {main['name']} with {batch} rows for {machine.name}")
-        # Machines with as many devices share one process of the source.
-        with asking:
-            lowered = relower(main["number"], batch)
+        lowered = ask({"number": main["number"], "rows": batch})
         if "number" not in lowered:
             return None
         answer = lines.ask(lowered, COMPILER_LIMIT)
@@ -456,16 +518,7 @@ def _result(
 ) -> dict[str, Any]:
     if compiled is None:
         compiled = {"compiles": None, "seconds": 0.0, "note": program["refused"] or "it was not compiled"}
-    accepted = bool(compiled["compiles"])
-    need = (
-        compiled["arguments"]
-        + compiled["outputs"]
-        - compiled["aliased"]
-        + compiled["temporaries"]
-        + compiled["code"]
-        if accepted
-        else compiled.get("peak")
-    )
+    accepted, need = bool(compiled["compiles"]), need_of(compiled)
     collectives = []
     for each in compiled.get("collectives", ()):
         one = {
@@ -553,6 +606,7 @@ def _total(
         "usdForEpoch": None if step_usd is None or epoch_steps is None else step_usd * epoch_steps,
         "epochSteps": epoch_steps,
         "batch": found.get("batch"),
+        "proposals": found.get("proposals"),
     }
 
 

@@ -14,7 +14,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -68,18 +70,33 @@ class Compiled:
     note: str = ""
 
 
+def need_of(compiled: Mapping[str, Any]) -> int | None:
+    """Bytes on each device: what one program has in memory at a time, without counting donated results twice,
+    as the compiler's own peak does. Where it does not fit, the bytes that the compiler asks for."""
+    if not compiled["compiles"]:
+        return compiled.get("peak")
+    parts = ("arguments", "outputs", "temporaries", "code")
+    return int(sum(compiled[name] for name in parts) - compiled["aliased"])
+
+
 class Compiler:
-    """The compiler of one machine type. Raises `PreflightError` where libtpu is missing."""
+    """The compiler of one machine type."""
 
     def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    @cached_property
+    def devices(self) -> list[Any]:
+        """Loads libtpu, which takes seconds. Raises `PreflightError` where it is missing."""
         os.environ.update(ENVIRONMENT)
         import jax
         from jax.experimental import topologies
 
+        machine = self._machine
         options: dict[str, Any] = {"chip_config_name": "megacore"} if machine.kind.name == "v4" else {}
         try:
             found = topologies.get_topology_desc(platform="tpu", topology_name=machine.topology, **options)
-            self.devices = list(found.devices)
+            return list(found.devices)
         except Exception as error:
             raise PreflightError(
                 "compiler_missing",
@@ -87,10 +104,20 @@ class Compiler:
                 f"(jax {jax.__version__}: {str(error).splitlines()[0][:200]}).",
             ) from error
 
+    def answer(self, number: int, module: bytes, devices: int) -> dict[str, Any]:
+        """`Compiled` as a table, from an earlier check if the program is unchanged."""
+        stored = StoredAnswer(module, self._machine, devices)
+        found = stored.read()
+        if found is None:
+            found = asdict(self.compile(number, module, devices))
+            stored.write(found)
+        return found | {"number": number}
+
     def compile(self, number: int, module: bytes, devices: int) -> Compiled:
+        available = self.devices
         began = time.perf_counter()
         try:
-            executable = self._compile(module, devices)
+            executable = self._compile(module, devices, available)
         except Exception as error:
             seconds, text = time.perf_counter() - began, str(error)
             found = parse(text)
@@ -128,16 +155,16 @@ class Compiler:
             note=note,
         )
 
-    def _compile(self, module: bytes, count: int) -> Any:
+    def _compile(self, module: bytes, count: int, available: list[Any]) -> Any:
         import numpy as np
         from jax._src import compiler
         from jax._src.interpreters import mlir
         from jax._src.lib import xla_client
         from jax._src.lib.mlir import ir
 
-        if count > len(self.devices):
-            raise ValueError(f"The program is for {count} devices; this machine has {len(self.devices)}.")
-        devices = self.devices[:count]
+        if count > len(available):
+            raise ValueError(f"The program is for {count} devices; this machine has {len(available)}.")
+        devices = available[:count]
         backend = devices[0].client
         assignment = np.array([[device.id for device in devices]])
         options = compiler.get_compile_options(1, count, assignment, backend=backend)
@@ -184,6 +211,13 @@ class StoredAnswer:
             delete_oldest(self._file.parent, MOST_STORED_BYTES)
 
 
+def module_bytes(lowered: Any) -> bytes:
+    """StableHLO of a step that was lowered for a TPU, as `Compiler.compile` takes it."""
+    from jax._src.interpreters import mlir
+
+    return bytes(mlir.module_to_bytecode(lowered.compiler_ir("stablehlo")))
+
+
 def main(argv: list[str]) -> int:
     folder, machine = Path(argv[0]), machine_named(argv[1])
     # libtpu writes to both; the reader gets only our lines.
@@ -196,21 +230,13 @@ def main(argv: list[str]) -> int:
 
     try:
         os.environ.update(ENVIRONMENT)
-        compiler: Compiler | None = None
-        import jax
-
-        write_line({"jax": jax.__version__, "libtpu": _libtpu_version()})
+        # jax is imported for a program without a stored answer only.
+        compiler = Compiler(machine)
+        write_line({"jax": metadata.version("jax"), "libtpu": _libtpu_version()})
         listed = json.loads((folder / "programs.json").read_text(encoding="utf-8"))
         for request in chain(listed, map(json.loads, sys.stdin if "--serve" in argv else ())):
-            number, devices = request["number"], request["devices"]
-            module = (folder / f"{number}.mlirbc").read_bytes()
-            answers = StoredAnswer(module, machine, devices)
-            found = answers.read()
-            if found is None:
-                compiler = compiler or Compiler(machine)
-                found = asdict(compiler.compile(number, module, devices))
-                answers.write(found)
-            write_line(found | {"number": number})
+            module = (folder / f"{request['number']}.mlirbc").read_bytes()
+            write_line(compiler.answer(request["number"], module, request["devices"]))
     except PreflightError as error:
         write_line({"error": error.code, "message": str(error)})
         return 2

@@ -105,22 +105,30 @@ def as_function(step: Any, platform: str) -> Callable[..., tuple[Any, ...]]:
     """`step` as a function that `jax.jit` accepts for `platform`; call it with 64-bit types enabled. Of
     `step` it uses `inputs`, `outputs` and `module`."""
     import jax
+
+    # PyTorch's indices are 64 bits wide, which jax narrows otherwise.
+    with jax.enable_x64(True):
+        shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in step.inputs]
+        return as_called(shapes, step.outputs, _without_composites(step.module), platform)
+
+
+def as_called(
+    shapes: Sequence[Any], outputs: Sequence[Any], artifact: bytes, platform: str
+) -> Callable[..., tuple[Any, ...]]:
+    """A StableHLO portable artifact as a function, on as many devices as the shardings of `shapes` have."""
+    import jax
     import jax.numpy as jnp
 
     def like(*_: Any) -> tuple[Any, ...]:
-        return tuple(jnp.zeros(each.shape, each.dtype) for each in step.outputs)
+        return tuple(jnp.zeros(each.shape, each.dtype) for each in outputs)
 
     # A check lowers for the processor first, which compiles nothing.
     unchecked = [jax.export.DisabledSafetyCheck.platform()]
-    # jax makes the frame (types and calling convention); the module in it is replaced by ours. PyTorch's
-    # indices are 64 bits wide, which jax narrows otherwise.
-    with jax.enable_x64(True):
-        shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in step.inputs]
-        make = jax.export.export(
-            jax.jit(like, keep_unused=True), platforms=(platform,), disabled_checks=unchecked
-        )
-        frame = make(*shapes)
-    exported = dataclasses.replace(frame, mlir_module_serialized=_without_composites(step.module))
+    # jax makes the frame (types and calling convention); the module in it is replaced by ours.
+    make = jax.export.export(
+        jax.jit(like, keep_unused=True), platforms=(platform,), disabled_checks=unchecked
+    )
+    exported = dataclasses.replace(make(*shapes), mlir_module_serialized=artifact)
     called: Callable[..., tuple[Any, ...]] = exported.call
     return called
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -78,6 +78,44 @@ def summary_rows(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     return rows
 
 
+#: Layouts that are shown; the others are in the JSON.
+MOST_LAYOUTS = 8
+
+
+def proposal_rows(found: Mapping[str, Any], machine: Mapping[str, Any]) -> list[list[str]]:
+    """A heading, the step as written, and the best layouts with plain FSDP among them."""
+
+    def row(name: str, each: Mapping[str, Any], numbers: str) -> list[str]:
+        memory = "-" if each["need"] is None else gib(each["need"] * _a_chip(machine))
+        teraflop = "" if each.get("flops") is None else f"{each['flops'] / 1e12:.3g}"
+        moved = f"{each['collectiveBytes'] / 1e6:.3g}" if each["fits"] else ""
+        return [name, f"{memory} {'' if each['fits'] else 'no'}".strip(), teraflop, moved, numbers]
+
+    rows = [["layout", "GiB per chip", "TFLOP", "collectives, MB", "on CPU devices"]]
+    if written := found["written"]:
+        rows.append(row(f"as written, {written['devices']} of {machine['devices']} devices", written, ""))
+    best = found["rows"][:MOST_LAYOUTS]
+    for each in best + [other for other in found["rows"][MOST_LAYOUTS:] if other["name"] == "FSDP"]:
+        difference = each["difference"]
+        verdict = "equal" if each["equal"] else "differs"
+        numbers = each["note"] if difference is None else f"{verdict}, {difference:.0e}"
+        rows.append(row(each["name"], each, numbers))
+    return rows
+
+
+def _proposals(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]], list[str]]]:
+    """For each machine: a sentence, the table, the code."""
+    for machine in report["machines"]:
+        found = report["totals"][machine["name"]].get("proposals")
+        if found and not found["rows"]:
+            yield f"{machine['name']}: {found['reason']}", [], []
+        elif found:
+            head = f"Layouts of {found['program']} for {machine['name']}, {found['compiled']} compiled"
+            head += f", {found['pruned']} left out by their bytes" if found["pruned"] else ""
+            sentence = f"{head}. {found['reason']}".strip()
+            yield sentence, proposal_rows(found, machine), found["code"]
+
+
 def head_line(report: Mapping[str, Any]) -> str:
     programs, machines = len(report["programs"]), len(report["machines"])
     cells = f"{report['cells']} cells on the CPU" if report["cells"] else "ran on the CPU"
@@ -128,6 +166,15 @@ def text(report: Mapping[str, Any], code: int | None, colour: bool = False) -> s
     for title, cells in summary_rows(report):
         lines.append(title.ljust(wide) + "".join(cell.rjust(16) for cell in cells))
     lines.append("")
+    for sentence, table, pasted in _proposals(report):
+        lines.append(sentence)
+        sizes = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for first, *others in table:
+            columns = zip(others, sizes[1:], strict=True)
+            lines.append(
+                f"  {first.ljust(sizes[0])}" + "".join(f"  {cell.rjust(size)}" for cell, size in columns)
+            )
+        lines += ["", *pasted, *([""] if pasted else [])]
     width = max([0, *(len(each["where"]) for each in report["findings"])])
     for finding in report["findings"]:
         level = paint(finding["level"].ljust(8), finding["level"])
@@ -179,12 +226,17 @@ def as_html(report: Mapping[str, Any]) -> str:
         f"<li>{_MARKS[each['level']]} <b>{esc(each['where'])}</b> {esc(each['message'])}</li>"
         for each in report["findings"]
     )
+    layouts = ""
+    for sentence, table, pasted in _proposals(report):
+        body = "".join(f"<tr>{''.join(f'<td>{esc(cell)}</td>' for cell in row)}</tr>" for row in table)
+        layouts += f"<p>{esc(sentence)}</p><table>{body}</table>"
+        layouts += f"<pre>{esc(chr(10).join(pasted))}</pre>" if pasted else ""
     note = (
         f"<small>{esc(head_line(report))}. Prices of {esc(report['prices']['date'])}, lower bounds.</small>"
     )
     return (
         f'{_STYLE}<div class="tpulab-check"><table><thead><tr><th>Memory per chip</th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table><ul>{found}</ul>{note}</div>"
+        f"<tbody>{''.join(rows)}</tbody></table>{layouts}<ul>{found}</ul>{note}</div>"
     )
 
 

@@ -3,7 +3,8 @@
     python -m tpulab.check.source NOTEBOOK_OR_SCRIPT FOLDER [--cells 1-4] [--limit 600] [-- ARGUMENTS]
 
 Writes `run.json`, `programs.json` and the modules into FOLDER. With `--serve` it then answers requests on
-stdin, one JSON object per line: `{"number": 3, "rows": 128}` lowers a program again for another batch.
+stdin, one JSON object per line: `{"number": 3, "rows": 128}` lowers a program again for another batch; the
+others are those of `layouts.Answers`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 from tpulab.check.capture import CELL_FILE, Recorder, place_of
 from tpulab.check.chips import PreflightError
 from tpulab.check.exported import as_function, lower, read_step
+from tpulab.check.layouts import Answers
 
 #: A cell with one of these tags is left out.
 SKIP_TAGS = {"skip-check", "remove-check"}
@@ -261,20 +263,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def serve(run: Run, out: Any) -> None:
+    answers = Answers(run.recorder, run.folder)
     for line in sys.stdin:
-        requested = json.loads(line)
-        answer: dict[str, Any] = {}
-        try:
-            program = run.recorder.with_batch(requested["number"], requested["rows"])
-            if program is not None and program.refused is None:
-                run.recorder.write(run.folder)
-                size = sum(argument.bytes for argument in program.arguments)
-                answer = {"number": program.number, "devices": program.devices, "bytes": size}
-            elif program is not None:
-                answer = {"refused": program.refused}
-        except Exception as error:
-            answer = {"refused": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
-        out.write(json.dumps(answer) + "\n")
+        out.write(json.dumps(answers.answer(json.loads(line))) + "\n")
         out.flush()
 
 

@@ -26,8 +26,8 @@ class Train(Command):
     checkpoints: str = ""
     """Folder to write a checkpoint to after each epoch, and to go on from."""
     export: str = ""
-    """File to write the training step to, as StableHLO; nothing is trained. `python -m
-    tpulab_recipes.compile_ahead.tpu_compiler FILE` reports what the step needs on each kind of TPU."""
+    """File to write the training step to, as StableHLO; nothing is trained. `tpulab check
+    FILE --chips v5e-8,v6e-8` reports what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:

@@ -33,8 +33,8 @@ class Train(Command):
     none."""
     loop: OmittedLoop = field(default_factory=Loop)
     export: str = ""
-    """Write the training step to this file as StableHLO instead of training. `python -m
-    tpulab_recipes.compile_ahead.tpu_compiler FILE` shows what the step needs on each kind of TPU."""
+    """Write the training step to this file as StableHLO instead of training. `tpulab check
+    FILE --chips v5e-8,v6e-8` shows what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:

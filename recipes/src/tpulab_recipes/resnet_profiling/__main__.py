@@ -25,8 +25,8 @@ class Train(Command):
     trace: str = ""
     """Folder to write a profile of five steps to, from the sixth step on."""
     export: str = ""
-    """File to write the training step to, as StableHLO; nothing is trained. `python -m
-    tpulab_recipes.compile_ahead.tpu_compiler FILE` reports what the step needs on each kind of TPU."""
+    """File to write the training step to, as StableHLO; nothing is trained. `tpulab check
+    FILE --chips v5e-8,v6e-8` reports what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,10 +16,10 @@ import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
-from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, measure, tpu_devices
+from tpulab_recipes.compile_ahead.tpu_compiler import MACHINES, compiler_for, measure
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.unet import Network, count_parameters
-from tpulab_recipes.ddpm.training.step_cost import batch_shapes, compile_ahead, refuse_too_large, speed
+from tpulab_recipes.ddpm.training.step_cost import batch_shapes, lower_ahead, refuse_too_large, speed
 from tpulab_recipes.ddpm.training.train_step import compile_step, default_hyperparameters, make_initial_state
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
@@ -74,30 +73,31 @@ def compiled_rows(
     pairs: Iterable[Pair], chips: Sequence[str] | None, progress: Progress
 ) -> Iterator[Mapping[str, Any]]:
     """Compiles each configuration's training step for each chip. Runs nothing."""
-    chips = list(chips or TOPOLOGIES)
+    chips = list(chips or MACHINES)
     for chip in chips:
-        if chip not in TOPOLOGIES:
-            raise ConfigError("--compile-for", f"{chip!r} is none of {', '.join(TOPOLOGIES)}.")
+        if chip not in MACHINES:
+            raise ConfigError("--compile-for", f"{chip!r} is none of {', '.join(MACHINES)}.")
     pairs = list(pairs)
     progress.start("compile", len(pairs) * len(chips))
     for name, config, batch in pairs:
         for chip in chips:
-            devices = tpu_devices(chip)
+            compiler = compiler_for(chip)
+            count = len(compiler.devices)
             size = batch or config.train.batch_size
-            size -= size % len(devices)
+            size -= size % count
             sized = config.but({"train.batch_size": size})
             network = Network(sized)
-            found = measure(chip, len(devices), partial(compile_ahead, network, make_mesh(devices, hosts=1)))
+            found = measure(compiler, lower_ahead(network, make_mesh(compiler.devices, hosts=1)))
             row = _row(name, sized, network, size) | {
-                "device": f"{len(devices)} x {chip}",
+                "device": f"{count} x {chip}",
                 "kind": "compiled, not run",
-                "compile_s": found.compile_s,
+                "compile_s": found["seconds"],
             }
-            if found.memory_gib is None:
-                row["note"] = found.note
+            if found["compiles"]:
+                row["memory_gib_per_device"] = found["need"] / 2**30
+                row["tflop_per_step_and_device"] = found["flops"] / 1e12
             else:
-                row["memory_gib_per_device"] = found.memory_gib
-                row["tflop_per_step_and_device"] = found.tflop
+                row["note"] = f"does not fit: {found['note'].split('RESOURCE_EXHAUSTED: ')[-1]}"
             progress.advance(1, f"{name} on {chip}")
             yield row
     progress.finish()

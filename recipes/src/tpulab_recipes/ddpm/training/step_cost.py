@@ -68,9 +68,8 @@ def speed(config: Config, devices: Iterable[Any], images_per_second: float) -> d
     return {"tflop_per_second": per_second / 1e12, "mfu_percent": 100 * share}
 
 
-def compile_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
-    """The training step (`compile_step`), compiled from shapes for devices that need not be here. A call of
-    `step` with arrays of these shapes does not compile again."""
+def lower_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
+    """The training step (`compile_step`), lowered from shapes for devices that need not be here."""
     state = placed_shapes(state_shapes(network), mesh)
     rows = batch_shapes(network.config, network.config.train.batch_size)
     batch = placed_shapes(rows, batch_sharding(mesh))
@@ -80,7 +79,12 @@ def compile_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
     platform = mesh.devices.flat[0].platform
     # With a platform that is named, a later call would not find the program.
     named = {} if platform == jax.default_backend() else {"lowering_platforms": (platform,)}
-    return traced.lower(**named).compile()
+    return traced.lower(**named)
+
+
+def compile_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
+    """Compiled: a call of `step` with arrays of these shapes does not compile again."""
+    return lower_ahead(network, mesh, step).compile()
 
 
 def refuse_too_large(network: Network, mesh: Mesh, step: Any = None) -> None:
