@@ -2,7 +2,7 @@
 /**
  * `npm run test:aot`: makes an environment with the TPU compiler (684 MB) and compiles training steps ahead of time for
  * v4, v5e, v5p, v6e and 7x: the steps of `tpulab check`, of the diffusion recipe, and of PyTorch recipes, which the
- * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. The PyTorch half writes the table in docs/recipe-notes.md.
+ * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. The recipes' figures go into the table in docs/recipe-notes.md.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const HELP = `npm run test:aot [-- OPTIONS] [-- PYTEST-OPTIONS]
 
 Compiles training steps for v4, v5e, v5p, v6e and 7x without a TPU, in three parts:
 
-  --only check   \`tpulab check\`: a planted collective, and the largest batch of each chip
+  --only check   \`tpulab check\`: a planted collective, the largest batch of each chip, and layouts
   --only jax     the diffusion recipe; needs the TPU compiler (684 MB)
   --only torch   the PyTorch recipes; also needs the environment torch-tpu (7 GB)
   --help         this text
@@ -64,27 +64,44 @@ const environment = {
 const results = path.join(checkout.testEnvs, 'aot-results.jsonl');
 const [BEGIN, END] = ['<!-- table: npm run test:aot -->', '<!-- end of the table -->'];
 
-/** Puts the compiler's last figures for each step's newest program into the table of docs/recipe-notes.md. */
+/**
+ * Puts the compiler's last figures for each step's newest program into the table of docs/recipe-notes.md. Rows of steps
+ * that did not run stay as they are.
+ */
 function writeTable() {
   const document = path.join(checkout.root, 'docs', 'recipe-notes.md');
   const found = readFileSync(results, 'utf8')
     .trim()
     .split('\n')
-    .map(line => JSON.parse(line));
+    .map(line => JSON.parse(line))
+    .filter(each => 'need' in each.found);
+  if (found.length === 0) return;
   const chips = ['v4', 'v5e', 'v5p', 'v6e', '7x'];
-  const rows = [...new Set(found.map(({ step }) => step))].map(step => {
+  const [before, rest = ''] = readFileSync(document, 'utf8').split(BEGIN);
+  const [table = '', after] = rest.split(END);
+  const rows = new Map(
+    table
+      .split('\n')
+      .filter(line => line.startsWith('| `'))
+      .map(line => line.split('|').map(cell => cell.trim()))
+      .map(([, step = '', ...cells]) => [step, cells.slice(0, chips.length)])
+  );
+  for (const step of new Set(found.map(each => each.step))) {
     const { program, compiler } = found.findLast(each => each.step === step);
     const cells = chips.map(chip => {
       const wanted = Object.entries({ step, program, compiler, chip });
       const result = found.findLast(each => wanted.every(([key, value]) => each[key] === value))?.found;
       return result?.need ? (result.need / 2 ** 30).toFixed(3) : (result?.note ?? '');
     });
-    return [`\`${step}\``, ...cells];
-  });
-  const table = [[`GiB by ${found.at(-1).compiler}`, ...chips], ['---', ...chips.map(() => '---:')], ...rows];
-  const [before, rest = ''] = readFileSync(document, 'utf8').split(BEGIN);
-  const shown = table.map(row => `| ${row.join(' | ')} |`).join('\n');
-  writeFileSync(document, `${before}${BEGIN}\n\n${shown}\n\n${END}${rest.split(END)[1]}`);
+    rows.set(`\`${step}\``, cells);
+  }
+  const head = [
+    [`GiB by ${found.at(-1).compiler}`, ...chips],
+    ['---', ...chips.map(() => '---:')]
+  ];
+  const lines = [...head, ...[...rows].map(([step, cells]) => [step, ...cells])];
+  const shown = lines.map(row => `| ${row.join(' | ')} |`).join('\n');
+  writeFileSync(document, `${before}${BEGIN}\n\n${shown}\n\n${END}${after}`);
 }
 
 const controller = new AbortController();
@@ -113,7 +130,7 @@ try {
     }
   );
   process.exitCode = status ?? 1;
-  if (withTorch && existsSync(results)) writeTable();
+  if (existsSync(results)) writeTable();
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
   process.stderr.write(`${[error.message, ...error.details].join('\n')}\n`);
