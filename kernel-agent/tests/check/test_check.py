@@ -232,7 +232,7 @@ for _ in range(2):
 def test_other_layouts_of_a_step_give_the_same_numbers_and_have_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Second moments are positive, a callback is left out, and the pasted code places the arrays."""
+    """Second moments are positive, and a callback is left out."""
     source = tmp_path / "train.py"
     source.write_text(NETWORK)
     file = tmp_path / "report.json"
@@ -249,23 +249,20 @@ def test_other_layouts_of_a_step_give_the_same_numbers_and_have_code(
     assert all(each["equal"] and each["difference"] < 1e-5 for each in proven)
     for line in found["code"]:
         assert line in words
-    pasted = "\n".join(
-        ["import jax, jax.numpy as jnp", *NETWORK.splitlines()[11:13], "x = jnp.ones((64, 64))"]
-    )
-    check_code = "\n".join(
-        [pasted, *found["code"], "print([*map(str, (params['up'].sharding, x.sharding))])"]
-    )
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
-    shown = subprocess.run(
-        [sys.executable, "-c", check_code],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    ).stdout
-    assert "NamedSharding" in shown
-    assert "'data'" in shown
+    # The pasted code places the arrays, and the step computes the same loss.
+    lines = NETWORK.splitlines()
+    show = ["params, moments, value = train(params, moments, x)", "print(float(value), x.sharding)"]
+    losses = []
+    for code in ([], found["code"]):
+        program = "\n".join([*lines[:-2], "x = jnp.ones((64, 64))", *code, *show])
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+        command = [sys.executable, "-c", program]
+        shown = subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True, timeout=300
+        ).stdout.splitlines()[-1]
+        losses.append(float(shown.split()[0]))
+        assert ("NamedSharding" in shown) == bool(code)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
 @pytest.mark.usefixtures("double")
@@ -324,11 +321,14 @@ def test_where_nothing_fits_the_batch_is_halved_until_something_does() -> None:
     search = propose.Search(machine, facts, 8e9, compile_one, 60)
     search.run()
     main = {"name": "train", "flops": 8e9, "devices": 1}
-    found = propose.result(search, main, None, lambda layouts: [{"difference": 0.0}] * len(layouts))
+    found = propose.result(search, main, None, lambda layouts: [{"difference": 0.0}] * (len(layouts) - 1))
     best = found["rows"][0]
     assert (best["batch"], best["remat"], best["fits"]) == (16, True, True)
     assert "sum the gradients of 8 parts" in found["reason"]
     assert "jax.checkpoint" in found["code"][-1]
+    # Numbers that are not equal are not proposed.
+    other = propose.result(search, main, None, lambda layouts: [{"difference": 0.1}] * (len(layouts) - 1))
+    assert (other["code"], other["rows"][0]["equal"]) == ([], False)
     too_large = propose.Search(machine, facts, 8e9, lambda _: {"compiles": False, "peak": 2**50}, 60)
     too_large.run()
     nothing = propose.result(too_large, main, None, lambda _: [])

@@ -14,6 +14,7 @@ os.environ["TPULAB_COMPILATION_CACHE"] = "off"
 
 import jax
 import jax.numpy as jnp
+from check_aot import steps
 
 from tpulab.check import checking, chips
 from tpulab.check.cell import preflight
@@ -106,3 +107,58 @@ def test_a_second_check_compiles_nothing_and_says_the_same(
     for result in results:
         result.pop("compileSeconds")
     assert results[0] == results[1]
+
+
+def proposed(made: tuple, chip: str = "v5e-8") -> dict:
+    found = preflight(*made, chips=chip, propose=True)
+    answer: dict = found.report["totals"][chip]["proposals"]
+    fsdp = next(each for each in answer["rows"] if each["name"] == "FSDP")
+    best = answer["rows"][0]
+    # Never worse than plain FSDP, and every number that was compared is equal.
+    assert best["fits"] >= fsdp["fits"]
+    assert not fsdp["fits"] or best["seconds"] <= fsdp["seconds"] * 1.01
+    assert {each["equal"] for each in answer["rows"]} <= {True, None}
+    assert all(each["difference"] <= 1e-5 for each in answer["rows"] if each["difference"] is not None)
+    return answer
+
+
+def test_an_mlp_with_few_rows_moves_activations_and_not_its_matrices() -> None:
+    best = proposed(steps.mlp(64))["rows"][0]
+    matrices = 2 * 2 * 1024 * 4096 * 4
+    assert best["equal"]
+    assert best["collectiveBytes"] < matrices / 20
+    assert best["need"] < 1.5 * matrices / 8
+
+
+def test_an_mlp_with_many_rows_divides_the_rows() -> None:
+    best = proposed(steps.mlp(16384))["rows"][0]
+    assert best["mesh"] == {"data": 8, "model": 1}
+
+
+def test_a_transformer_with_few_rows_has_columns_and_then_rows_of_its_matrices() -> None:
+    best = proposed(steps.transformer(8))["rows"][0]
+    assert best["equal"]
+    assert best["mesh"]["model"] > 1
+    axes = {name.partition("[")[0]: place.index("model") for name, place in best["places"].items()}
+    assert (axes["up"], axes["down"]) == (1, 0)
+    assert {axes[name] for name in ("q", "k", "v")} == {1}
+
+
+def test_a_convolution_divides_the_images() -> None:
+    best = proposed(steps.convolution(32))["rows"][0]
+    assert best["mesh"] == {"data": 8, "model": 1}
+
+
+def test_an_embedding_stays_divided_and_its_rows_travel() -> None:
+    best = proposed(steps.embedding(64))["rows"][0]
+    table = 262_144 * 256 * 4
+    assert best["collectiveBytes"] < table / 50
+    assert best["need"] < 0.2 * table
+
+
+def test_a_step_that_does_not_fit_one_chip_fits_in_another_layout() -> None:
+    answer = proposed(steps.mlp(8192, width=8192, hidden=131072))
+    assert not answer["written"]["fits"]
+    assert answer["rows"][0]["fits"]
+    assert answer["pruned"] > 0
+    assert "make_mesh" in answer["code"][0]

@@ -329,21 +329,20 @@ def _proposals(
         return lines.ask(lowered, COMPILER_LIMIT) if "number" in lowered else lowered | {"compiles": None}
 
     def prove(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
-        """`{"difference": …}` or `{"note": …}` for each."""
-        progress(f"running {len(layouts)} layouts of {main['name']} on {machine.devices} CPU devices")
-        wanted = propose.proof_layouts(layouts, machine.devices)
-        written = ask({"number": main["number"], "proofs": [layout.facts() for layout in wanted]})
+        compared = len(layouts) - 1
+        progress(f"running {compared} layouts of {main['name']} on {machine.devices} CPU devices")
+        written = ask({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
         if "folder" not in written:
-            return [{"note": written.get("refused", "not run")}] * len(layouts)
+            return [{"note": written.get("refused", "not run")}] * compared
         environment = {"PYTHONPATH": _own_folder(), "JAX_PLATFORMS": "cpu"}
         environment["XLA_FLAGS"] = _without_device_count(os.environ.get("XLA_FLAGS", ""))
         command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
         log = Path(written["folder"], "log")
         with Lines(command, log, environment) as child:
             try:
-                found = [child.next(request.limit) for _ in layouts]
+                found = [child.next(request.limit) for _ in range(compared)]
             except PreflightError as error:
-                return [{"note": str(error)}] * len(layouts)
+                return [{"note": str(error)}] * compared
         return [each or {"note": child.last_words or "its process ended"} for each in found]
 
     search = propose.Search(machine, facts, main["flops"], compile_one, request.propose_limit)

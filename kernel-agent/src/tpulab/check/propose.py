@@ -25,6 +25,9 @@ EQUAL, EQUAL_HALF = 1e-5, 2e-2
 #: Where links are not published: a share of the memory's bandwidth, for the order of the candidates.
 _LINKS_SHARE = 0.2
 
+#: Runs the layouts on CPU devices; for each but the first `{"difference": …}` or `{"note": …}`.
+Prove = Callable[[Sequence[Layout]], Sequence[dict[str, Any]]]
+
 
 @dataclass(slots=True)
 class Candidate:
@@ -205,49 +208,49 @@ def collective_bytes(compiled: Mapping[str, Any]) -> int:
     return int(sum(each["bytes"] for each in compiled.get("collectives", ())))
 
 
-def proof_refused(facts: Mapping[str, Any], flops: float, devices: int) -> str | None:
-    """Why the numbers cannot be compared on this computer, in words."""
-    size = devices * 3 * sum(group["bytes"] for group in facts["groups"])
-    if size > PROOF_BYTES:
-        return f"not run: {size / 2**30:.0f} GiB on {devices} CPU devices"
-    if flops * devices / max(facts["rows"], 1) > PROOF_FLOPS:
-        return "not run: too many operations for this computer"
-    return None
-
-
-def proof_layouts(layouts: Sequence[Layout], devices: int) -> list[Layout]:
-    """The whole step on one device, and each layout, with one row for each device."""
-    return [Layout((1, 1), (), devices), *(replace(layout, rows=devices) for layout in layouts)]
+def _proofs(search: Search, candidates: Sequence[Candidate], flops: float, prove: Prove) -> dict[Layout, Any]:
+    """By layout: the difference to the whole step on one device, all with one row for each device; or why the
+    numbers were not compared on this computer."""
+    devices, found = search.machine.devices, {}
+    for layout in (candidate.layout for candidate in candidates):
+        size = 3 * devices * search.state_bytes(layout)
+        if size > PROOF_BYTES:
+            found[layout] = {"note": f"not run: {size / 2**30:.0f} GiB"}
+        elif flops * devices / max(search.facts["rows"], 1) > PROOF_FLOPS:
+            found[layout] = {"note": "not run: too many operations"}
+    wanted = [each.layout for each in candidates if each.layout not in found]
+    if wanted:
+        whole, *others = (replace(each, rows=devices) for each in (Layout((1, 1), (), 0), *wanted))
+        found |= zip(wanted, prove([whole, *others]), strict=True)
+    return found
 
 
 def code(facts: Mapping[str, Any], layout: Layout) -> list[str]:
     """To paste in front of the loop. Arrays are named as the step names them."""
     used = 1 if layout.mesh[1] == 1 else 2
-    mesh, axes = layout.mesh[:used], AXES[:used]
     auto = ", ".join(["jax.sharding.AxisType.Auto"] * used)
-    kinds = f"axis_types=({auto},)"
-    lines = [f"mesh = jax.make_mesh({mesh!r}, {axes!r}, {kinds})"]
+    lines = [f"mesh = jax.make_mesh({layout.mesh[:used]}, {AXES[:used]}, axis_types=({auto},))"]
+    places = dict(layout.places)
     if facts["state"]:
-        whole, shapes = (
-            ", ".join(facts["state"]),
-            {group["name"]: group["shape"] for group in facts["groups"]},
-        )
-        by_shape = {(tuple(shapes[name]), place) for name, place in layout.places}
-        same = len({shape for shape, _ in by_shape}) == len(by_shape)
-        places = ", ".join(
-            f"{tuple(shapes[name]) if same else (name.partition('[')[0], *shapes[name])!r}: jax.P{place!r}"
-            for name, place in {tuple(shapes[n]) if same else n: (n, p) for n, p in layout.places}.values()
-        )
-        tree = whole if len(facts["state"]) == 1 else f"({whole})"
-        if not places:
-            lines.append(f"{whole} = jax.device_put({tree}, jax.NamedSharding(mesh, jax.P()))")
+        names = ", ".join(facts["state"])
+        tree = names if len(facts["state"]) == 1 else f"({names})"
+        groups = [
+            (each["name"].partition("[")[0], tuple(each["shape"]), each["name"]) for each in facts["groups"]
+        ]
+        by_shape = {(shape, places.get(group, ())) for _, shape, group in groups}
+        if len({shape for shape, _ in by_shape}) == len(by_shape):
+            mapped, key = "jax.tree.map(lambda a:", "a.shape"
+            entries = [f"{shape}: jax.P{place}" for shape, place in sorted(by_shape, key=str) if place]
         else:
-            key = "a.shape" if same else "(jax.tree_util.keystr(path[-1:], simple=True), *a.shape)"
-            mapped = "jax.tree.map(lambda a: " if same else "jax.tree.map_with_path(lambda path, a: "
-            lines.append(
-                f"{whole} = jax.device_put({tree}, {mapped}jax.NamedSharding(mesh, "
-                f"{{{places}}}.get({key}, jax.P())), {tree}))"
-            )
+            # Arrays of one shape have different places.
+            mapped = "jax.tree.map_with_path(lambda path, a:"
+            key = "(jax.tree_util.keystr(path[-1:], simple=True), a.shape)"
+            entries = [
+                f"{name, shape}: jax.P{places[group]}" for name, shape, group in groups if group in places
+            ]
+        place = f"jax.NamedSharding(mesh, {{{', '.join(entries)}}}.get({key}, jax.P()))"
+        line = f"{mapped} {place}, {tree})" if entries else "jax.NamedSharding(mesh, jax.P())"
+        lines.append(f"{names} = jax.device_put({tree}, {line})")
     if facts["batch"]:
         rows = ", ".join(facts["batch"])
         tree = rows if len(facts["batch"]) == 1 else f"({rows})"
@@ -263,11 +266,11 @@ def result(
     search: Search,
     main: Mapping[str, Any],
     written: Mapping[str, Any] | None,
-    prove: Callable[[Sequence[Layout]], list[dict[str, Any]]],
+    prove: Prove,
 ) -> dict[str, Any]:
-    """The report's part, under the machine in `totals`: rows from the best to the worst, `as written` among
-    them, the code for the first, and a sentence where nothing fits."""
-    facts, ranked, machine = search.facts, search.ranked(), search.machine
+    """The report's part, under the machine in `totals`: rows from the best to the worst, the code for
+    the first, and a sentence where nothing fits."""
+    facts, ranked = search.facts, search.ranked()
     if not ranked:
         first = next(
             (each.compiled.get("refused") or each.compiled.get("note") for each in search.tried.values()),
@@ -276,12 +279,8 @@ def result(
         return nothing(main["name"], first or f"{facts['rows']} rows cannot be divided among the devices.")
     fitting = [each for each in ranked if each.compiled["compiles"]]
     shown = fitting[:MOST_PROVEN] + [each for each in fitting[MOST_PROVEN:] if each.name == "FSDP"]
-    refused = proof_refused(facts, main["flops"], machine.devices)
-    proofs = (
-        [{"note": refused}] * len(shown) if refused or not shown else prove([each.layout for each in shown])
-    )
+    by_layout = _proofs(search, shown, main["flops"], prove)
     limit = EQUAL_HALF if facts["half"] else EQUAL
-    by_layout = {each.layout: proof for each, proof in zip(shown, proofs, strict=True)}
     rows = [
         {
             "name": each.name,
