@@ -51,7 +51,7 @@ class Request:
     propose_limit: float = PROPOSE_LIMIT
 
     @property
-    def asks(self) -> bool:
+    def serves(self) -> bool:
         """Whether the process of the source has to lower programs again."""
         return self.largest_batch or self.propose
 
@@ -187,7 +187,7 @@ def _source_process(request: Request, devices: int, folder: Path) -> Lines:
         "XLA_FLAGS": _without_device_count(os.environ.get("XLA_FLAGS", "")),
     }
     command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
-    command += ["--serve"] if request.asks else []
+    command += ["--serve"] if request.serves else []
     return Lines([*command, "--", *request.arguments], folder / "log", environment)
 
 
@@ -283,7 +283,7 @@ def _compile_for(
     command = [compiler_python(), "-m", "tpulab.check.compiler", str(folder), machine.name]
     environment = {**ENVIRONMENT, "PYTHONPATH": _own_folder()}
     log = folder / f"{machine.name}.log"
-    with Lines([*command, *(["--serve"] if request.asks else [])], log, environment) as lines:
+    with Lines([*command, *(["--serve"] if request.serves else [])], log, environment) as lines:
         for number in range(-1, len(programs)):
             if number >= 0:
                 progress(f"compiling {programs[number]['name']} for {machine.name}")
