@@ -1,11 +1,11 @@
 /** Keeps one remote connected from the moment a person requests it until it is no longer wanted, or only a person can help. */
 import type { RemoteSsh } from '@tpulab/protocol';
-import type { PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
+import type { Machine, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { recoveryOf, RemoteProblem, remoteErrorOf } from './remote-error.js';
-import type { RemoteLink } from './link.js';
-import { type ConnectionOwner, findAgain, openLink, type Targets, withOtherHost } from './open-link.js';
+import { type ConnectionOwner, findAgain, type Targets, withOtherHost } from './open-machine.js';
+import { prepareMachine } from './prepare-machine.js';
 import { Failures } from './next-attempt.js';
 import { setsUpAllHosts } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
@@ -21,7 +21,7 @@ export class RemoteConnection {
   readonly #stopped = new AbortController();
   readonly #ended: Promise<void>;
   #targets: Targets | null = null;
-  #link: RemoteLink | null = null;
+  #machine: Machine | null = null;
   #watch: GatewayWatch | null = null;
   #waking = new AbortController();
   /** Ends an attempt, or marks a connection as ended, so that the next attempt begins immediately. */
@@ -58,14 +58,14 @@ export class RemoteConnection {
     this.#watch?.probe();
     const { current, wasAnswered } = this.remote.prompts;
     // While a prompt is open or was just answered, the person is not asked again.
-    if (this.#link !== null || current !== null || wasAnswered || this.#since === null) return;
+    if (this.#machine !== null || current !== null || wasAnswered || this.#since === null) return;
     if (performance.now() - this.#since > HANGING_MS) this.#restart.abort();
   }
 
   /** The wanted setup has changed. A login in progress continues: the new setup is read after it. */
   prepareAgain(): void {
     this.#waking.abort();
-    if (this.#link === null) return;
+    if (this.#machine === null) return;
     this.#restart.abort();
     this.#watch?.end(new RemoteProblem('remote_lost', "The machine's settings have changed."));
   }
@@ -73,7 +73,7 @@ export class RemoteConnection {
   /** The access path has changed; known hosts stay known. An open connection continues. */
   relocate(): void {
     this.#targets = null;
-    if (this.#link === null) this.#restart.abort();
+    if (this.#machine === null) this.#restart.abort();
   }
 
   renew(): void {
@@ -83,11 +83,11 @@ export class RemoteConnection {
   }
 
   withShell<T>(use: (shell: RemoteShell) => Promise<T>): Promise<T> | null {
-    return this.#link && !this.#link.isOver ? use(this.#link.shell) : null;
+    return this.#machine && !this.#machine.isOver ? use(this.#machine.shell) : null;
   }
 
   get ssh(): RemoteSsh | null {
-    return this.#link && !this.#link.isOver ? this.#link.ssh : null;
+    return this.#machine && !this.#machine.isOver ? this.#machine.ssh : null;
   }
 
   async end(): Promise<void> {
@@ -105,7 +105,7 @@ export class RemoteConnection {
     } finally {
       this.#isOver = true;
       watching[Symbol.dispose]();
-      await this.#dropLink();
+      await this.#disconnect();
     }
   }
 
@@ -116,14 +116,14 @@ export class RemoteConnection {
       this.#restart = restart;
       this.#since = performance.now();
       try {
-        const { link, prepared } = await this.#connect(AbortSignal.any([signal, restart.signal]));
+        const { machine, prepared } = await this.#connect(AbortSignal.any([signal, restart.signal]));
         this.#since = null;
         failures = 0;
-        throw await this.#whileConnected(link, prepared, signal);
+        throw await this.#whileConnected(machine, prepared, signal);
       } catch (error) {
         if (signal.aborted) return;
         this.#since = null;
-        if (this.#link?.isOver === true) await this.#dropLink();
+        if (this.#machine?.isOver === true) await this.#disconnect();
         if (restart.signal.aborted) {
           this.remote.log.add('restarted');
           continue;
@@ -140,30 +140,30 @@ export class RemoteConnection {
   }
 
   /** Resolves when the gateway of the remote serves requests. */
-  async #connect(signal: AbortSignal): Promise<{ link: RemoteLink; prepared: PreparedHost }> {
+  async #connect(signal: AbortSignal): Promise<{ machine: Machine; prepared: PreparedHost }> {
     const remote = this.remote;
     const isShown = remote.phase.kind === 'connecting' || this.#failures.isAwaited(remote.phase);
     if (!isShown) remote.move({ kind: 'connecting' });
     remote.beginAttempt();
     this.#waking = new AbortController();
-    const link = this.#link ?? (await this.#logIn(signal));
-    return { link, prepared: await this.#prepare(link, signal) };
+    const machine = this.#machine ?? (await this.#logIn(signal));
+    return { machine, prepared: await this.#prepare(machine, signal) };
   }
 
-  async #logIn(signal: AbortSignal): Promise<RemoteLink> {
+  async #logIn(signal: AbortSignal): Promise<Machine> {
     const lastTargets = this.#targets;
     // Unless this attempt succeeds, the machine may have another address by the next one.
     this.#targets = null;
-    const { link, targets } = await openLink(this.remote, lastTargets, signal);
+    const { machine, targets } = await this.remote.context.open(this.remote, lastTargets, signal);
     this.#failures.loggedIn();
     // By another key, while a prompt is still open.
     if (this.remote.phase.kind === 'waiting') this.remote.move({ kind: 'connecting' });
-    this.#link = link;
+    this.#machine = machine;
     this.#targets = targets;
-    return link;
+    return machine;
   }
 
-  async #prepare(link: RemoteLink, signal: AbortSignal): Promise<PreparedHost> {
+  async #prepare(machine: Machine, signal: AbortSignal): Promise<PreparedHost> {
     const remote = this.remote;
     const { setup, installed } = remote.context;
     const over = new AbortController();
@@ -175,7 +175,7 @@ export class RemoteConnection {
       if (remote.phase.kind === 'connecting') remote.move({ kind: 'setting-up' });
     }, SETTING_UP_MS);
     try {
-      const prepared = await link.prepare(remote.record.install ? setup : installed, {
+      const prepared = await prepareMachine(machine, remote.record.install ? setup : installed, {
         ...setupOptionsOf(remote.record),
         takeOver: remote.takesOver,
         ...(hostOnly === undefined ? {} : { hostOnly }),
@@ -190,13 +190,13 @@ export class RemoteConnection {
         this.#offered = null;
         slice ??= this.#beginSlice(sliceSignal);
       }
-      if (slice !== null) await this.#offerSlice(slice, link, prepared, signal);
+      if (slice !== null) await this.#offerSlice(slice, machine, prepared, signal);
       return prepared;
     } catch (error) {
       over.abort();
       await slice?.abandon();
       // A broken connection is the cause of every failure on it.
-      throw link.isOver && !this.#isStopped ? await link.lost : error;
+      throw machine.isOver && !this.#isStopped ? await machine.lost : error;
     } finally {
       clearTimeout(slow);
     }
@@ -210,7 +210,7 @@ export class RemoteConnection {
 
   /** Whether the remote has several hosts, but no kernel over all of them yet. */
   get lacksHosts(): boolean {
-    return this.#hasSlice && this.#link !== null && this.#offered === null;
+    return this.#hasSlice && this.#machine !== null && this.#offered === null;
   }
 
   /** null if the remote has one host, only the first one is wanted, or the kernel over all hosts is offered already. */
@@ -237,30 +237,30 @@ export class RemoteConnection {
 
   async #offerSlice(
     slice: SliceSetup,
-    link: RemoteLink,
+    machine: Machine,
     { equipped, token }: PreparedHost,
     signal: AbortSignal
   ): Promise<void> {
     if (equipped === undefined) return slice.abandon();
     const { record } = this.remote;
-    using gateway = new RemoteGateway({ socketPath: link.socketPath, token });
+    using gateway = new RemoteGateway({ socketPath: machine.socketPath, token });
     const found = await acceleratorOf(gateway, signal).catch(() => null);
     const name = sourceName(record.source).toLowerCase();
-    const ready = await slice.offer(name, { shell: link.shell, equipped, type: found?.type ?? null });
+    const ready = await slice.offer(name, { shell: machine.shell, equipped, type: found?.type ?? null });
     if (ready !== null) [this.#offered, this.#readyHosts] = [this.#sliceKey, ready];
   }
 
   /** Sets the hosts up again when the kernel of the slice did not reach one: the cloud may have recreated that host. Never rejects. */
-  async #keepSlice(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
+  async #keepSlice(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
     const { equipped } = prepared;
     const { log, context } = this.remote;
     const isOver = (): boolean => signal.aborted;
     while (equipped !== undefined && this.#offered !== null && !isOver()) {
       try {
-        const lost = await lostHosts({ shell: link.shell, equipped }, signal);
+        const lost = await lostHosts({ shell: machine.shell, equipped }, signal);
         if (lost.length === 0) continue;
         log.add(`the kernel of the slice did not reach host ${lost.join(', ')}; looking for it again`);
-        while (!isOver() && !(await this.#setUpAgain(link, prepared, signal))) {
+        while (!isOver() && !(await this.#setUpAgain(machine, prepared, signal))) {
           await pause(context.queuePollMs, signal);
         }
       } catch (error) {
@@ -272,7 +272,7 @@ export class RemoteConnection {
   }
 
   /** False: not all hosts are ready yet. */
-  async #setUpAgain(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<boolean> {
+  async #setUpAgain(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<boolean> {
     const remote = this.remote;
     const offered = this.#offered;
     try {
@@ -283,7 +283,7 @@ export class RemoteConnection {
       this.#offered = null;
       const slice = this.#beginSlice(signal);
       if (slice === null) return true;
-      await this.#offerSlice(slice, link, prepared, signal);
+      await this.#offerSlice(slice, machine, prepared, signal);
       return this.#isOffered;
     } catch (error) {
       if (!signal.aborted) {
@@ -312,13 +312,13 @@ export class RemoteConnection {
 
   /** Resolves with the reason for the end of the connection. */
   async #whileConnected(
-    link: RemoteLink,
+    machine: Machine,
     prepared: PreparedHost,
     signal: AbortSignal
   ): Promise<RemoteProblem> {
     const remote = this.remote;
     const { gatewayId, token } = prepared;
-    const { socketPath } = link;
+    const { socketPath } = machine;
     remote.log.hide(token);
     remote.move({ kind: 'connected', since: Date.now(), gatewayId });
     remote.change({ lastConnectedAt: Date.now() });
@@ -326,25 +326,25 @@ export class RemoteConnection {
       socketPath,
       token,
       gatewayId,
-      host: link.shell.host,
+      host: machine.shell.host,
       report: remote.report,
       added: found => remote.change({ added: { ...remote.record.added, ...found } })
     });
     this.#watch = watch;
     const over = new AbortController();
     const balance = remote.colab?.watchBalance(check => remote.report.check(check), over.signal);
-    const keeping = this.#keepSlice(link, prepared, AbortSignal.any([signal, over.signal]));
+    const keeping = this.#keepSlice(machine, prepared, AbortSignal.any([signal, over.signal]));
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
     try {
       const failed = watch.failed.then(async ({ problem, isSilent }) => {
         // The connection may have died undetected. A connection that returned an error is alive.
-        if (isSilent) await this.#dropLink();
+        if (isSilent) await this.#disconnect();
         return problem;
       });
       const stopped = aborted(signal, over.signal).then(
         () => new RemoteProblem('remote_interrupted', 'Not wanted now.')
       );
-      return await Promise.race([link.lost, failed, stopped]);
+      return await Promise.race([machine.lost, failed, stopped]);
     } finally {
       over.abort();
       await balance;
@@ -358,7 +358,7 @@ export class RemoteConnection {
   /** The host gave up while a person was answering: ssh notices only with the answer, which the next attempt will send. */
   #isLateAnswer(error: unknown): boolean {
     const { phase, prompts } = this.remote;
-    const isLoggingIn = this.#link === null && phase.kind !== 'connected';
+    const isLoggingIn = this.#machine === null && phase.kind !== 'connected';
     return isLoggingIn && prompts.wasAnswered && recoveryOf(error) === 'again';
   }
 
@@ -378,7 +378,7 @@ export class RemoteConnection {
       failures
     );
     if (error?.code === 'internal') context.log.error({ remote: name, err: reason }, 'remote failed');
-    if (next.isLinkOver) await this.#dropLink();
+    if (next.isLinkOver) await this.#disconnect();
     if (next.phase !== null) this.remote.move(next.phase);
     return waitMs !== null && this.#pause(waitMs, signal);
   }
@@ -389,10 +389,10 @@ export class RemoteConnection {
     return !signal.aborted;
   }
 
-  async #dropLink(): Promise<void> {
-    const link = this.#link;
-    this.#link = null;
-    await link?.[Symbol.asyncDispose]();
+  async #disconnect(): Promise<void> {
+    const machine = this.#machine;
+    this.#machine = null;
+    await machine?.[Symbol.asyncDispose]();
   }
 }
 

@@ -1,6 +1,6 @@
 /** Interfaces between the parts of this folder: reaching a host (`ssh`), and preparing it (`setup`). */
-import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
-import { RemoteQueued } from './remote-error.js';
+import type { RemoteCheck, RemoteSsh, RemoteStage } from '@tpulab/protocol';
+import { type RemoteProblem, RemoteQueued } from './remote-error.js';
 
 export interface ShellResult {
   readonly code: number;
@@ -34,6 +34,28 @@ export interface RemoteShell {
     remotePath: string,
     options: { readonly signal: AbortSignal; readonly onProgress?: (bytes: number, total: number) => void }
   ): Promise<void>;
+}
+
+/**
+ * An open connection to one computer: all that this package needs of it. ssh is one implementation; a job of Slurm, a pod or a
+ * container is another one (docs/new-machine.md).
+ */
+export interface Machine extends AsyncDisposable {
+  readonly shell: RemoteShell;
+  readonly isOver: boolean;
+  /** Resolves with the reason after the connection has ended. */
+  readonly lost: Promise<RemoteProblem>;
+  /** For programs of this user that use their own terminal or ssh; null: it is not reached by ssh. */
+  readonly ssh: RemoteSsh | null;
+  /** Unix socket on this computer, which leads to the last forwarded one. */
+  readonly socketPath: string;
+  /** Connects `socketPath` to a unix socket there, instead of the one before. */
+  forward(there: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Called while the forwarded socket does not answer. True: it is forwarded in another way now. Throws if no other way is left.
+   * Omitted if there is only one way.
+   */
+  readonly reroute?: (there: string, signal: AbortSignal) => Promise<boolean>;
 }
 
 export interface SetupOptions {

@@ -9,7 +9,7 @@ import { Prompts } from './prompts.js';
 import { remoteErrorOf } from './remote-error.js';
 import { follow, RemoteLog, type RemotePhase, RemoteReport } from './remote-report.js';
 import { RemoteConnection } from './connection.js';
-import type { ConnectionContext, ConnectionOwner } from './open-link.js';
+import type { ConnectionContext, ConnectionOwner } from './open-machine.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { reachedBy } from './resolve-source.js';
 import type { SshTarget } from './ssh/ssh-config.js';

@@ -27,7 +27,7 @@ import { isRemoteName, nameFor, newSender, RemoteStore } from './remote-store.js
 import { createHostSetup } from './setup/host-setup.js';
 import { Askpass } from './ssh/askpass.js';
 import { checkDestination, sshHosts } from './ssh/ssh-config.js';
-import { openLink, type Targets, withOtherHost } from './open-link.js';
+import { openMachine, type OpenMachine, type Targets, withOtherHost } from './open-machine.js';
 import { hostStage } from './slice/slice-setup.js';
 
 export interface RemotesOptions {
@@ -36,6 +36,8 @@ export interface RemotesOptions {
   /** Makes a host ready; if omitted, the setup that installs missing parts. */
   readonly setup?: HostSetup;
   readonly sshProgram?: string;
+  /** Opens the connection to a machine; if omitted, by ssh. */
+  readonly open?: OpenMachine;
   readonly gcloud?: Gcloud;
   readonly colab?: ColabAccount;
   readonly colabBalanceMs?: number;
@@ -73,6 +75,7 @@ export class Remotes implements AsyncDisposable {
     const installed = new InstalledSetup();
     this.#context = {
       sshProgram: options.sshProgram ?? 'ssh',
+      open: options.open ?? openMachine,
       place: () => (this.#place ??= makeRunFolder(options.stateDir)),
       logDir: path.join(options.stateDir, 'remotes'),
       gcloud: options.gcloud ?? gcloudOnPath(),
@@ -303,10 +306,10 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
   remote.move({ kind: 'connecting' });
   remote.beginAttempt();
   try {
-    const { link, targets } = await openLink(remote, null, signal);
+    const { machine, targets } = await remote.context.open(remote, null, signal);
     try {
       const { setup, installed } = remote.context;
-      await (remote.record.install ? setup : installed).clean(link.shell, {
+      await (remote.record.install ? setup : installed).clean(machine.shell, {
         signal,
         onStage: stage => remote.report.stage(stage),
         onCheck: check => remote.report.check(check),
@@ -315,7 +318,7 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
       remote.log.add('cleaned: TPULab was removed from the machine');
       await cleanOthers(remote, targets, signal);
     } finally {
-      await link[Symbol.asyncDispose]();
+      await machine[Symbol.asyncDispose]();
     }
     remote.move({ kind: 'disconnected' });
   } catch (error) {

@@ -96,6 +96,7 @@ export const CONTENTS = [
       { title: 'What survives a fault', source: 'faults.md' },
       { title: 'The step clock', source: 'step-clock.md' },
       { title: 'Inside a slice kernel', source: 'slices-inside.md' },
+      { title: 'Reach another kind of machine', source: 'new-machine.md' },
       { title: 'The API', source: 'server-api.md' },
       { title: 'Error codes of the API', source: 'error-codes.md' },
       { title: 'Threats and their tests', source: 'threats.md' },

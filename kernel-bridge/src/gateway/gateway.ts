@@ -135,7 +135,15 @@ export interface GatewayOptions extends ChannelsTuning {
   /** How remotes are reached and prepared. */
   readonly remotes?: Pick<
     RemotesOptions,
-    'setup' | 'sshProgram' | 'gcloud' | 'colab' | 'network' | 'home' | 'queuePollMs' | 'colabBalanceMs'
+    | 'setup'
+    | 'open'
+    | 'sshProgram'
+    | 'gcloud'
+    | 'colab'
+    | 'network'
+    | 'home'
+    | 'queuePollMs'
+    | 'colabBalanceMs'
   >;
   readonly log: Logger;
 }

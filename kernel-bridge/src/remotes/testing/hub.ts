@@ -1,4 +1,4 @@
-/** For specs: a gateway in this process that uses the ssh and gcloud of a stand-in's laptop. */
+/** For specs: a gateway in this process that uses the ssh and gcloud of a stand-in's laptop; null: of none. */
 import type { Remote, RemoteState } from '@tpulab/protocol';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
@@ -15,13 +15,15 @@ const POLL_MS = 25;
 export class Hub implements AsyncDisposable {
   private constructor(readonly bridge: TemporaryGateway) {}
 
-  static async start(laptop: Laptop, options: Partial<GatewayOptions> = {}): Promise<Hub> {
+  static async start(laptop: Laptop | null, options: Partial<GatewayOptions> = {}): Promise<Hub> {
     const bridge = await TemporaryGateway.start({
       ...options,
       remotes: {
-        sshProgram: path.join(laptop.bin, 'ssh'),
-        gcloud: gcloudOnPath(path.join(laptop.bin, 'gcloud')),
-        home: laptop.home,
+        ...(laptop && {
+          sshProgram: path.join(laptop.bin, 'ssh'),
+          gcloud: gcloudOnPath(path.join(laptop.bin, 'gcloud')),
+          home: laptop.home
+        }),
         network: new NetworkWatch({ addresses: addressesOfKnownLinks() }),
         ...options.remotes
       }

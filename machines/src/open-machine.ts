@@ -7,8 +7,7 @@ import type { Logger } from 'pino';
 import type { ColabRuntime } from './colab/colab-runtime.js';
 import { type Gcloud, withNames } from './gcloud/gcloud.js';
 import { addKey } from './gcloud/machine.js';
-import { type HostSetup, type ReachableRemote, type RemoteShell, staged } from './contracts.js';
-import { RemoteLink } from './link.js';
+import { type HostSetup, type Machine, type ReachableRemote, type RemoteShell, staged } from './contracts.js';
 import type { NetworkWatch } from './network-watch.js';
 import type { Prompts } from './prompts.js';
 import { isCloudSilent, type RemoteErrorCode, RemoteProblem } from './remote-error.js';
@@ -17,16 +16,26 @@ import type { RemoteRecord } from './remote-store.js';
 import { resolveSource, setsUpAllHosts, sliceWarning, withCloudRemedy } from './resolve-source.js';
 import type { Askpass } from './ssh/askpass.js';
 import { commandFor, type SshTarget } from './ssh/ssh-config.js';
+import { SshMachine } from './ssh-machine.js';
 
 export type Targets = readonly [SshTarget, ...SshTarget[]];
 
-export interface OpenedLink {
-  readonly link: RemoteLink;
+export interface OpenedMachine {
+  readonly machine: Machine;
   readonly targets: Targets;
 }
 
+/** @param previous hosts of a connection that was just lost, if they may be reused */
+export type OpenMachine = (
+  remote: ConnectionOwner,
+  previous: Targets | null,
+  signal: AbortSignal
+) => Promise<OpenedMachine>;
+
 /** Context that the connections of all remotes share. */
 export interface ConnectionContext {
+  /** Opens the connection to a machine. */
+  readonly open: OpenMachine;
   readonly sshProgram: string;
   /** Folder for sockets, for this user alone and with a short path, and the program that answers the prompts of ssh. */
   readonly place: () => Promise<{ readonly runDir: string; readonly askpass: Askpass }>;
@@ -75,12 +84,8 @@ const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
   'remote_auth_refused'
 ]);
 
-/** @param previous hosts of a connection that was just lost, if they may be reused */
-export async function openLink(
-  remote: ConnectionOwner,
-  previous: Targets | null,
-  signal: AbortSignal
-): Promise<OpenedLink> {
+/** By ssh, as the source of the remote says. */
+export const openMachine: OpenMachine = async (remote, previous, signal) => {
   const { source } = remote.record;
   if (source.kind === 'colab') return openColab(remote, previous, signal);
   try {
@@ -88,14 +93,14 @@ export async function openLink(
   } catch (error) {
     throw await withNames(error, remote.context.gcloud, signal);
   }
-}
+};
 
 async function openHost(
   remote: ConnectionOwner,
   source: Parameters<typeof resolveSource>[0],
   previous: Targets | null,
   signal: AbortSignal
-): Promise<OpenedLink> {
+): Promise<OpenedMachine> {
   try {
     if (remote.takeKeyRequest()) await addHostKey(remote, signal);
     else if (previous !== null) return await logIn(remote, previous, signal);
@@ -174,14 +179,14 @@ async function resolveTargets(
   return targets;
 }
 
-async function logIn(remote: ConnectionOwner, targets: Targets, signal: AbortSignal): Promise<OpenedLink> {
+async function logIn(remote: ConnectionOwner, targets: Targets, signal: AbortSignal): Promise<OpenedMachine> {
   const [target] = targets;
   remote.log.add(commandFor(target));
   const { askpass, runDir } = await remote.context.place();
   using asking = askpass.register(remote.prompts.ask);
   const id = idOf(remote);
-  const open = (): Promise<RemoteLink> =>
-    RemoteLink.open({
+  const open = (): Promise<Machine> =>
+    SshMachine.open({
       program: remote.context.sshProgram,
       target,
       controlPath: path.join(runDir, `${id}.c`),
@@ -191,12 +196,12 @@ async function logIn(remote: ConnectionOwner, targets: Targets, signal: AbortSig
       signal
     });
   try {
-    const link = await staged(stageOf(remote, signal), 'ssh', 'SSH', open);
+    const machine = await staged(stageOf(remote, signal), 'ssh', 'SSH', open);
     remote.loggedIn(targets);
     const warning = sliceWarning(remote.record.source, remote.name, targets.length);
     const isNew = remote.record.hostOnly !== true && !setsUpAllHosts(remote.record);
     if (warning !== null && isNew) remote.report.check(sliceCheck(warning));
-    return { link, targets };
+    return { machine, targets };
   } catch (error) {
     throw remote.prompts.wasRefused && !remote.colab ? unanswered(target) : error;
   }
@@ -216,7 +221,7 @@ export async function withOtherHost<T>(
 ): Promise<T> {
   const { askpass, runDir } = await remote.context.place();
   using repeating = askpass.register(remote.prompts.repeat);
-  await using link = await RemoteLink.open({
+  await using machine = await SshMachine.open({
     program: remote.context.sshProgram,
     target,
     controlPath: path.join(runDir, `${idOf(remote)}-${index}.c`),
@@ -225,7 +230,7 @@ export async function withOtherHost<T>(
     log: line => remote.log.add(`host ${index}: ${line}`),
     signal
   });
-  return await use(link.shell);
+  return await use(machine.shell);
 }
 
 /** Short, and the same at each attempt, so that files of a killed gateway are found. */
@@ -251,7 +256,7 @@ async function openColab(
   remote: ConnectionOwner,
   previous: Targets | null,
   signal: AbortSignal
-): Promise<OpenedLink> {
+): Promise<OpenedMachine> {
   let targets = previous;
   try {
     // Every time: otherwise an expired login would only appear as an error of ssh, in ssh's own words.

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { checkSocketPath } from './link.js';
+import { checkSocketPath } from './prepare-machine.js';
 
 // Case H3: OpenSSH expands these on this machine before it sends them.
 it.each([
