@@ -231,3 +231,15 @@ def _recipe(key: str, shape: list[int]) -> torch.Tensor:
         scale *= 0.5 if "q_proj" in key or "k_proj" in key else 1.5 if "logits_dense" in key else 1
     drawn = np.random.RandomState(zlib.crc32(f"wide/{key}".encode())).random_sample(shape) * 2 - 1
     return torch.from_numpy(np.float32(base + scale * drawn))
+
+
+def test_the_original_s_form_has_no_processor_and_takes_a_codec_by_name(tmp_path: Path) -> None:
+    """Every command wanted transformers' processor files, which nari-labs' folders do not have."""
+    place = folder_of(tmp_path / "nari", {}, {}, "pytorch_model.bin")
+    with pytest.raises(ConfigError, match="has no processor; give --codec, for example descript/dac_44khz"):
+        load_processor(place)
+    codec = tiny_processor().audio_tokenizer
+    codec.save_pretrained(tmp_path / "codec")
+    loaded = load_processor(place, str(tmp_path / "codec"))
+    assert loaded.audio_tokenizer.config.sampling_rate == codec.config.sampling_rate
+    assert loaded.tokenizer("[S1] Hi.").input_ids == tiny_processor().tokenizer("[S1] Hi.").input_ids

@@ -339,3 +339,15 @@ def test_a_toy_is_trained_only_by_name(
         refused = capsys.readouterr().err
         assert all(f"--preset {name}" in refused for name in ("full-size", "small"))
     assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts"]
+
+
+def test_a_training_file_s_demos_are_spoken_while_it_trains(tmp_path: Path) -> None:
+    """`eval.demo_every` was accepted and did nothing."""
+    place = dia_folder(tmp_path / "dia", {f"clip{n}": "[S1] Hello." for n in range(9)})
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps({"preset": "small", "eval": {"demo_every": 1}, "training": {"epochs": 1}}))
+    command = ["finetune", "--train-config", str(file), "--audio-folder", str(place)]
+    assert main([*command, "--output-dir", str(tmp_path / "out"), "--batch-size", "4"]) == 0
+    spoken = sorted((tmp_path / "out/samples").glob("*.wav"))
+    assert len(spoken) == 2
+    assert all(each.stat().st_size > 1000 for each in spoken)

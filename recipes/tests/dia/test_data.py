@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ pytest.importorskip("transformers.models.dia")
 from tpulab_recipes.audio.codec import tiny_codec  # noqa: E402
 from tpulab_recipes.audio.files import save  # noqa: E402
 from tpulab_recipes.common.errors import DataError  # noqa: E402
+from tpulab_recipes.common.storage import Folder  # noqa: E402
 from tpulab_recipes.dia.config import Config  # noqa: E402
 from tpulab_recipes.dia.data import (  # noqa: E402
     Clip,
@@ -156,3 +158,21 @@ def test_evaluation_reads_each_clip_once() -> None:
     assert len(batches) == 2
     assert sum(int((batch["labels"] != -100).sum()) for batch in batches) == 5 * 9 * 6
     assert all((batch["attention_mask"].sum(1) > 0).all() for batch in batches)
+
+
+def test_clips_are_read_several_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after another, 10,000 clips in a bucket took half an hour before the first step."""
+    (tmp_path / "encoded_audio").mkdir()
+    (tmp_path / "audio_prompts").mkdir()
+    for clip in _clips(4):
+        torch.save(torch.from_numpy(clip.codes), tmp_path / f"encoded_audio/{clip.name}.pt")
+        (tmp_path / f"audio_prompts/{clip.name}_prompt.txt").write_text("[S1] Hi.")
+    together, read = threading.Barrier(4, timeout=30), Folder.read
+
+    def waits_for_three_others(folder: Folder, name: str) -> object:
+        together.wait()
+        return read(folder, name)
+
+    monkeypatch.setattr(Folder, "read", waits_for_three_others)
+    clips, _ = read_clips(str(tmp_path), SHORT, LAYOUT, _tokenize)
+    assert [clip.name for clip in clips] == ["0", "1", "2", "3"]

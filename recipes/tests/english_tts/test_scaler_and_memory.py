@@ -128,3 +128,10 @@ def test_each_device_computes_in_what_it_can() -> None:
         if not (device is DeviceType.CUDA and torch.cuda.is_available()):
             with pytest.raises(DeviceRuntimeError, match=f"no {device.name} device"):
                 GraphicsBackend(device)
+
+
+def test_a_graphics_device_is_refused_to_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All shared the first device, and with the scaler none saw the others' gradients."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(DeviceRuntimeError, match=r"one process; unset WORLD_SIZE"):
+        GraphicsBackend(DeviceType.CUDA)

@@ -251,3 +251,13 @@ def test_weights_and_biases_without_a_key_or_in_a_bad_mode_is_refused_before_the
         monkeypatch.setenv("WANDB_MODE", mode)
     with pytest.raises(ConfigError, match=printed):
         Loop(wandb_project="p").check(str(tmp_path / "run"))
+
+
+def test_a_run_that_uses_one_of_eight_chips_says_so_before_it_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = _training("", epochs=1)
+    backend = training.trainer.backend
+    monkeypatch.setattr(backend, "devices", lambda: [*type(backend).devices(backend)] * 8)
+    fit(training, Loop(quiet=True))
+    assert "note: 1 of 8 chips is used; give --spmd for all of them." in capsys.readouterr().err

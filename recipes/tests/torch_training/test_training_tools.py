@@ -6,6 +6,7 @@ import copy
 import os
 import shutil
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import StorageError  # noqa: E402
+from tpulab_recipes.common.preparation import split_by_name  # noqa: E402
 from tpulab_recipes.common.storage import Folder  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import (  # noqa: E402
@@ -21,8 +23,10 @@ from tpulab_recipes.torch_training import (  # noqa: E402
     create_optimizer_state,
     load_checkpoint,
     load_flat_adamw,
+    make_adamw,
     save_checkpoint,
     set_learning_rate,
+    snapshot,
 )
 from tpulab_recipes.torch_training.checkpoint import checkpoints  # noqa: E402
 from tpulab_recipes.torch_training.flat_adamw import FlatAdamW  # noqa: E402
@@ -195,3 +199,36 @@ def test_a_disk_that_is_too_full_is_named_before_anything_is_written(tmp_path: P
     with pytest.raises(StorageError, match="has 1 MiB left and a checkpoint needs 8; free some space"):
         save_checkpoint(CPU, tmp_path, 2, {"w": torch.zeros(2**21)})
     assert [file.name for file in tmp_path.iterdir()] == ["step-00000001.pt"]
+
+
+@dataclass
+class _Config:
+    seed: int = 0
+
+
+def test_a_state_is_copied_to_the_host_once(tmp_path: Path, monkeypatch) -> None:
+    """It was copied again to be written: 2 x 19 GB for the full size of Dia."""
+    model = CPU.prepare(torch.nn.Linear(2, 3))
+    optimizer = make_adamw(CPU, model, learning_rate=1e-3, weight_decay=0.0)
+    state = snapshot(CPU, model=model, optimizer=optimizer, step=1, config=_Config())
+    written: list[dict] = []
+    monkeypatch.setattr(torch, "save", lambda found, _: written.append(found))
+    save_checkpoint(CPU, tmp_path, 1, state)
+    for name, value in state["model"].items():
+        assert written[0]["model"][name].data_ptr() == value.data_ptr()
+        assert value.data_ptr() != model.state_dict()[name].data_ptr(), "the next step changes the model"
+
+
+def test_what_is_held_out_does_not_depend_on_the_order_and_stays_when_a_clip_is_added() -> None:
+    """It was the first by name: of a sliced recording its first minutes, of several speakers one."""
+    names = [f"{speaker}-{n:03}" for speaker in "abcd" for n in range(50)]
+    _, held = split_by_name(names, names, 0.2)
+    assert len(held) == 40
+    assert {name[0] for name in held} == set("abcd")
+    backwards = names[::-1]
+    assert set(split_by_name(backwards, backwards, 0.2)[1]) == set(held)
+    for n in range(20):
+        more = [*names, f"new-{n}"]
+        _, after = split_by_name(more, more, 0.2)
+        # At most one moves, because a fifth of 201 clips is 40 too.
+        assert len(set(held) - set(after)) <= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Literal
@@ -36,6 +37,10 @@ class GraphicsBackend(CpuBackend):
     """PyTorch on one CUDA or MPS device, without XLA. It was not run on one: no such machine was at hand."""
 
     def __init__(self, device_type: DeviceType) -> None:
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            raise DeviceRuntimeError(
+                "unsupported", f"{device_type.name} is used by one process; unset WORLD_SIZE."
+            )
         super().__init__(None)
         self.device_type = device_type
         known = {DeviceType.CUDA: "cuda", DeviceType.MPS: "mps"}
