@@ -233,7 +233,7 @@ def _recipe(key: str, shape: list[int]) -> torch.Tensor:
     return torch.from_numpy(np.float32(base + scale * drawn))
 
 
-def test_the_original_s_form_has_no_processor_and_takes_a_codec_by_name(tmp_path: Path) -> None:
+def test_the_original_s_form_takes_a_codec_by_name(tmp_path: Path) -> None:
     """Every command wanted transformers' processor files, which nari-labs' folders do not have."""
     place = folder_of(tmp_path / "nari", {}, {}, "pytorch_model.bin")
     with pytest.raises(ConfigError, match="has no processor; give --codec, for example descript/dac_44khz"):
