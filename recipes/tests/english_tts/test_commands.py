@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 
@@ -74,7 +75,8 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
         lambda run, values, **where: (logged.append(values), write(run, values, **where))[1],
     )
     logs = ("--use-wandb", "--use-tensorboard", "--enable-interbatch-profiling", "--sample-every", "1")
-    trained = _run(capsys, "train", folder, *logs, progress="training: 2 of 2 (100%)")
+    vocoder = ("--vocoder-size=small", "--vocoder-steps=2", "--vocoder-batch-size=2", "--vocoder-frames=8")
+    trained = _run(capsys, "train", folder, *logs, *vocoder, progress="training: 2 of 2 (100%)")
     assert (trained["steps"], trained["epochs"]) == (2, 1)
     assert len(list((folder / "samples").glob("000001_*.wav"))) == 2
     best = next((folder / "best").glob("step-*.pt"))
@@ -104,11 +106,12 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
     assert _run(capsys, "train", folder, "--resume", "auto")["steps"] == 2
     found = _run(capsys, "validate", folder)
     assert found["total"] == pytest.approx(trained["validation_loss"], rel=1e-5)
-    exported = _run(capsys, "export", folder, "--to", str(folder / "voice"))
+    exported = _run(capsys, "export", folder, "--to", str(folder / "voice"), *vocoder)
     assert sorted(each.name for each in Path(exported["exported"]).iterdir()) == [
         "config.json",
         "model.safetensors",
         "phonemes.json",
+        "vocoder.safetensors",
     ]
     output = (
         "--text",
@@ -124,6 +127,9 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
     assert ["<audio" in each.data and "The red bird." in each.data for each in players] == [True]
     info = soundfile.info(folder / "said.wav")
     assert (info.samplerate, info.frames) == (16_000, 320 * spoken["frames"])
+    by_the_vocoder = soundfile.read(folder / "said.wav")[0]
+    _run(capsys, "speak", folder, *output, "--vocoder", "griffin-lim")
+    assert not np.allclose(soundfile.read(folder / "said.wav")[0], by_the_vocoder, atol=1e-3)
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
     rounds = ("--rounds", "1", "--no-mixed-precision")
     profiled = _run(capsys, "profile", folder, *rounds, progress="profiling: 4 of 4 (100%)")

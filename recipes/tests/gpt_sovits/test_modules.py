@@ -9,8 +9,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tpulab_recipes.audio.hifigan import (  # noqa: E402
+    MultiPeriodDiscriminator,
+    discriminator_loss,
+    feature_loss,
+    fold_weight_norm,
+    generator_loss,
+    unfold_weight_norm,
+)
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram  # noqa: E402
-from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import (  # noqa: E402
     DurationPredictor,
     Encoder,
@@ -29,18 +36,13 @@ from tpulab_recipes.gpt_sovits.modules import (  # noqa: E402
     spline,
 )
 from tpulab_recipes.gpt_sovits.utils import (  # noqa: E402
-    discriminator_loss,
-    feature_loss,
-    fold_weight_norm,
     gated,
-    generator_loss,
     grad_norm,
     kl_loss,
     mask_of,
     rand_slice_segments,
     sequence_mask,
     slice_segments,
-    unfold_weight_norm,
 )
 
 from .reference import golden, loaded, meta, near, tensor, weights  # noqa: E402

@@ -12,6 +12,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tpulab_recipes.audio.hifigan import (  # noqa: E402
+    MultiPeriodDiscriminator,
+    fold_weight_norm,
+    generator_loss,
+)
 from tpulab_recipes.common.errors import CheckpointError, ConfigError  # noqa: E402
 from tpulab_recipes.gpt_sovits import use_seed_imports  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import (  # noqa: E402
@@ -23,10 +28,9 @@ from tpulab_recipes.gpt_sovits.checkpoints import (  # noqa: E402
     read_container,
 )
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config  # noqa: E402
-from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import symbols  # noqa: E402
-from tpulab_recipes.gpt_sovits.utils import fold_weight_norm, generator_loss, kl_loss  # noqa: E402
+from tpulab_recipes.gpt_sovits.utils import kl_loss  # noqa: E402
 from tpulab_recipes.runtime import selection  # noqa: E402
 
 from .reference import full_size, near, published_keys, tensor, tiny_synthesizer  # noqa: E402

@@ -16,6 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tpulab_recipes.audio.hifigan import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.common.errors import CheckpointError  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import export_training, make_models  # noqa: E402
 from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
@@ -27,7 +28,6 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
     steps_per_epoch,
     train_batches,
 )
-from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
 from tpulab_recipes.gpt_sovits.trainer import Trainer  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers.models.vits")
 
+from tpulab_recipes.audio.hifigan import fold_weight_norm  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import (  # noqa: E402
     DurationPredictor,
     Generator,
@@ -17,7 +18,6 @@ from tpulab_recipes.gpt_sovits.models import (  # noqa: E402
     ResidualCouplingBlock,
     StochasticDurationPredictor,
 )
-from tpulab_recipes.gpt_sovits.utils import fold_weight_norm  # noqa: E402
 from transformers import VitsConfig  # noqa: E402
 from transformers.models.vits import modeling_vits as vits  # noqa: E402
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -101,6 +102,12 @@ class Train(TtsCommand):
                 model.load_state_dict(best.get("average", best["model"]))
             save_final_model(Path(config.output_dir) / "model", model, config, trainer.processor)
         trainer.close()
+        if config.vocoder_size != "none" and trainer.epoch == config.num_epochs:
+            from tpulab_recipes.english_tts.vocoder import save_vocoder, train_vocoder
+
+            vocoder = train_vocoder(trainer)
+            if backend.world().is_main:
+                save_vocoder(Path(config.output_dir) / "model", vocoder)
         print_training_result(
             backend,
             steps=trainer.steps_done,
@@ -133,7 +140,8 @@ class Speak(TtsCommand):
     """Folder of an exported voice; empty: `model/` in the output folder."""
     output: Path = Path("speech.wav")
     vocoder: str = ""
-    """Folder or Hugging Face name of a `SpeechT5HifiGan` that fits; empty: Griffin-Lim."""
+    """`griffin-lim`, or the folder or Hugging Face name of a `SpeechT5HifiGan` that fits; empty: the one that
+    was trained with the voice, or Griffin-Lim."""
     rate: float = 1.0
     """Speaking rate."""
     play: bool = False
@@ -144,12 +152,14 @@ class Speak(TtsCommand):
         from tpulab_recipes.audio.vocoders import load_vocoder
         from tpulab_recipes.english_tts.checkpoint_manager import load_final_model
         from tpulab_recipes.english_tts.generation import speak
+        from tpulab_recipes.english_tts.vocoder import trained_vocoder
 
         require_output_file(self.output)
         backend: Any = self.use_backend()
         folder = self.model or str(Path(self.config.output_dir) / "model")
         model, config, processor = load_final_model(folder)
-        vocoder = load_vocoder(self.vocoder, config.mel)
+        vocoder = None if self.vocoder else trained_vocoder(folder, config)
+        vocoder = vocoder or load_vocoder(self.vocoder.replace("griffin-lim", ""), config.mel)
         ids = processor.ids(processor.phonemes(self.text))
         (speech,) = speak(backend.prepare(model), backend, [ids], rate=self.rate)
         wave = vocoder(speech.mel).clip(-1, 1)
@@ -184,6 +194,7 @@ class Export(TtsCommand):
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
         from tpulab_recipes.english_tts.data import batch_of
         from tpulab_recipes.english_tts.device_type import DeviceType
+        from tpulab_recipes.english_tts.vocoder import VOCODER_FILE
         from tpulab_recipes.torch_training.export import export
 
         backend = self.use_backend()
@@ -201,6 +212,9 @@ class Export(TtsCommand):
             return
         trainer = _resumed(self.config, backend, best=self.best)
         place = save_final_model(self.to, trainer.trained, self.config, trainer.processor)
+        vocoder = Path(self.config.output_dir) / "model" / VOCODER_FILE
+        if vocoder.exists() and vocoder.parent.resolve() != place.resolve():
+            shutil.copy(vocoder, place)
         print_result(exported=str(place), step=trainer.steps_done)
 
 

@@ -38,6 +38,11 @@ MAY_CHANGE = (
     "wandb_run_name",
     "validate_every",
     "overfit_gate_steps",
+    "vocoder_size",
+    "vocoder_steps",
+    "vocoder_batch_size",
+    "vocoder_frames",
+    "vocoder_learning_rate",
 )
 
 
@@ -132,6 +137,16 @@ class EnglishTrainingConfig:
     n_mels: int = 80
     f_min: float = 0.0
     f_max: float = 8000.0
+
+    # Vocoder
+    vocoder_size: Literal["none", "small", "full"] = "none"
+    """The HiFi-GAN that `train` trains on the same sound after the voice; none: sound is Griffin-Lim's."""
+    vocoder_steps: int = 50_000
+    vocoder_batch_size: int = 16
+    vocoder_frames: int = 32
+    """Frames of each window of sound that it learns from."""
+    vocoder_learning_rate: float = 2e-4
+    """Its first rate, which falls to a tenth."""
 
     # Hardware
     use_mixed_precision: bool = True

@@ -125,6 +125,8 @@ class Utterance:
     """Int32[phoneme], in frames, at least 1 each."""
     mel: NDArray[np.float32]
     """Float32[frame, mel]: natural logarithm."""
+    wave: NDArray[np.int16] | None = None
+    """Int16[sample], `hop_length` a frame; None: not read (`read_wave`)."""
 
 
 def read_utterance(
@@ -157,7 +159,8 @@ def read_utterance(
         raise DataError(f"{name}: {error}") from error
     with torch.no_grad():
         mel = mel_of(torch.from_numpy(wave)[None])[0].clamp(-11.5, 0).T.numpy()
-    return Utterance(name, text, phonemes, durations, mel[:frames].copy())
+    stored = np.rint(wave[: frames * c.hop_length] * 32_767).astype(np.int16)
+    return Utterance(name, text, phonemes, durations, mel[:frames].copy(), stored)
 
 
 def trimmed(
@@ -198,7 +201,7 @@ def prepare(
     Folder(output).remove("statistics.json")
     Folder(output).put(PREPARING, json.dumps({"data_dir": str(folder.resolve())}))
     ledger = Ledger(features)
-    made_by = [*_sound_settings(c), c.alignment_tolerance, c.edge_silence, c.loudness]
+    made_by = [*_sound_settings(c), c.alignment_tolerance, c.edge_silence, c.loudness, "wave"]
     processor, mel_of = PhonemeProcessor(), MelSpectrogram(c.mel)
     names, frames, count = [], 0, np.zeros(len(processor), np.int64)
     total, squares = np.zeros(c.n_mels), np.zeros(c.n_mels)
@@ -332,7 +335,7 @@ def _computed(
     c: EnglishTrainingConfig,
     features: Folder,
     ledger: Ledger,
-    made_by: list[float],
+    made_by: list[Any],
     processor: PhonemeProcessor,
     mel_of: Any,
 ) -> tuple[Utterance, dict[str, Any] | None]:
@@ -355,9 +358,8 @@ def _write_features(one: Utterance, features: Folder, ledger: Ledger, made_of: M
     ledger.begin(one.name, [(features, f"{one.name}.npz")], **made_of)
     target = Path(features.path(f"{one.name}.npz"))
     with Folder(target.parent).make().write(target.name) as file_:
-        np.savez(
-            file_, text=np.asarray(one.text), phonemes=one.phonemes, durations=one.durations, mel=one.mel
-        )
+        text, wave = np.asarray(one.text), np.asarray(one.wave)
+        np.savez(file_, text=text, phonemes=one.phonemes, durations=one.durations, mel=one.mel, wave=wave)
 
 
 def _stored(file: Path, name: str) -> Utterance:
@@ -367,6 +369,15 @@ def _stored(file: Path, name: str) -> Utterance:
             return Utterance(name, str(stored["text"]), **parts)
     except Exception as error:  # numpy has no common class for files that are torn.
         raise DataError(f"features/{name}.npz cannot be read ({error}); prepare again.") from error
+
+
+def read_wave(output_dir: str, name: str) -> NDArray[np.float32]:
+    """Float32[sample] in [-1, 1] of a prepared utterance, `hop_length` a frame. Raises `DataError`."""
+    with np.load(Path(output_dir) / "features" / f"{name}.npz") as stored:
+        if "wave" not in stored:
+            raise DataError(f"features/{name}.npz has no sound; prepare again.")
+        wave: NDArray[np.float32] = stored["wave"].astype(np.float32) / np.float32(32_767)
+        return wave
 
 
 def _sound_settings(c: EnglishTrainingConfig) -> list[float]:

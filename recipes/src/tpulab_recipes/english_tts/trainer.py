@@ -99,6 +99,7 @@ class KokoroTrainer(Resumable):
         self.config, self.backend, self.steps_done = config, backend, 0
         self._torch = backend
         self.train_set, self.held_out = list(train), list(held_out)
+        self.statistics = statistics
         self.data_dir = str(statistics.get("data_dir", "made up"))
         self.steps_per_epoch = batches_per_epoch(self.train_set, config)
         self.device_type = DeviceType.of(backend)

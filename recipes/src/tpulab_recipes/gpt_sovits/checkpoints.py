@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 
+from tpulab_recipes.audio.hifigan import MultiPeriodDiscriminator, fold_weight_norm, unfold_weight_norm
 from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import Config, s2_json
-from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator
 from tpulab_recipes.gpt_sovits.models import SYMBOL_COUNTS, SynthesizerTrn
-from tpulab_recipes.gpt_sovits.utils import fold_weight_norm, unfold_weight_norm
 from tpulab_recipes.runtime.trees import tree_map
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 

@@ -18,11 +18,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tpulab_recipes.audio.hifigan import Generator as Generator
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.modules import (
     MRTE,
-    SLOPE,
     WN,
     AttentionEncoder,
     ConvFlow,
@@ -32,17 +32,13 @@ from tpulab_recipes.gpt_sovits.modules import (
     LayerNorm,
     Log,
     MelStyleEncoder,
-    ResBlock1,
-    ResBlock2,
     ResidualCouplingLayer,
     ResidualVectorQuantizer,
 )
 from tpulab_recipes.gpt_sovits.utils import (
-    NormConvTranspose1d,
     mask_of,
     rand_slice_segments,
     twice,
-    weight_norm,
 )
 from tpulab_recipes.runtime.precision import full_precision
 
@@ -302,55 +298,6 @@ class PosteriorEncoder(Encoder):
         m, logs = stats.chunk(2, dim=1)
         noise = torch.randn_like(m) if noise is None else noise
         return (m + noise * logs.exp()) * mask, m, logs, mask
-
-
-class Generator(nn.Module):
-    """HiFi-GAN: Float[batch, 1, time * prod(rates)] of Float[batch, channel, time]. The last layer has no
-    bias and a slope of 0.01 before it."""
-
-    def __init__(
-        self,
-        initial_channel: int,
-        resblock: str,
-        resblock_kernel_sizes: Sequence[int],
-        resblock_dilation_sizes: Sequence[Sequence[int]],
-        upsample_rates: Sequence[int],
-        upsample_initial_channel: int,
-        upsample_kernel_sizes: Sequence[int],
-        gin_channels: int = 0,
-    ) -> None:
-        super().__init__()
-        block: Any = ResBlock1 if resblock == "1" else ResBlock2
-        self.conv_pre = nn.Conv1d(initial_channel, upsample_initial_channel, 7, padding=3)
-        self.ups, self.resblocks = nn.ModuleList(), nn.ModuleList()
-        width = upsample_initial_channel
-        for rate, kernel in zip(upsample_rates, upsample_kernel_sizes, strict=True):
-            up = NormConvTranspose1d(width, width // 2, kernel, rate, padding=(kernel - rate) // 2)
-            nn.init.normal_(up.weight, 0.0, 0.01)
-            self.ups.append(weight_norm(up))
-            width //= 2
-            for size, dilation in zip(resblock_kernel_sizes, resblock_dilation_sizes, strict=True):
-                self.resblocks.append(block(width, size, tuple(dilation)))
-        self.conv_post = nn.Conv1d(width, 1, 7, padding=3, bias=False)
-        if gin_channels:
-            self.cond = nn.Conv1d(gin_channels, upsample_initial_channel, 1)
-
-    def forward(self, x: torch.Tensor, g: torch.Tensor | None = None) -> torch.Tensor:
-        x = self.conv_pre(x)
-        if g is not None:
-            x = x + self.cond(g)
-        count = len(self.resblocks) // len(self.ups)
-        for number, up in enumerate(self.ups):
-            x = up(F.leaky_relu(x, SLOPE))
-            blocks: Any = self.resblocks[number * count : (number + 1) * count]
-            total = blocks[0](x)
-            for each in blocks[1:]:
-                total = total + each(x)
-            x = total / count
-        # A wave of bfloat16 has 8 bits: its noise fills every silence, and mel and ear measure that.
-        with full_precision(x):
-            wave: torch.Tensor = self.conv_post(F.leaky_relu(x.float())).tanh()
-        return wave
 
 
 @cache

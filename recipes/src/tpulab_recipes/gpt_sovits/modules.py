@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tpulab_recipes.gpt_sovits.utils import NormConv1d, gated, weight_norm
-
-SLOPE = 0.1
-
-
-def same(kernel: int, dilation: int = 1) -> int:
-    return (kernel * dilation - dilation) // 2
+from tpulab_recipes.audio.hifigan import NormConv1d, same, weight_norm
+from tpulab_recipes.gpt_sovits.utils import gated
 
 
 def named(name: str, layer: nn.Module) -> nn.Sequential:
@@ -170,38 +164,6 @@ class WN(nn.Module):
             output = output + passed
         skipped: torch.Tensor = output * mask
         return skipped
-
-
-def _residual_convs(channels: int, kernel: int, dilation: Sequence[int]) -> nn.ModuleList:
-    convs = nn.ModuleList()
-    for wide in dilation:
-        made = NormConv1d(channels, channels, kernel, dilation=wide, padding=same(kernel, wide))
-        nn.init.normal_(made.weight, 0.0, 0.01)
-        convs.append(weight_norm(made))
-    return convs
-
-
-class ResBlock1(nn.Module):
-    def __init__(self, channels: int, kernel: int, dilation: Sequence[int]) -> None:
-        super().__init__()
-        self.convs1 = _residual_convs(channels, kernel, dilation)
-        self.convs2 = _residual_convs(channels, kernel, [1] * len(dilation))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for first, second in zip(self.convs1, self.convs2, strict=True):
-            x = second(F.leaky_relu(first(F.leaky_relu(x, SLOPE)), SLOPE)) + x
-        return x
-
-
-class ResBlock2(nn.Module):
-    def __init__(self, channels: int, kernel: int, dilation: Sequence[int]) -> None:
-        super().__init__()
-        self.convs = _residual_convs(channels, kernel, dilation)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for conv in self.convs:
-            x = conv(F.leaky_relu(x, SLOPE)) + x
-        return x
 
 
 class DDSConv(nn.Module):

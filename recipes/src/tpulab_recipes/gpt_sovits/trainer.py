@@ -8,12 +8,10 @@ from typing import Any
 
 import torch
 
+from tpulab_recipes.audio.hifigan import discriminator_loss, feature_loss, generator_loss
 from tpulab_recipes.audio.mel import MelSpectrogram
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.utils import (
-    discriminator_loss,
-    feature_loss,
-    generator_loss,
     grad_norm,
     kl_loss,
     slice_segments,

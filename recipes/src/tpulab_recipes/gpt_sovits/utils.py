@@ -1,4 +1,4 @@
-"""What the models and losses of GPT-SoVITS share, in static shapes: masks, slices, weight norm, losses.
+"""What the models and losses of GPT-SoVITS share, in static shapes: masks, slices, losses.
 
 The original is RVC-Boss/GPT-SoVITS 48b1a01 (`module/commons.py`, `losses.py`); slicing and masks have no
 data-dependent shape here, and nothing reads a value back.
@@ -6,12 +6,9 @@ data-dependent shape here, and nothing reads a value back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 
 def get_xla_device() -> torch.device:
@@ -79,85 +76,6 @@ def grad_norm(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
 def twice(x: torch.Tensor) -> torch.Tensor:
     """Each frame two times: nearest-neighbour upsampling, which torch_xla does not lower in one dimension."""
     return x[..., None].expand(*x.shape, 2).flatten(-2)
-
-
-# Weight norm under the names of the original's checkpoints: weight_g and weight_v, or a folded weight.
-
-
-def _weight(layer: Any) -> torch.Tensor:
-    if "weight" in layer._parameters:
-        folded: torch.Tensor = layer.weight
-        return folded
-    direction = layer.weight_v
-    norm = direction.square().sum(tuple(range(1, direction.dim())), keepdim=True).sqrt()
-    scaled: torch.Tensor = direction * (layer.weight_g / norm)
-    return scaled
-
-
-class NormConv1d(nn.Conv1d):
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return self._conv_forward(input, _weight(self), self.bias)
-
-
-class NormConv2d(nn.Conv2d):
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return self._conv_forward(input, _weight(self), self.bias)
-
-
-class NormConvTranspose1d(nn.ConvTranspose1d):
-    def forward(self, input: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:  # noqa: ARG002
-        weight = _weight(self)
-        return F.conv_transpose1d(input, weight, self.bias, self.stride, self.padding, dilation=self.dilation)
-
-
-NORMED = (NormConv1d, NormConv2d, NormConvTranspose1d)
-
-
-def weight_norm(layer: Any) -> Any:
-    """Replaces the layer's weight by its length per first index (weight_g) and its direction (weight_v)."""
-    weight = layer.weight.detach()
-    del layer._parameters["weight"]
-    norm = weight.square().sum(tuple(range(1, weight.dim())), keepdim=True).sqrt()
-    layer.weight_g, layer.weight_v = nn.Parameter(norm), nn.Parameter(weight.clone())
-    return layer
-
-
-def fold_weight_norm(model: nn.Module) -> nn.Module:
-    """Plain weights: faster, for a model that only speaks. `unfold_weight_norm` undoes it."""
-    for layer in (each for each in model.modules() if isinstance(each, NORMED)):
-        if "weight" not in layer._parameters:
-            weight = _weight(layer).detach()
-            del layer._parameters["weight_g"], layer._parameters["weight_v"]
-            layer.weight = nn.Parameter(weight)
-    return model
-
-
-def unfold_weight_norm(model: nn.Module) -> nn.Module:
-    for layer in (each for each in model.modules() if isinstance(each, NORMED)):
-        if "weight" in layer._parameters:
-            weight_norm(layer)
-    return model
-
-
-# Losses. Scores and feature maps are lists over the discriminators.
-
-Scores = Sequence[torch.Tensor]
-
-
-def discriminator_loss(real: Scores, generated: Scores) -> torch.Tensor:
-    """Sum of mean((1 - D(y))²) + mean(D(ŷ)²): least squares (Mao et al. 2017), on the device."""
-    pairs = zip(real, generated, strict=True)
-    return torch.stack([(1 - r.float()).square().mean() + g.float().square().mean() for r, g in pairs]).sum()
-
-
-def generator_loss(generated: Scores) -> torch.Tensor:
-    return torch.stack([(1 - each.float()).square().mean() for each in generated]).sum()
-
-
-def feature_loss(real: Sequence[Scores], generated: Sequence[Scores]) -> torch.Tensor:
-    """2 x the sum of mean |f(y) - f(ŷ)| over all layers; the real side gets no gradient."""
-    pairs = [(r, g) for rs, gs in zip(real, generated, strict=True) for r, g in zip(rs, gs, strict=True)]
-    return 2 * torch.stack([(r.float().detach() - g.float()).abs().mean() for r, g in pairs]).sum()
 
 
 def kl_loss(
