@@ -107,6 +107,42 @@ test('an Output widget has its captures from the time without an open page', asy
   );
 });
 
+test('an output that came after a save is shown when the page was left before the answer to the save', async ({
+  page,
+  gateway
+}) => {
+  await page.addInitScript(() => {
+    const Whole = WebSocket;
+    globalThis.WebSocket = class extends Whole {
+      constructor(url: string | URL, protocols?: string | string[]) {
+        super(url, protocols);
+        this.addEventListener('message', event => {
+          if ('isCut' in globalThis) event.stopImmediatePropagation();
+        });
+      }
+    };
+  });
+  const code = "import pathlib\nprint('printed'); pathlib.Path('printed').touch()";
+  await gateway.write('left.ipynb', notebookText([code, '']));
+  await open(page, gateway, 'left.ipynb');
+  await page.evaluate(() => Object.assign(globalThis, { isCut: true }));
+  await run(page, 0);
+  await expect.poll(() => gateway.read('printed').catch(() => null)).not.toBeNull();
+  // The file is written, and the page is left before the answer.
+  await page.route(/left\.ipynb/, async route => {
+    if (route.request().method() === 'PUT') await route.fetch();
+    else await route.continue();
+  });
+  await cell(page, 1).locator('.cm-content').click();
+  await page.keyboard.type('# typed');
+  await expect.poll(() => gateway.read('left.ipynb')).toContain('# typed');
+  expect(await gateway.read('left.ipynb')).not.toContain('"printed\\n"');
+  await page.goto('about:blank');
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await open(page, gateway, 'left.ipynb');
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/printed/);
+});
+
 // A07: the widget manager abandons its first request after four seconds.
 test('a bar is live again after the page was loaded while the connection was cut', async ({
   page,

@@ -78,6 +78,19 @@ describe('the record that a file shows', () => {
     expect(page.mark.base).toEqual({ at: Date.parse(later) });
   });
 
+  it('is the same where the page was left after the file was written and before the answer', async () => {
+    const store = storage();
+    const page = new Page(store, T1);
+    page.follow(5);
+    await page.received(7);
+    page.saveState.emit('started');
+    expect(new Page(store, T2).mark.base).toEqual({ at: Date.parse(T1), kernel: 'k', seq: 7 });
+    page.written(T2);
+    page.saveState.emit('completed');
+    const later = '2026-01-01T13:00:00Z';
+    expect(new Page(store, later).mark.base).toEqual({ at: Date.parse(later) });
+  });
+
   it('does not grow by messages that wait to be shown', async () => {
     const page = new Page(storage(), T1);
     page.follow(5);

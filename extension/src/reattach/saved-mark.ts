@@ -12,7 +12,10 @@ const KEY = 'tpulab:shown-in-files';
 /** Notebooks, the last saved at the end. */
 const MAX_FILES = 200;
 
-type Files = Record<string, ISaved & { readonly file: string }>;
+/** @property isOpen the page was left, or its connection cut, between the start and the end of a save */
+type Stored = ISaved & { readonly isOpen?: boolean };
+
+type Files = Record<string, Stored & { readonly file: string }>;
 
 type IShown = Required<Pick<ISaved, 'kernel' | 'seq'>>;
 
@@ -34,6 +37,8 @@ export class SavedMark {
     this._base = this.loaded();
     context.saveState.connect((_, state) => {
       this._saving = state === 'started' ? this.now() : null;
+      // The page may be left before the answer, and the file is written nevertheless.
+      if (this._saving !== null) this.store({ ...this._saving, isOpen: true });
     });
     context.fileChanged.connect(() => {
       if (this._saving === null) {
@@ -76,9 +81,9 @@ export class SavedMark {
   private loaded(): ISaved {
     const { contentsModel, path } = this.context;
     const known = this.read()[path];
-    return known !== undefined && known.file === contentsModel?.last_modified
-      ? known
-      : { at: this.fileTime() };
+    if (known === undefined) return { at: this.fileTime() };
+    const { file, isOpen = false, ...saved } = known;
+    return isOpen || file === contentsModel?.last_modified ? saved : { at: this.fileTime() };
   }
 
   private fileTime(): number | null {
@@ -86,7 +91,7 @@ export class SavedMark {
     return Number.isNaN(time) ? null : time;
   }
 
-  private store(saved: ISaved): void {
+  private store(saved: Stored): void {
     const { contentsModel, path } = this.context;
     const { [path]: _, ...others } = this.read();
     const files = Object.entries({
