@@ -203,6 +203,30 @@ describe.skipIf(why !== null)(
       expect(await vm.run('pgrep -x python3 || true')).toBe('');
     });
 
+    // Each ssh would start the next one, without end.
+    it.each([
+      ['is its own jump host', ['  ProxyJump vm'], 'vm → vm'],
+      ['has a jump host to which "Host *" applies too', ['Host *', '  ProxyJump gate'], 'vm → gate → gate'],
+      [
+        'jumps in a circle',
+        ['  ProxyJump a', 'Host a', '  ProxyJump ana@b:22', 'Host b', '  ProxyJump a'],
+        'vm → a → ana@b:22 → a'
+      ],
+      [
+        'has a jump host with an address, to which "Host *" applies too',
+        ['Host gate', '  HostName 127.0.0.1', 'Host *', '  ProxyJump gate'],
+        'vm → gate → gate'
+      ]
+    ])('a host that %s is named at once', async (_what, lines, circle) => {
+      await vm.laptop.configure([...host(), ...lines]);
+      const { error, nextAttemptAt } = await failed();
+      await vm.laptop.configure(host());
+      expect(error).toMatchObject({ code: 'remote_ssh_failed' });
+      expect(error!.message).toContain(`leads in a circle (${circle}`);
+      expect(nextAttemptAt).toBeNull();
+      expect(masters()).toEqual([]);
+    });
+
     it('an sshd that forwards ports only is used through one', async () => {
       await vm.configureSshd('AllowStreamLocalForwarding no');
       await hub.post('connect');

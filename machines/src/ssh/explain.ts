@@ -127,6 +127,15 @@ const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
     command: ({ facts: { target } }) => commandFor(target)
   },
   {
+    pattern: /^jumphost loop via /m,
+    code: 'remote_ssh_failed',
+    recovery: 'person',
+    message: ({ facts: { target }, line }) => {
+      const host = / via (\S+)/.exec(line)?.[1] ?? target.destination;
+      return jumpsInCircle([...new Set([target.destination, host]), host]).message;
+    }
+  },
+  {
     pattern: /Address family (for hostname )?not supported/,
     code: 'remote_ssh_failed',
     recovery: 'person',
@@ -337,6 +346,16 @@ export function explainSsh(
     'remote_ssh_failed',
     `ssh to ${target.destination} ended (${reason}). Try the command in a terminal.`,
     { command: commandFor(target) }
+  );
+}
+
+/** @param path the target, and the jump hosts from one to the next */
+export function jumpsInCircle(path: readonly string[]): RemoteProblem {
+  const [target = ''] = path;
+  return new RemoteProblem(
+    'remote_ssh_failed',
+    `ssh to ${target} was not started: ProxyJump in your ssh configuration leads in a circle (${plainText(path.join(' → '), SHOWN_CHARACTERS)}). A "Host *" applies to the jump host too: add "ProxyJump none" to the jump host's own entry, above it, in ~/.ssh/config.`,
+    { command: `ssh -G ${shown(target)}`, recovery: 'person' }
   );
 }
 

@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { RemoteProblem } from '../remote-error.js';
 import { masterArguments, socketForward, sshEnvironment, SshProcess, viaMaster } from './ssh-process.js';
-import { explainSsh, isRefusal, lostProblem } from './explain.js';
+import { explainSsh, isRefusal, jumpsInCircle, lostProblem } from './explain.js';
 import type { SshTarget } from './ssh-config.js';
 
 const POLL_MS = 25;
@@ -44,6 +44,7 @@ export class SshMaster implements AsyncDisposable {
     signal.throwIfAborted();
     await endStale(program, controlPath);
     const configured = await configurationOf(program, target);
+    await refuseJumpCircle(program, target, configured);
     const isProxied = /^proxy(command|jump) (?!none$)/m.test(configured);
     const ssh = await SshProcess.start({
       program,
@@ -159,4 +160,33 @@ async function configurationOf(program: string, { destination, options }: SshTar
     // ssh is too old or missing: connecting reports that.
     () => ''
   );
+}
+
+/** More jump hosts than people chain: names may also grow from one to the next, and then none repeats. */
+const MAX_JUMPS = 10;
+
+/**
+ * OpenSSH notices only a host that is its own jump host under one address. In any other circle each ssh starts the next one, without
+ * end.
+ */
+async function refuseJumpCircle(
+  program: string,
+  { destination, options }: SshTarget,
+  configured: string
+): Promise<void> {
+  const at = options.indexOf('-F');
+  const file = at < 0 ? [] : options.slice(at, at + 2);
+  const path = [destination];
+  for (let next = firstJump(configured); next !== null;) {
+    const isCircle = path.includes(next);
+    path.push(next);
+    if (isCircle || path.length > MAX_JUMPS) throw jumpsInCircle(path);
+    const hop = /:\d+$/.test(next) && !next.startsWith('ssh://') ? `ssh://${next}` : next;
+    next = firstJump(await configurationOf(program, { destination: hop, options: file }));
+  }
+}
+
+/** The host that ssh connects to first, for a target with this configuration; null: no jump host. */
+function firstJump(configured: string): string | null {
+  return /^proxyjump (?!none$)([^\s,]+)/m.exec(configured)?.[1] ?? null;
 }
