@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ class Callback(_Base):
         self.run: TrainingRun | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Creates the run."""
+        """Creates the run, and reports it."""
         if getattr(getattr(args, "device", None), "type", "") == "xla":
             _refuse_lonely_process()
         rate = self._learning_rate or hyper(float(args.learning_rate), min=0.0)
@@ -99,6 +100,8 @@ class Callback(_Base):
                 _set_rate(group, value)
 
         made.controller.apply_to(_after_the_first(follow))
+        # Loaders start and programs compile before the first step.
+        made.begin_loop(sys._getframe(1), None)
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """The fused optimizer, the default of recent versions, refuses XLA devices."""

@@ -363,6 +363,28 @@ def test_a_compilation_in_a_measured_loop_names_its_run(agent: Agent, keeper: Ke
     assert {message["run"] for message in messages} == {keeper.ended_runs()[0]["run"]}
 
 
+def test_a_compilation_between_the_steps_of_a_run_belongs_to_it(agent: Agent, keeper: KeeperDouble) -> None:
+    """Case T11: what a run compiles in its evaluations and before its first step was reported in no run."""
+    agent.compiles.attach()
+
+    @jax.jit
+    def evaluate(batch: jax.Array) -> jax.Array:
+        return batch * 3
+
+    evaluate(x(4))
+    run = tpulab.run("epochs", log=False)
+    for _ in run.steps(range(2)):
+        pass
+    evaluate(x(5))
+    run.finish()
+    evaluate(x(6))
+    messages = keeper.wait(
+        lambda: keeper.compiled("evaluate")[2:] and keeper.compiled("evaluate"), "all three"
+    )
+    [ended] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert [message["run"] for message in messages] == [None, ended["run"], None]
+
+
 def test_a_long_tracing_is_told_while_it_goes_on(agent: Agent, keeper: KeeperDouble) -> None:
     agent.compiles.attach()
 

@@ -30,7 +30,7 @@ from tpulab.agent.process_agent import current_agent
 warnings.simplefilter("ignore")
 agent, seen = current_agent(), []
 agent.recorder.taps.append(seen.extend)
-turns, waited, evaluated, worked, looks = [], [], [], [], []
+turns, waited, evaluated, worked, looks, compiled = [], [], [], [], [], []
 
 
 def slowly(items, seconds=0.004):
@@ -42,10 +42,13 @@ def slowly(items, seconds=0.004):
 
 
 class Evaluation:
+    runs = False
+
     def __enter__(self):
-        self.began = time.perf_counter()
+        Evaluation.runs, self.began = True, time.perf_counter()
 
     def __exit__(self, *_):
+        Evaluation.runs = False
         evaluated.append(time.perf_counter() - self.began)
 
 
@@ -97,6 +100,7 @@ def report_of(tracked, loss=None, flops=None):
         "goodput": pace["goodput"]["productiveMs"] if worked else None,
         "left": looks[0][2]["etaSeconds"] if looks else None,
         "flops": pace["mfu"]["flopsPerStep"] if flops and pace["mfu"] else None,
+        "compilations": tracked.compilations if compiled else None,
         "loss": tracked.metrics.get("loss") if loss is not None else None,
         "spans": sum(one[name] for one in steps for name in spans)
         + sum(sum(one.get("bands", {}).values()) for one in steps),
@@ -111,6 +115,7 @@ def report_of(tracked, loss=None, flops=None):
         "goodput": 1e3 * sum(worked[1:]) if worked else None,
         "left": looks[1] - looks[0][0] if looks else None,
         "flops": flops,
+        "compilations": compiled[-1] - compiled[0] if compiled else None,
         "loss": float(loss) if loss is not None else None,
     }
     print(json.dumps({"told": told, "true": true}))
@@ -315,12 +320,41 @@ TORCH_LOOPS = {
         report(run, loss.item())
     """,
     "Hugging Face's Trainer, an evaluation each 10 steps": """
-        import tempfile, transformers
+        import tempfile, threading, torch_xla, transformers
+        from torch_xla import runtime
+        from torch_xla.utils.keyd_queue import Queue
         from tpulab.hf import Callback
 
-        begun = []
+        runtime.world_size()
+        begun, queued, get = [], [], Queue.get
+
+        def compilations():
+            return (torch_xla._XLAC._xla_metric_data("CompileTime") or [0])[0]
+
+        def clocked_get(queue):
+            # Loaders read ahead on threads of their own: what the loop waits for is the queue.
+            began = time.perf_counter()
+            try:
+                return get(queue)
+            finally:
+                if threading.current_thread() is threading.main_thread() and not Evaluation.runs:
+                    queued.append((began, time.perf_counter() - began))
+
+        Queue.get = clocked_get
+
+        class Slow(Data):
+            # An epoch begins with a wait for the loader's first eight batches.
+            def __len__(self):
+                return 20
+
+            def __getitem__(self, index):
+                time.sleep(0.04)
+                return super().__getitem__(index)
 
         class Clock(transformers.TrainerCallback):
+            def on_train_begin(self, *_, **__):
+                compiled.append(compilations())
+
             def on_step_begin(self, *_, **__):
                 begun.append(time.perf_counter())
 
@@ -341,17 +375,21 @@ TORCH_LOOPS = {
         arguments = transformers.TrainingArguments(
             output_dir=tempfile.mkdtemp(), per_device_train_batch_size=1, max_steps=40, logging_steps=1,
             optim="adamw_torch", eval_strategy="steps", eval_steps=10, save_strategy="no", report_to=[],
-            use_cpu=True, disable_tqdm=True,
+            disable_tqdm=True,
         )
         checks = [{"x": torch.ones(16), "labels": torch.ones(4)} for _ in range(40)]
         callback = Callback("loop", log=False)
         trainer = Trainer(
-            model=Line(), args=arguments, train_dataset=Data(), eval_dataset=checks,
+            model=Line(), args=arguments, train_dataset=Slow(), eval_dataset=checks,
             callbacks=[Clock(), callback, Last()],
         )
         trainer.train()
+        compiled.append(compilations())
         turns.extend(np.diff(begun))
-        waited.clear()
+        waited[:] = [
+            sum(lasted for began, lasted in queued if one <= began < other)
+            for one, other in zip(begun, begun[1:])
+        ]
         report(callback.run, losses[-1])
     """,
 }
@@ -383,7 +421,7 @@ def measure(name: str) -> dict[str, dict[str, Any]]:
 
 COLUMNS = {"steps": "steps", "ms": "ms per step", "input": "ms of input", "evaluations": "ms of evaluations"}
 COLUMNS |= {"goodput": "ms of goodput", "left": "s left at half"}
-COLUMNS |= {"flops": "operations a step", "loss": "last value"}
+COLUMNS |= {"compilations": "compilations", "flops": "operations a step", "loss": "last value"}
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 

@@ -44,5 +44,7 @@ def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1, unseen: int = 
     if true["flops"] is not None:
         assert reported["exact"] is True
         assert reported["flops"] == pytest.approx(true["flops"], rel=1e-6)
+    if true["compilations"] is not None:
+        assert reported["compilations"] == true["compilations"]
     if true["loss"] is not None:
         assert reported["loss"] == pytest.approx(true["loss"], rel=1e-6)

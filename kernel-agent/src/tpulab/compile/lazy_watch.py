@@ -16,9 +16,9 @@ from typing import Any
 from tpulab.compile.lazy_compilation import LazyCompilation, LazyReasons
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.runs import Run
-from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.sync_watch import LazySyncs, SyncWatch
 from tpulab.measure.thread_state import ThreadState, thread_state
+from tpulab.measure.tracked_run import current_run
 from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.torch_xla_runtime import Launch, TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_ahead_ns
@@ -167,8 +167,7 @@ class LazyWatch:
         self._compiled, self._compile_ns = compiled, total
         # Compilation directly precedes the queueing of the program; earlier compilations belong to `.item()`.
         state.compiles.append((max(began, ended - lasted), ended))
-        clock = innermost_clock()
-        run = clock.run if clock is not None else None
+        run = current_run()
         identity = announced if announced is not None else self._next_id()
         compilation = self._reasons.explain(frame, identity, run)
         if announced is None:
@@ -207,6 +206,6 @@ class LazyWatch:
 
 
 def _run_since(moment: int) -> Run | None:
-    """The run whose step is open on this thread, if it had started by then."""
-    clock = innermost_clock()
-    return clock.run if clock is not None and clock.run.started_ns <= moment else None
+    """The run of this thread, if it had started by then."""
+    run = current_run()
+    return run if run is not None and run.started_ns <= moment else None

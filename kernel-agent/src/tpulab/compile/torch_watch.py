@@ -24,8 +24,8 @@ from tpulab.compile.torch_guards import reason_of_guard
 from tpulab.figures.throughput import Program
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.runs import Run
-from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.thread_state import thread_state
+from tpulab.measure.tracked_run import current_run
 from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.import_hook import AfterImport
 from tpulab.runtimes.torch_runtime import TorchRuntime
@@ -217,7 +217,6 @@ class TorchWatch:
         self._variants.move_to_end(key)
         while len(self._variants) > MAX_FUNCTIONS:
             self._variants.popitem(last=False)
-        clock = innermost_clock()
         compilation = TorchCompilation(
             self._next_id(),
             compile_id,
@@ -225,7 +224,7 @@ class TorchWatch:
             key,
             is_forward,
             find_location(self._tracker.cells, frame),
-            clock.run if clock is not None else None,
+            current_run(),
             variant,
             FIRST if variant == 1 else reason_of_guard("", name),
         )

@@ -20,8 +20,8 @@ from tpulab.compile.flop_count import count_flops
 from tpulab.compile.programs import Programs
 from tpulab.compile.reason import ReasonFinder
 from tpulab.figures.throughput import Program
-from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.thread_state import thread_state
+from tpulab.measure.tracked_run import current_run
 from tpulab.runtimes import jax_internals
 from tpulab.runtimes.jax_internals import COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT
 from tpulab.telemetry.adviser import Adviser
@@ -129,7 +129,7 @@ class CompileWatch:
         compilation = state.unfinished.get(depth)
         if event == TRACE_EVENT or compilation is None or compilation.name_in_jax != name:
             compilation = describe(name, next(self._ids), self._cells, self._reasons, sys._getframe(2))
-            compilation.run = clock.run if (clock := innermost_clock()) is not None else None
+            compilation.run = current_run()
             state.unfinished[depth] = compilation
         for deeper in [level for level in state.unfinished if level > depth]:
             del state.unfinished[deeper]

@@ -148,6 +148,8 @@ class Throughput:
         self.device_count = 0
         #: when the run was created, which is before its first step
         self.prepared_ns: int | None = None
+        #: when the first step began
+        self.began_ns: int | None = None
 
     def step_begins(self) -> None:
         self._called.clear()
@@ -221,6 +223,7 @@ class Throughput:
         is_steady = totals.steps - totals.compiled >= STEADY_STEPS or self._compiles_always(totals)
         if rate and is_steady and run.total is not None and run.total >= run.recorded:
             left = (run.total - run.recorded) / rate + self._bands_to_come(run.total)
+        prepared = self.prepared_ns or run.started_ns
         message: ThroughputMessage = {
             "type": "pace",
             "time": unix_now_ms(),
@@ -231,9 +234,8 @@ class Throughput:
             "samplesPerSecond": _times(rate, self._effort.samples),
             "etaSeconds": left,
             "mfu": self._mfu(rate),
-            "goodput": goodput(run.totals, moment - (self.prepared_ns or run.started_ns),
-                               run.started_ns - (self.prepared_ns or run.started_ns)),
-        }  # fmt: skip
+            "goodput": goodput(run.totals, moment - prepared, (self.began_ns or run.started_ns) - prepared),
+        }
         if rate is not None and self._effort.updates is not None:
             message["updatesPerSecond"] = rate * self._effort.updates
         return message

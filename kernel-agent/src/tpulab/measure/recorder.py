@@ -198,6 +198,8 @@ class Recorder:
         )
         spans = split(times, self._device.busy(start, end) if known else None)
         wall = end - start
+        if not step.run.totals.steps and step.run.throughput is not None:
+            step.run.throughput.began_ns = start
         step.run.totals.add(spans, known, first=step.index == 0, in_bands=wall - sum(spans))
         sample: StepSample = {
             "index": step.index,

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from tpulab.measure.runs import Run
-from tpulab.measure.step_clock import StepClock
+from tpulab.measure.step_clock import StepClock, innermost_clock
 from tpulab.measure.thread_state import thread_state
 from tpulab.measure.tracker import Tracker
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
@@ -169,6 +169,16 @@ class StepRuns:
 
 
 step_runs = StepRuns()
+
+
+def current_run() -> Run | None:
+    """The run of the step that is open on this thread, or else the newest `tpulab.run` that continues: it may
+    evaluate between two steps, or prepare the first one."""
+    clock = innermost_clock()
+    if clock is not None:
+        return clock.run
+    running = [tracked.run for tracked in step_runs.of_this_cell() if tracked.run.control is not None]
+    return running[-1] if running else None
 
 
 def on_cell_end(success: bool) -> None:

@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tpulab.runtimes.import_hook import AfterImport
 from tpulab.runtimes.torch_runtime import device_of, devices_message
 from tpulab.runtimes.tpu_kind import tpu_kind
 from tpulab.telemetry.messages import DevicesMessage
 
 _MARKER = "_xla_step_marker"
+_LOADERS = "torch_xla.distributed.parallel_loader"
 _EXECUTE_METRICS = ("ExecuteTime", "ExecuteReplicatedTime")
 _EXECUTE_COUNTERS = ("ExecuteComputation", "ExecuteReplicated")
 #: The calls that read the one value of a tensor; `print` and formatting go through `item`.
@@ -45,6 +47,7 @@ class TorchXlaRuntime:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._patched: list[tuple[Any, str, Any]] = []
+        self._loaders: AfterImport | None = None
         self._root = root
 
     @property
@@ -62,10 +65,14 @@ class TorchXlaRuntime:
             return around_launch(lambda: original(*args, **kwargs))
 
         self._patch(self._xlac, _MARKER, marker)
-        self._patch_waits(around_wait)
+        # Accelerate imports the loader long after torch_xla.
+        self._loaders = AfterImport(_LOADERS, lambda: self._patch_waits(around_wait))
+        self._loaders.install()
         return True
 
     def detach(self) -> None:
+        if self._loaders is not None:
+            self._loaders.remove()
         while self._patched:
             owner, name, original = self._patched.pop()
             setattr(owner, name, original)
@@ -158,7 +165,7 @@ class TorchXlaRuntime:
     def _patch_waits(self, around: Callable[[Launch], Any]) -> None:
         # Not `PerDeviceLoader.next`: it launches the graph of the step before it waits. For a DataLoader
         # `torch_watch` sees the waits.
-        loader = getattr(sys.modules.get("torch_xla.distributed.parallel_loader"), "ParallelLoader", None)
+        loader = getattr(sys.modules.get(_LOADERS), "ParallelLoader", None)
         if callable(getattr(loader, "next_item", None)):
             taken = loader.next_item  # type: ignore[union-attr]
             self._patch(loader, "next_item", lambda it, *rest: around(lambda: taken(it, *rest)))
