@@ -137,6 +137,12 @@ describe.skipIf(why !== null)(
         /no program "sh" on its PATH/
       ],
       [
+        'sets a home folder that does not exist',
+        'export HOME=/nowhere PATH=/usr/bin:/bin',
+        'remote_command_refused',
+        /home folder on vm, "\/nowhere", does not exist/
+      ],
+      [
         'waits',
         'echo please wait; sleep 600',
         'remote_timeout',

@@ -1,6 +1,7 @@
 /** Uses the `tpulab` that is installed on a host. */
 import type { CleanOptions, HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
+import { plainText } from '@tpulab/platform/plain-text.js';
 import { staged } from '../contracts.js';
 import { script } from './script.js';
 import { explainHost, lastWords } from '../ssh/explain.js';
@@ -12,9 +13,11 @@ const START_MS = 180_000;
 const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
 export PATH`;
 
-/** Exits with 3 if there is none. */
+/** Exits with 3 if there is none, and with 4 and the name of a home folder that does not exist. */
 const FIND = `${USER_PATH}
-command -v tpulab > /dev/null || exit 3`;
+command -v tpulab > /dev/null && exit 0
+[ -d "$HOME" ] && exit 3
+printf '%s' "$HOME"; exit 4`;
 
 /**
  * The setup of a host without an installation: it uses the `tpulab` on the PATH there, and starts its gateway on a unix
@@ -26,6 +29,13 @@ export class InstalledSetup implements HostSetup {
     await staged(options, 'bridge', 'Server', async () => {
       const found = await shell.run(FIND, [], { signal, timeoutMs: STEP_MS });
       if (found.code === 0) return;
+      if (found.code === 4) {
+        const home = plainText(found.stdout.split('\n').at(-1) ?? '', 200);
+        throw new RemoteProblem(
+          'remote_command_refused',
+          `The home folder on ${shell.host}, ${JSON.stringify(home)}, does not exist, so no program of yours is found there. A start-up file (such as ~/.bashrc) sets HOME to it, or the disk with the home folders is not mounted.`
+        );
+      }
       throw new RemoteProblem(
         'remote_bridge_missing',
         `There is no program "tpulab" on ${shell.host}; install it there, or connect with --install.`
