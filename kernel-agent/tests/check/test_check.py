@@ -17,7 +17,7 @@ import pytest
 
 from check import notebooks
 from tpulab.check import checking as check
-from tpulab.check import chips, hlo, judge, propose, report
+from tpulab.check import chips, hlo, judge, processes, propose, report
 from tpulab.check.__main__ import main
 from tpulab.check.compiler import StoredAnswer
 from tpulab.check.layouts import Layout
@@ -156,7 +156,7 @@ def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "python-of-aot"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{DOUBLE}" "$@"\n')
     program.chmod(0o755)
-    monkeypatch.setattr(check, "compiler_python", lambda: str(program))
+    monkeypatch.setattr(processes, "compiler_python", lambda: str(program))
 
 
 SCRIPT = """import functools, sys
@@ -188,10 +188,10 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     results = found["programs"][0]["results"]
     assert (results["v5e-8"]["fits"], results["v6e-8"]["fits"]) == ("no", "fits")
     # 40 x (16 KiB + rows x 512 bytes): 16 MiB hold 787 rows, and 1 GiB 52,396.
-    assert found["totals"]["v5e-8"]["batch"] == {"fits": 768, "next": 832}
-    assert found["totals"]["v6e-8"]["batch"] == {"fits": 49152, "next": 53248}
+    assert found["totals"]["v5e-8"]["batch"] == {"fits": 768, "next": 832, "note": ""}
+    assert found["totals"]["v6e-8"]["batch"] == {"fits": 49152, "next": 53248, "note": ""}
     # For the same batches as v6e-8, for which jax lowers nothing a second time.
-    assert found["totals"]["v3-8"]["batch"] == {"fits": 24576, "next": 26624}
+    assert found["totals"]["v3-8"]["batch"] == {"fits": 24576, "next": 26624, "note": ""}
     assert found["totals"]["v6e-8"]["usdFor1000Steps"] > 0
     suite = ElementTree.parse(files["junit.xml"]).getroot()
     assert [each.get("name") for each in suite if each.find("failure") is not None] == ["train on v5e-8"]
@@ -226,6 +226,24 @@ moments = jax.tree.map(jnp.ones_like, params)
 for _ in range(2):
     params, moments, value = train(params, moments, jnp.ones((64, 64)))
 """
+
+
+@pytest.mark.usefixtures("double")
+def test_a_program_that_ends_the_compiler_is_named_and_the_others_are_compiled(tmp_path: Path) -> None:
+    program = Path(processes.compiler_python())
+    program.write_text(program.read_text().replace('"$@"', '"$@" --ends'))
+    source = tmp_path / "train.py"
+    source.write_text(
+        "import jax, jax.numpy as jnp\n"
+        + "\n".join(f"jax.jit(lambda a: jnp.sin(a) + {n})(jnp.ones(8))" for n in range(3))
+    )
+    found = check.check(
+        check.Request(source, chips.machines_named("v6e-8")), chips.read_prices(), judge.Budget()
+    )
+    assert [each["results"]["v6e-8"]["fits"] for each in found["programs"]] == ["fits", "refused", "fits"]
+    (ended,) = found["findings"]
+    assert (ended["rule"], ended["where"]) == ("not-compiled", "train.py:3")
+    assert "a fault of the compiler" in ended["message"]
 
 
 @pytest.mark.usefixtures("double")

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tpulab.check import judge, report
-from tpulab.check.checking import PROPOSE_LIMIT, Request, check, end_children, exit_code
+from tpulab.check.checking import PROPOSE_LIMIT, Request, check, exit_code
 from tpulab.check.chips import OWN_PRICES, PreflightError, machines_named, read_prices
+from tpulab.check.processes import end_children
 from tpulab.check.source import split_arguments
 
 DEFAULT_CHIPS = "v5e-8,v6e-8"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
@@ -78,8 +77,6 @@ def preflight(
     with tempfile.TemporaryDirectory(prefix="tpulab-check-") as place:
         folder = Path(place)
         programs = [asdict(program) for program in recorder.write(folder)]
-        known = [program for program in programs if program["refused"] is None]
-        (folder / "programs.json").write_text(json.dumps(known, default=str), encoding="utf-8")
         run = {
             "seconds": time.monotonic() - began,
             "cells": 0,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,14 +17,13 @@ from typing import Any
 
 from tpulab.check import capture, judge, propose
 from tpulab.check.chips import Machine, PreflightError, Prices
-from tpulab.check.compiler import ENVIRONMENT, need_of
+from tpulab.check.compiler import need_of
 from tpulab.check.judge import Budget
 from tpulab.check.layouts import Layout
+from tpulab.check.processes import Lines, MachineCompiler, own_folder, without_device_count
 
 #: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
 MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
-#: Seconds without a message from a compiler; the longest program of the recipes takes 83 s on a busy machine.
-COMPILER_LIMIT = 3600.0
 #: Seconds for the compilations of proposals, for each machine; FSDP and data parallel are always compiled.
 PROPOSE_LIMIT = 300.0
 #: Programs of a search for the largest batch, for each machine.
@@ -54,86 +51,6 @@ class Request:
     def serves(self) -> bool:
         """Whether the process of the source has to lower programs again."""
         return self.largest_batch or self.propose
-
-
-class Lines:
-    """A child process that answers in lines of JSON; ended at the end of the block."""
-
-    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-        with log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, **environment},
-                text=True,
-                start_new_session=True,
-            )
-        _children.add(self)
-        self._log = log
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self._process.stdout or ():
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def next(self, limit: float) -> dict[str, Any] | None:
-        """The next answer; None at the end. Raises `PreflightError` (`timeout`)."""
-        while True:
-            try:
-                line = self._lines.get(timeout=limit)
-            except queue.Empty:
-                raise PreflightError(
-                    "timeout", f"A process of the check gave no answer for {limit:.0f} s."
-                ) from None
-            if line is None:
-                return None
-            # Other output of the process is no answer.
-            with contextlib.suppress(ValueError):
-                answer = json.loads(line)
-                if isinstance(answer, dict):
-                    return answer
-
-    def ask(self, question: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        try:
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            return {}
-        return self.next(limit) or {}
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    @property
-    def last_words(self) -> str:
-        with contextlib.suppress(OSError):
-            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            return lines[-1][:300] if lines else ""
-        return ""
-
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _children.discard(self)
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait(timeout=10)
-
-
-#: Ended with the check, even if a thread waits for one when the check is interrupted.
-_children: set[Lines] = set()
-
-
-def end_children() -> None:
-    for child in list(_children):
-        child.__exit__()
 
 
 def check(
@@ -182,22 +99,13 @@ def _source_process(request: Request, devices: int, folder: Path) -> Lines:
     environment = {
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(devices),
-        "PYTHONPATH": os.pathsep.join(filter(None, (_own_folder(), os.environ.get("PYTHONPATH", "")))),
+        "PYTHONPATH": os.pathsep.join(filter(None, (own_folder(), os.environ.get("PYTHONPATH", "")))),
         # An inherited value would create other devices than these.
-        "XLA_FLAGS": _without_device_count(os.environ.get("XLA_FLAGS", "")),
+        "XLA_FLAGS": without_device_count(os.environ.get("XLA_FLAGS", "")),
     }
     command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
     command += ["--serve"] if request.serves else []
     return Lines([*command, "--", *request.arguments], folder / "log", environment)
-
-
-def _own_folder() -> str:
-    """The folder of this package, for a Python of the user that does not have it."""
-    return str(Path(__file__).resolve().parents[2]) if "site-packages" not in __file__ else ""
-
-
-def _without_device_count(flags: str) -> str:
-    return " ".join(flag for flag in flags.split() if "xla_force_host_platform_device_count" not in flag)
 
 
 def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
@@ -280,31 +188,17 @@ def _compile_for(
     found: dict[str, Any] = {"compiled": {}}
     if not programs:
         return found
-    command = [compiler_python(), "-m", "tpulab.check.compiler", str(folder), machine.name]
-    environment = {**ENVIRONMENT, "PYTHONPATH": _own_folder()}
-    log = folder / f"{machine.name}.log"
-    with Lines([*command, *(["--serve"] if request.serves else [])], log, environment) as lines:
-        for number in range(-1, len(programs)):
-            if number >= 0:
-                progress(f"compiling {programs[number]['name']} for {machine.name}")
-            answer = lines.next(COMPILER_LIMIT)
-            if answer is None:
-                raise PreflightError(
-                    "compiler_crashed",
-                    f"The compiler for {machine.name} ended"
-                    + (f" in {programs[number]['name']}" if number >= 0 else "")
-                    + f": {lines.last_words or 'it said nothing'}",
-                )
-            if "error" in answer:
-                raise PreflightError(answer["error"], answer["message"])
-            if number < 0:
-                found |= answer
-            else:
-                found["compiled"][answer["number"]] = answer
+    with MachineCompiler(machine, folder) as compiler:
+        for program in programs:
+            progress(f"compiling {program['name']} for {machine.name}")
+            answer = compiler.compile(program)
+            found["compiled"][program["number"]] = answer
+            found.setdefault("libtpu", answer.get("libtpu"))
         if request.largest_batch:
-            found["batch"] = _largest_batch(machine, run, found["compiled"], ask, lines, progress)
+            found["batch"] = _largest_batch(machine, run, found["compiled"], ask, compiler, progress)
         if request.propose:
-            found["proposals"] = _proposals(machine, run, found["compiled"], request, ask, lines, progress)
+            compiled = found["compiled"]
+            found["proposals"] = _proposals(machine, run, compiled, request, ask, compiler, progress)
     return found
 
 
@@ -314,7 +208,7 @@ def _proposals(
     compiled: Mapping[int, Mapping[str, Any]],
     request: Request,
     ask: Ask,
-    lines: Lines,
+    compiler: MachineCompiler,
     progress: Progress,
 ) -> dict[str, Any]:
     """Layouts of the main program, compiled for the machine; the best ones compared on CPU devices."""
@@ -326,7 +220,7 @@ def _proposals(
     def compile_one(layout: Layout) -> dict[str, Any]:
         progress(f"compiling {main['name']} for {machine.name}, layout {len(search.tried) + 1}")
         lowered = ask({"number": main["number"], "layout": layout.facts()})
-        return lines.ask(lowered, COMPILER_LIMIT) if "number" in lowered else lowered | {"compiles": None}
+        return compiler.compile(lowered) if "number" in lowered else lowered | {"compiles": None}
 
     def prove(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
         compared = len(layouts) - 1
@@ -334,8 +228,8 @@ def _proposals(
         written = ask({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
         if "folder" not in written:
             return [{"note": written.get("refused", "not run")}] * compared
-        environment = {"PYTHONPATH": _own_folder(), "JAX_PLATFORMS": "cpu"}
-        environment["XLA_FLAGS"] = _without_device_count(os.environ.get("XLA_FLAGS", ""))
+        environment = {"PYTHONPATH": own_folder(), "JAX_PLATFORMS": "cpu"}
+        environment["XLA_FLAGS"] = without_device_count(os.environ.get("XLA_FLAGS", ""))
         command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
         log = Path(written["folder"], "log")
         with Lines(command, log, environment) as child:
@@ -350,31 +244,12 @@ def _proposals(
     return propose.result(search, main, compiled.get(main["number"]), prove)
 
 
-def compiler_python() -> str:
-    """This Python if it has libtpu, else the Python of the environment `aot`. Raises `PreflightError`."""
-    from importlib.util import find_spec
-
-    if find_spec("libtpu") is not None:
-        return sys.executable
-    named = os.environ.get("TPULAB_AOT_PYTHON")
-    homes = [os.environ.get("TPULAB_ENV_DIR"), str(Path(sys.prefix).parent)]
-    beside = [Path(home) / "aot" / "bin" / "python" for home in homes if home]
-    for python in (*([Path(named)] if named else []), *beside):
-        if python.is_file():
-            return str(python)
-    raise PreflightError(
-        "compiler_missing",
-        "The TPU compiler is not on this computer: run `tpulab env create aot` once (0.2 GB to download, "
-        "1.9 GB on disk).",
-    )
-
-
 def _largest_batch(
     machine: Machine,
     run: Mapping[str, Any],
     compiled: Mapping[int, Mapping[str, Any]],
     ask: Ask,
-    lines: Lines,
+    compiler: MachineCompiler,
     progress: Progress,
 ) -> dict[str, Any] | None:
     """Rows of the main program that fit, and the next number that does not; each one compiled."""
@@ -384,6 +259,8 @@ def _largest_batch(
         return None
     known: dict[int, bool] = {rows: bool(compiled.get(main["number"], {}).get("compiles"))}
 
+    unknown: list[str] = []
+
     def fits(batch: int) -> bool | None:
         if batch in known:
             return known[batch]
@@ -392,14 +269,17 @@ def _largest_batch(
         progress(f"compiling {main['name']} with {batch} rows for {machine.name}")
         lowered = ask({"number": main["number"], "rows": batch})
         if "number" not in lowered:
+            unknown.append(f"{batch} rows: {lowered.get('refused', 'not lowered')}")
             return None
-        answer = lines.ask(lowered, COMPILER_LIMIT)
+        answer = compiler.compile(lowered)
         if answer.get("compiles") is None:
+            unknown.append(f"{batch} rows: {answer['note']}")
             return None
         known[batch] = bool(answer["compiles"])
         return known[batch]
 
-    return search_batch(rows, max(1, main["devices"]), fits)
+    found = search_batch(rows, max(1, main["devices"]), fits)
+    return found and found | {"note": unknown[0] if unknown else ""}
 
 
 def search_batch(rows: int, unit: int, fits: Callable[[int], bool | None]) -> dict[str, Any] | None:

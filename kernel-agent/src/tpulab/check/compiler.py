@@ -2,8 +2,8 @@
 
     python -m tpulab.check.compiler FOLDER v5e-8
 
-FOLDER has `programs.json` and the modules. One JSON object per line, in the order of the list. With
-`--serve` it then compiles the programs named on stdin, one `{"number": 4, "devices": 8}` per line.
+FOLDER has the modules. It compiles those that are named on stdin, one `{"number": 4, "devices": 8}` per
+line, and answers with one JSON object per line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +104,13 @@ class Compiler:
             ) from error
 
     def answer(self, number: int, module: bytes, devices: int) -> dict[str, Any]:
-        """`Compiled` as a table, from an earlier check if the program is unchanged."""
+        """`Compiled` as a table, from an earlier check if the program is unchanged; and libtpu's version."""
         stored = StoredAnswer(module, self._machine, devices)
         found = stored.read()
         if found is None:
             found = asdict(self.compile(number, module, devices))
             stored.write(found)
-        return found | {"number": number}
+        return found | {"number": number, "libtpu": _libtpu_version()}
 
     def compile(self, number: int, module: bytes, devices: int) -> Compiled:
         available = self.devices
@@ -232,9 +231,7 @@ def main(argv: list[str]) -> int:
         os.environ.update(ENVIRONMENT)
         # jax is imported for a program without a stored answer only.
         compiler = Compiler(machine)
-        write_line({"jax": metadata.version("jax"), "libtpu": _libtpu_version()})
-        listed = json.loads((folder / "programs.json").read_text(encoding="utf-8"))
-        for request in chain(listed, map(json.loads, sys.stdin if "--serve" in argv else ())):
+        for request in map(json.loads, sys.stdin):
             module = (folder / f"{request['number']}.mlirbc").read_bytes()
             write_line(compiler.answer(request["number"], module, request["devices"]))
     except PreflightError as error:

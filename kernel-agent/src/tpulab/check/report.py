@@ -58,7 +58,13 @@ def summary_rows(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         found = total["batch"]
         if found is None:
             return "unknown"
-        more = f" ({found['next']} does not)" if found["next"] else " or more"
+        more = (
+            f" ({found['next']} does not)"
+            if found["next"]
+            else ", more unknown"
+            if found["note"]
+            else " or more"
+        )
         return f"{found['fits'] or 'none'}{more}"
 
     rows = [

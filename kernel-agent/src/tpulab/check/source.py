@@ -2,7 +2,7 @@
 
     python -m tpulab.check.source NOTEBOOK_OR_SCRIPT FOLDER [--cells 1-4] [--limit 600] [-- ARGUMENTS]
 
-Writes `run.json`, `programs.json` and the modules into FOLDER. With `--serve` it then answers requests on
+Writes `run.json` and the modules into FOLDER. With `--serve` it then answers requests on
 stdin, one JSON object per line: `{"number": 3, "rows": 128}` lowers a program again for another batch; the
 others are those of `layouts.Answers`.
 """
@@ -106,13 +106,9 @@ class Run:
                 "torch": "torch" in sys.modules,
                 "programs": [asdict(program) for program in programs],
             }
-            for name, value in (
-                ("programs.json", [asdict(each) for each in programs if each.refused is None]),
-                ("run.json", facts),
-            ):
-                beside = self.folder / f"{name}.new"
-                beside.write_text(json.dumps(value, default=str), encoding="utf-8")
-                beside.replace(self.folder / name)
+            beside = self.folder / "run.json.new"
+            beside.write_text(json.dumps(facts, default=str), encoding="utf-8")
+            beside.replace(self.folder / "run.json")
 
     def fail(self, error: BaseException) -> None:
         """The last line of the user's own code that ran."""

@@ -1,0 +1,172 @@
+"""The processes of a check: children that answer in lines of JSON, and the compiler of a machine type."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tpulab.check.chips import Machine, PreflightError
+from tpulab.check.compiler import ENVIRONMENT
+
+#: Seconds without an answer of a compiler; the longest program of the recipes takes 83 s on a busy machine.
+COMPILER_LIMIT = 3600.0
+
+
+class Lines:
+    """A child process that answers in lines of JSON; ended at the end of the block."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **environment},
+                text=True,
+                start_new_session=True,
+            )
+        _children.add(self)
+        self._log = log
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def next(self, limit: float) -> dict[str, Any] | None:
+        """The next answer; None at the end. Raises `PreflightError` (`timeout`)."""
+        while True:
+            try:
+                line = self._lines.get(timeout=limit)
+            except queue.Empty:
+                raise PreflightError(
+                    "timeout", f"A process of the check gave no answer for {limit:.0f} s."
+                ) from None
+            if line is None:
+                return None
+            # Other output of the process is no answer.
+            with contextlib.suppress(ValueError):
+                answer = json.loads(line)
+                if isinstance(answer, dict):
+                    return answer
+
+    def ask(self, question: Mapping[str, Any], limit: float) -> dict[str, Any]:
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            return {}
+        return self.next(limit) or {}
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    @property
+    def last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return lines[-1][:300] if lines else ""
+        return ""
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _children.discard(self)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait(timeout=10)
+
+
+#: Ended with the check, even if a thread waits for one when the check is interrupted.
+_children: set[Lines] = set()
+
+
+def end_children() -> None:
+    for child in list(_children):
+        child.__exit__()
+
+
+class MachineCompiler:
+    """The compiler of one machine type; its process begins anew after a program that ended it."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self._machine, self._folder = machine, folder
+        self._lines: Lines | None = None
+
+    def start(self) -> Lines:
+        """Raises `PreflightError` (`compiler_missing`)."""
+        if self._lines is None:
+            command = [
+                compiler_python(),
+                "-m",
+                "tpulab.check.compiler",
+                str(self._folder),
+                self._machine.name,
+            ]
+            log = self._folder / f"{self._machine.name}.log"
+            self._lines = Lines(command, log, {**ENVIRONMENT, "PYTHONPATH": own_folder()})
+        return self._lines
+
+    def compile(self, program: Mapping[str, Any]) -> dict[str, Any]:
+        """`compiler.Compiled` as a table, for the module with this `number` on so many `devices`. Raises
+        `PreflightError` where no program can be compiled."""
+        question = {name: program[name] for name in ("number", "devices", "bytes") if name in program}
+        lines = self.start()
+        answer = lines.ask(question, COMPILER_LIMIT)
+        if "error" in answer:
+            raise PreflightError(answer["error"], answer["message"])
+        if not answer:
+            note = f"the compiler's process ended: {lines.last_words or 'without a message'}"
+            answer = {"number": program["number"], "compiles": None, "seconds": 0.0, "note": note}
+            self.__exit__()
+        return answer
+
+    def __enter__(self) -> MachineCompiler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lines is not None:
+            self._lines.__exit__()
+            self._lines = None
+
+
+def compiler_python() -> str:
+    """This Python if it has libtpu, else the Python of the environment `aot`. Raises `PreflightError`."""
+    from importlib.util import find_spec
+
+    if find_spec("libtpu") is not None:
+        return sys.executable
+    named = os.environ.get("TPULAB_AOT_PYTHON")
+    homes = [os.environ.get("TPULAB_ENV_DIR"), str(Path(sys.prefix).parent)]
+    beside = [Path(home) / "aot" / "bin" / "python" for home in homes if home]
+    for python in (*([Path(named)] if named else []), *beside):
+        if python.is_file():
+            return str(python)
+    raise PreflightError(
+        "compiler_missing",
+        "The TPU compiler is not on this computer: run `tpulab env create aot` once (0.2 GB to download, "
+        "1.9 GB on disk).",
+    )
+
+
+def own_folder() -> str:
+    """The folder of this package, for a Python of the user that does not have it."""
+    return str(Path(__file__).resolve().parents[2]) if "site-packages" not in __file__ else ""
+
+
+def without_device_count(flags: str) -> str:
+    return " ".join(flag for flag in flags.split() if "xla_force_host_platform_device_count" not in flag)
