@@ -154,13 +154,14 @@ solved = jax.jit(lambda a, b: jnp.linalg.solve(a, b))(jnp.eye(8), jnp.ones((8, 2
 ]
 
 
-def write(cells: list[str], file: Path) -> Path:
-    """The sources alternate between text and a list of lines, both of which notebooks have."""
+def write(cells: list[str], file: Path, tags: dict[int, str] | None = None) -> Path:
+    """`tags` by the cell's position, from 0. The sources alternate between text and a list of lines, both of
+    which notebooks have."""
     made = [
         {
             "cell_type": "code",
             "id": f"c{number}",
-            "metadata": {},
+            "metadata": {"tags": [tags[number]]} if tags and number in tags else {},
             "execution_count": None,
             "outputs": [],
             "source": source if number % 2 else source.splitlines(keepends=True),

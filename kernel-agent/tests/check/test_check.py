@@ -21,6 +21,7 @@ from tpulab.check import chips, hlo, judge, processes, propose, report
 from tpulab.check.__main__ import main
 from tpulab.check.compiler import StoredAnswer
 from tpulab.check.layouts import Layout
+from tpulab.check.source import read_notebook
 
 DOUBLE = Path(__file__).with_name("compiler_double.py")
 
@@ -57,6 +58,19 @@ def test_what_ends_a_run_early_is_reported_and_the_rest_is_checked(tmp_path: Pat
     assert (found.rule, found.where) == ("source-failed", "cell [2]:2")
     assert "--env" in found.message
     assert [each["name"] for each in run["programs"]] == ["sin"]
+
+
+def test_cells_are_left_out_and_may_raise_by_their_tags(tmp_path: Path) -> None:
+    """As notebooks of JAX's documentation show errors."""
+    cells = [notebooks.IMPORTS, "jnp.ones(3)[0] = 1", "import not_installed", "jax.jit(jnp.sin)(1.0)"]
+    file = notebooks.write(cells, tmp_path / "n.ipynb", {1: "raises-exception", 2: "skip-execution"})
+    assert [(cell.number, cell.may_raise) for cell in read_notebook(file)] == [
+        (1, False),
+        (2, True),
+        (4, False),
+    ]
+    run = _lowered(file, tmp_path)
+    assert (run["failed"], [each["name"] for each in run["programs"]]) == (None, ["sin"])
 
 
 def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ from tpulab.check.exported import as_function, lower, read_step
 from tpulab.check.layouts import Answers
 
 #: A cell with one of these tags is left out.
-SKIP_TAGS = {"skip-check", "remove-check"}
+SKIP_TAGS = {"skip-check", "skip-execution"}
+#: The error of a cell with this tag is meant to happen.
+RAISES_TAG = "raises-exception"
 #: Cell magics that only surround Python code: the first line is removed, and the others keep their numbers.
 _AROUND = ("%%time", "%%timeit", "%%capture", "%%prun")
 #: Commands that install or run something beside the notebook.
@@ -48,15 +50,24 @@ _OUTSIDE = (
 MOST_OUTPUT = 20_000
 
 
-def read_notebook(file: Path) -> list[tuple[int, str]]:
-    """Position (from 1) and source of each code cell that is not tagged to be left out."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """`number`: its position among the code cells, from 1."""
+
+    number: int
+    source: str
+    may_raise: bool
+
+
+def read_notebook(file: Path) -> list[Cell]:
+    """The code cells that are not tagged to be left out."""
     try:
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         code = [cell for cell in cells if cell["cell_type"] == "code"]
         return [
-            (number, source if isinstance(source := cell["source"], str) else "".join(source))
+            Cell(number, "".join(cell["source"]), RAISES_TAG in tags)
             for number, cell in enumerate(code, 1)
-            if not SKIP_TAGS & set(cell.get("metadata", {}).get("tags", ()))
+            if not SKIP_TAGS & (tags := set(cell.get("metadata", {}).get("tags", ())))
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PreflightError(
@@ -136,16 +147,17 @@ class Run:
             lower(step, function)
 
     def notebook(self, chosen: Callable[[int], bool]) -> None:
-        cells = [(number, source) for number, source in read_notebook(self.file) if chosen(number)]
+        cells = [cell for cell in read_notebook(self.file) if chosen(cell.number)]
         os.chdir(self.file.resolve().parent)
         sys.path.insert(0, "")
         shell = _shell()
-        for number, source in cells:
+        for cell in cells:
             self.cells += 1
             with self._watched():
-                shell.compile.get_code_name = lambda *_, number=number: f"<cell {number}>"
-                result = shell.run_cell(python_of(source), store_history=False)
-                result.raise_error()
+                shell.compile.get_code_name = lambda *_, number=cell.number: f"<cell {number}>"
+                result = shell.run_cell(python_of(cell.source), store_history=False)
+                if not cell.may_raise:
+                    result.raise_error()
             if self.failed is not None:
                 return
 
