@@ -47,6 +47,8 @@ export class Failures {
   #queuedAt: number | null = null;
   /** Why the machine was preempted; set until another machine has its name. */
   #preempted: RemoteError | null = null;
+  /** The connection was lost during a set-up. */
+  #wasCut = false;
 
   loggedIn(): void {
     this.#queuedAt = null;
@@ -66,9 +68,11 @@ export class Failures {
     if (this.#mayBeRecreated(remote, failure))
       return this.#untilAnother(remote, error, isCloudSilent(failure));
     this.#preempted = null;
-    // A person who connects for the first time needs an answer, not a long wait, unless the cloud required a wait anyway.
-    const isFirst =
-      remote.record.lastConnectedAt === null && this.#queuedAt === null && !(await remote.hasRuntime());
+    // A person who connects for the first time needs an answer, not a long wait, unless the cloud required a wait anyway or the set-up
+    // had begun: a long one goes on by itself.
+    this.#wasCut ||= remote.phase.kind === 'setting-up' && error.code === 'remote_lost';
+    const hasWaited = this.#queuedAt !== null || this.#wasCut;
+    const isFirst = remote.record.lastConnectedAt === null && !hasWaited && !(await remote.hasRuntime());
     const isSilence = this.#queuedAt !== null && error.code === 'gcloud_login';
     if ((recoveryOf(failure) === 'person' && !isSilence) || isFirst) {
       const kind = PREEMPTED.has(error.code) ? 'preempted' : 'failed';

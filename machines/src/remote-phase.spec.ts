@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { RemoteState } from '@tpulab/protocol';
-import { waitBefore } from './next-attempt.js';
+import { Failures, waitBefore } from './next-attempt.js';
+import { RemoteProblem } from './remote-error.js';
+import type { RemotePhase } from './remote-report.js';
 import { canFollow, follow } from './remote-report.js';
 
 const STATES = RemoteState.anyOf.map(({ const: state }) => state);
@@ -33,5 +35,35 @@ describe('the wait before another attempt', () => {
   it('is cut by up to a quarter, and never below a second', () => {
     expect(waitBefore(6, 1)).toBe(22_500);
     expect(waitBefore(1, 1)).toBe(1000);
+  });
+});
+
+describe('a first connection', () => {
+  const after = (kind: 'connecting' | 'setting-up', code: 'remote_lost' | 'remote_unreachable') =>
+    [{ kind }, new RemoteProblem(code, 'why')] as const;
+  const tries = async (...failures: (readonly [RemotePhase, RemoteProblem])[]): Promise<string[]> => {
+    const all = new Failures();
+    const record = { source: { kind: 'ssh' as const, destination: 'vm' }, lastConnectedAt: null };
+    const fixed = {
+      name: 'vm',
+      record,
+      queuePollMs: 1,
+      isBeingPreempted: false,
+      hasRuntime: async () => false
+    };
+    const kinds: string[] = [];
+    for (const [phase, problem] of failures)
+      kinds.push((await all.next({ ...fixed, phase }, problem, kinds.length + 1)).phase?.kind ?? '');
+    return kinds;
+  };
+
+  it('fails at once if the machine does not answer, or ends the connection before a set-up', async () => {
+    expect(await tries(after('connecting', 'remote_unreachable'))).toEqual(['failed']);
+    expect(await tries(after('connecting', 'remote_lost'))).toEqual(['failed']);
+  });
+
+  it('continues by itself after the connection was lost during a set-up, even while the machine does not answer', async () => {
+    const cut = [after('setting-up', 'remote_lost'), after('connecting', 'remote_unreachable')];
+    expect(await tries(...cut)).toEqual(['reconnecting', 'reconnecting']);
   });
 });

@@ -1,11 +1,13 @@
 /** Programs and files over a real connection to a stand-in VM. */
 import { createHash, randomBytes } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
 import { RemoteProblem } from '../remote-error.js';
 import { SshMaster } from './master.js';
+import { viaMaster } from './ssh-process.js';
 import { SshShell } from './ssh-shell.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
@@ -110,6 +112,56 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
       expect(await vm.run('cd; cat small; ls small.*.part 2> /dev/null || true')).toBe('right');
     }
   });
+
+  // The kernel here retransmits what ssh sent into a cut network, after ssh has ended and the next connection is open.
+  it.each([
+    ['has not received its input', () => ''],
+    ['receives a part of its input', (mark: string) => `\n${mark}\nrest`]
+  ])(
+    'an upload is not spoilt by the same upload of a cut connection that begins late and %s',
+    async (_, input) => {
+      const ssh = path.join(vm.laptop.bin, 'ssh');
+      const recording = path.join(vm.folder, 'recording-ssh');
+      const commands = path.join(vm.folder, 'commands');
+      await mkdir(commands, { recursive: true });
+      await writeFile(
+        recording,
+        `#!/bin/sh\nfor last; do :; done\nprintf %s "$last" > '${commands}'/$$\nexec '${ssh}' "$@"\n`,
+        { mode: 0o755 }
+      );
+      const controlPath = path.join(vm.folder, 'c');
+      const file = path.join(vm.folder, 'sent');
+      await writeFile(file, randomBytes(4 * MIB));
+      const late = async (): Promise<void> => {
+        for (const name of await readdir(commands)) {
+          const command = await readFile(path.join(commands, name), 'utf8');
+          const [words] = command.match(/[A-Za-z0-9+/=]{400,}/) ?? [];
+          const text = words === undefined ? command : Buffer.from(words, 'base64').toString();
+          if (!text.includes('exec cat >')) continue;
+          const [mark = ''] = text.match(/tpulab-[0-9a-f]{16}/) ?? [];
+          execFileSync(ssh, viaMaster(controlPath, ['-T'], command), { input: input(mark) });
+        }
+      };
+      let isSpoilt = false;
+      const spoiling = new SshShell({ program: recording, controlPath, host: 'vm' });
+      const run = spoiling.run.bind(spoiling);
+      spoiling.run = async (script, ...more) => {
+        if (script.includes('sha256sum') && !isSpoilt) {
+          isSpoilt = true;
+          await late().catch(() => undefined);
+        }
+        return run(script, ...more);
+      };
+      await spoiling.upload(file, 'sent', { signal });
+      expect(isSpoilt).toBe(true);
+      const sum = createHash('sha256')
+        .update(await readFile(file))
+        .digest('hex');
+      expect(await vm.run('cd; sha256sum < sent')).toContain(sum);
+      await vm.run('cd; rm -f sent sent.*');
+      await rm(commands, { recursive: true });
+    }
+  );
 
   it('when the connection ends, that is the reason for every failure on it', async () => {
     const running = shell.run('sleep 60', [], options);

@@ -21,6 +21,8 @@ const LINE_CHARACTERS = 1024 * 1024;
 const SMALL_STEP_MS = 60_000;
 /** After this time without progress, an upload counts as stuck. */
 const STALLED_MS = 60_000;
+/** Of an upload, while the rest of a cut connection arrives there. */
+const MAX_ATTEMPTS = 3;
 
 export interface SshShellOptions {
   readonly program: string;
@@ -88,7 +90,7 @@ export class SshShell implements RemoteShell {
     const found = await this.run(PART_SIZE, [part, remotePath], small);
     const there = /^\d{1,15}$/.test(found.stdout.trim()) ? Number(found.stdout) : NaN;
     if (found.code !== 0 || Number.isNaN(there)) throw this.#notUploaded(remotePath, found.stderr);
-    for (let from = there > size ? 0 : there; ; from = 0) {
+    for (let from = there > size ? 0 : there, attempts = 1; ; from = 0, attempts += 1) {
       onProgress?.(from, size);
       const sent =
         from < size ? await this.#append({ localPath, part, from, size, signal, onProgress }) : SENT;
@@ -97,8 +99,9 @@ export class SshShell implements RemoteShell {
           ? await this.run(PLACE, [part, remotePath, sha256], { signal, timeoutMs: 2 * SMALL_STEP_MS })
           : sent;
       if (placed.code === 0) return;
-      // The machine may still write earlier data of a cut connection: then the whole file is sent.
-      if (from === 0) throw this.#notUploaded(remotePath, placed.stderr);
+      // The machine may still receive commands and data of a cut connection: then the whole file is sent.
+      if ((from === 0 && sent.code !== 0) || attempts === MAX_ATTEMPTS)
+        throw this.#notUploaded(remotePath, placed.stderr);
     }
   }
 
@@ -220,9 +223,12 @@ export class SshShell implements RemoteShell {
 
 type Input = string | Uint8Array | Readable;
 
-/** Skips input before ours that a start-up file has not read. Scripts may request `UNREAD`. */
+/**
+ * Skips input before ours that a start-up file has not read. Scripts may request `UNREAD`. Input that ends before ours belongs to a cut
+ * connection whose command arrived late: it must not run beside the command of the next connection.
+ */
 const SKIP = `tpulab_unread=0
-while IFS= read -r tpulab_line; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
+while IFS= read -r tpulab_line || exit 1; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
 `;
 /** 0 in a script with input: a start-up file there has read input of the script. */
 export const UNREAD = '$tpulab_unread';
