@@ -134,3 +134,13 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_the_bucket(
     monkeypatch.setattr(Bucket, "fault", ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         Folder("bucket://b/images").names()
+
+
+def test_event_files_in_a_bucket_are_refused_before_the_training(
+    bucket: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TensorBoard's writer was given the address as the name of a folder here."""
+    command = ["train", "--preset", "small", "--global-dir", "bucket://b/run", "--tensorboard", "--quiet"]
+    assert main([*command, "--steps", "1"]) == 1
+    assert "event files cannot be written to bucket://b/run/logs; metrics.jsonl is" in capsys.readouterr().err
+    assert not bucket

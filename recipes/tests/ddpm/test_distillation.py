@@ -70,6 +70,21 @@ def test_a_sampler_without_guidance_makes_what_a_scale_of_one_makes_in_one_evalu
         plain(params, reported, steps=3, guidance=2.0)
 
 
+def test_no_step_draws_from_the_key_of_the_initial_noise(shallow: Config) -> None:
+    sampler, params = Sampler(Network(shallow), 2), speaking_network(shallow)
+    keys: list[Any] = []
+
+    def watched(*arguments: Any, mesh: Any) -> Any:
+        keys.append(arguments[-1])
+        return run(*arguments, mesh=mesh)
+
+    run, sampler._run = sampler._run, watched
+    sampler(params, context_for(["a large red circle"], shallow), steps=2, seed=4)
+    drawn = [jax.random.key_data(jax.random.fold_in(keys[0], step)) for step in range(64)]
+    noise = jax.random.key_data(jax.random.fold_in(jax.random.key(4), 0))
+    assert not any(np.array_equal(each, noise) for each in drawn)
+
+
 def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
     """Two rows for each of eight images: told and not told."""
     sampler, params = Sampler(Network(shallow), 8), speaking_network(shallow)

@@ -154,11 +154,10 @@ def checked_wandb() -> Any:
 
 
 def open_writers(
-    output: str, tensorboard: bool, wandb_project: str, wandb_run: str, config: Any, folder: str = "logs"
+    place: str, tensorboard: bool, wandb_project: str | None, wandb_run: str | None, config: Any
 ) -> list[LogWriter]:
-    """JSON lines always, and the requested others, in a folder of the output folder, which may be
-    in a bucket. Raises `MissingPackage`, `ConfigError`."""
-    place = f"{output.rstrip('/')}/{folder}"
+    """JSON lines always, and the requested others, in the folder `place`, which may be in a bucket. Raises
+    `MissingPackage`, `ConfigError`."""
     logs = Folder(place)
     writers: list[LogWriter] = [JsonLines(logs)]
     if tensorboard:

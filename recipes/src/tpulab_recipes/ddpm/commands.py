@@ -163,7 +163,7 @@ class Train(OnHosts):
     config: Settings
 
     def run(self) -> None:
-        from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
+        from tpulab_recipes.common.log_writers import open_writers
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
         from tpulab_recipes.ddpm.model.unet import Network
@@ -181,13 +181,8 @@ class Train(OnHosts):
         process, processes = self.join_slice()
         source = open_source(config, more[0] if more else self.data_dir, process=process, processes=processes)
         logs = config.train.log_dir.format(global_dir.rstrip("/"))
-        writers: list[LogWriter] = []
-        if process == 0:
-            writers.append(JsonLines(Folder(logs)))
-            if self.tensorboard:
-                writers.append(TensorBoard(logs))
-            if self.wandb_project:
-                writers.append(WeightsAndBiases(self.wandb_project, self.wandb_run, logs, to_dict(config)))
+        wanted = self.tensorboard, self.wandb_project, self.wandb_run
+        writers = open_writers(logs, *wanted, to_dict(config)) if process == 0 else []
         progress = self.progress(process == 0)
         shown = 0
 

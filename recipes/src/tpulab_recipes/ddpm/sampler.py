@@ -91,7 +91,8 @@ class Sampler:
             placed(mask),
             np.asarray(guidance, np.float32),
             jax.device_put(levels, everywhere),
-            jax.device_put(key, everywhere),
+            # Not `key`, from whose children the loop draws: the first has made the noise above.
+            jax.device_put(jax.random.fold_in(key, 1), everywhere),
             mesh=mesh,
         )
         return np.asarray(made)[:count]

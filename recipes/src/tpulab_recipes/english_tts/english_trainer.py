@@ -115,9 +115,8 @@ class EnglishTrainer(KokoroTrainer):
 def open_writers(c: EnglishTrainingConfig) -> list[LogWriter]:
     """JSON lines always. Raises `MissingPackage`."""
     project = c.wandb_project if c.use_wandb else ""
-    return log_writers.open_writers(
-        c.output_dir, c.use_tensorboard, project, c.wandb_run_name, c.to_dict(), c.log_dir
-    )
+    logs = f"{c.output_dir.rstrip('/')}/{c.log_dir}"
+    return log_writers.open_writers(logs, c.use_tensorboard, project, c.wandb_run_name, c.to_dict())
 
 
 def open_run(config: EnglishTrainingConfig, name: str = "English TTS") -> Run:

@@ -7,6 +7,7 @@ u32, then the elements. Files may be compressed with gzip.
 from __future__ import annotations
 
 import gzip
+import posixpath
 import struct
 from pathlib import Path
 
@@ -58,20 +59,10 @@ def write_idx(place: Path, array: NDArray[np.uint8]) -> None:
 
 
 def _read_bytes(place: str) -> bytes:
+    folder, name = posixpath.split(place)
     try:
-        return _read_remote(place) if "://" in place else Path(place).read_bytes()
-    except FileNotFoundError as error:
-        raise IdxError(f"There is no file {place}.") from error
-    except (OSError, ValueError) as error:
-        raise IdxError(f"{place} cannot be read: {type(error).__name__}: {error}") from error
-
-
-def _read_remote(place: str) -> bytes:
-    folder, _, name = place.rpartition("/")
-    try:
-        with Folder(folder).read(name) as stream:
-            return stream.read()
+        return Folder(folder or ".").get(name)
     except RecipeError as error:  # it has the remedy: what to install, or how to get access
         if isinstance(error.__cause__, FileNotFoundError):
-            raise error.__cause__ from error
+            raise IdxError(f"There is no file {place}.") from error
         raise IdxError(str(error)) from error

@@ -167,8 +167,9 @@ class _Loop:
         self.progress = t.progress or (Terminal() if main and not loop.quiet else Silent())
         self.writers = []
         if t.log is None and main and t.output:
+            logs = f"{t.output.rstrip('/')}/logs"
             self.writers = open_writers(
-                t.output, loop.tensorboard, loop.wandb_project, loop.wandb_run, trainer.config
+                logs, loop.tensorboard, loop.wandb_project, loop.wandb_run, trainer.config
             )
         if t.progress is None:
             self.progress.start("training", left)
