@@ -154,6 +154,21 @@ solved = jax.jit(lambda a, b: jnp.linalg.solve(a, b))(jnp.eye(8), jnp.ones((8, 2
 ]
 
 
+#: A kernel of a TPU, which a CPU has no code for, and an error without a message.
+KERNEL = """from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+def doubled(x_ref, o_ref, scratch):
+    scratch[...] = x_ref[...] * 2
+    o_ref[...] = scratch[...]
+block = pl.BlockSpec((64, 256), lambda i: (i, 0))
+@jax.jit
+def twice(x):
+    return pl.pallas_call(doubled, out_shape=x, grid=(4,), in_specs=[block], out_specs=block,
+        scratch_shapes=[pltpu.VMEM((64, 256), jnp.float32)])(x)
+assert float(twice(jnp.ones((256, 256))).sum()) == 2 * 65536
+raise StopIteration"""
+
+
 def write(cells: list[str], file: Path, tags: dict[int, str] | None = None) -> Path:
     """`tags` by the cell's position, from 0. The sources alternate between text and a list of lines, both of
     which notebooks have."""

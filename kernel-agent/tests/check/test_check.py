@@ -73,6 +73,25 @@ def test_cells_are_left_out_and_may_raise_by_their_tags(tmp_path: Path) -> None:
     assert (run["failed"], [each["name"] for each in run["programs"]]) == (None, ["sin"])
 
 
+def test_a_statement_is_timed_once(tmp_path: Path) -> None:
+    cells = [
+        notebooks.IMPORTS,
+        "f = jax.jit(lambda x: jnp.sin(x) * 2)\n%timeit -n 100 -r7 f(1.0).block_until_ready()",
+    ]
+    run = _run(cells, tmp_path)
+    (program,) = run["programs"]
+    assert (run["failed"], program["calls"]) == (None, 1)
+    assert (program["called"]["cell"], program["called"]["line"]) == (2, 2)
+
+
+def test_a_kernel_of_a_tpu_is_interpreted_on_the_cpu_and_compiled_for_the_chip(tmp_path: Path) -> None:
+    run = _run([notebooks.IMPORTS, notebooks.KERNEL], tmp_path)
+    assert (run["failed"]["error"], run["failed"]["message"]) == ("StopIteration", "no message")
+    (program,) = run["programs"]
+    assert program["refused"] is None
+    assert b"tpu_custom_call" in (tmp_path / f"{program['number']}.mlirbc").read_bytes()
+
+
 def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
     endless = "import threading\njax.jit(jnp.cos)(1.0)\nthreading.Event().wait()"
     run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")

@@ -185,6 +185,7 @@ class Recorder:
                 yield
         finally:
             pxla.lower_sharding_computation, pjit._get_fastpath_data = lower, fastpath
+            _interpret_kernels(False)
 
     def _calling(self, _executable: Any, _tree: Any, args: Any, outs: Any, *_: Any, **__: Any) -> None:
         """jax calls this after each call that Python sees. After None, Python sees the next call too."""
@@ -207,6 +208,7 @@ class Recorder:
 
     def _lowering(self, lower: Callable[..., Any]) -> Callable[..., Any]:
         def lowering(*args: Any, **kwargs: Any) -> Any:
+            _interpret_kernels(True)
             result = lower(*args, **kwargs)
             if not getattr(self._busy, "now", False):
                 self._busy.now = True
@@ -476,6 +478,23 @@ def callbacks_as_nothing(platform: str) -> Iterator[None]:
                 table.pop(primitive, None)
             else:
                 table[primitive] = rule
+
+
+def _interpret_kernels(wanted: bool) -> None:
+    """CPUs interpret Pallas kernels of a TPU, for which they have no code; the module for a TPU has them."""
+    from jax._src.interpreters import mlir
+
+    pallas, table = sys.modules.get("jax._src.pallas.pallas_call"), mlir._platform_specific_lowerings["cpu"]
+    if pallas is None:
+        return
+    if not wanted:
+        table.pop(pallas.pallas_call_p, None)
+    elif pallas.pallas_call_p not in table:
+
+        def interpreted(context: Any, *values: Any, interpret: Any, **options: Any) -> Any:
+            return pallas._pallas_call_lowering(context, *values, interpret=interpret or True, **options)
+
+        mlir.register_lowering(pallas.pallas_call_p, interpreted, platform="cpu")
 
 
 def _module_bytes(lowered: Any) -> bytes:

@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import runpy
 import sys
 import threading
@@ -129,7 +130,7 @@ class Run:
                 place = asdict(place_of(frame.filename, frame.lineno or 1))
         if isinstance(error, SyntaxError) and place is None and error.filename:
             place = asdict(place_of(error.filename, error.lineno or 1))
-        words = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        words = (str(error).strip() or "no message").splitlines()[0][:300]
         self.failed = {"error": type(error).__name__, "message": words, "place": place}
 
     def script(self, arguments: Sequence[str]) -> None:
@@ -219,6 +220,9 @@ def _shell() -> Any:
         "wandb",
     ):
         shell.register_magic_function(lambda *_: None, "line", name)
+    # Once is enough, without its options.
+    once = re.compile(r"^(-[a-z]\s*\d*\s+)*")
+    shell.register_magic_function(lambda line: shell.ex(once.sub("", line)), "line", "timeit")
     return shell
 
 
