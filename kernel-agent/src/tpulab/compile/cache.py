@@ -5,8 +5,10 @@ Uses only jax's public monitoring events and its public settings.
 
 from __future__ import annotations
 
+import glob
 import os
 import time
+from pathlib import Path
 
 from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.messages import CacheOutcome
@@ -39,14 +41,18 @@ def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
         }
     if WRITE_EVENT in events:
         missing = "This program was not in the cache for these shapes, devices and this jax"
-        return {
-            "result": "miss",
-            "reason": f"{missing}; it is now."
-            if is_stored(str(folder), name, compile_ms)
-            else f"{missing}, or its entry is damaged, and it could not be stored in {folder}: the folder is "
-            "not writable, the disk is full, or the damaged entry is in its place. Delete the folder, or "
-            "choose another one.",
-        }
+        since = time.time() - compile_ms / 1e3 - CLOCK_SLACK_S
+        if is_stored(str(folder), name, since):
+            reason = f"{missing}; it is now."
+        elif damaged := damaged_entry(str(folder), name, since):
+            reason = f"Its entry in the cache is damaged, and jax does not replace it: delete {damaged}."
+        else:
+            reason = (
+                f"{missing}, or its entry is damaged, and it could not be stored in {folder}: the folder is "
+                "not writable, the disk is full, or the damaged entry is in its place. Delete the folder, or "
+                "choose another one."
+            )
+        return {"result": "miss", "reason": reason}
     least = _setting("jax_persistent_cache_min_compile_time_secs", 0.0)
     if isinstance(least, (int, float)) and compile_ms < least * 1e3:
         return {
@@ -61,24 +67,39 @@ def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
     }
 
 
-def is_stored(folder: str, name: str, compile_ms: float) -> bool:
-    """Whether an entry of this program has been written since it began to compile. True when in doubt.
+def is_stored(folder: str, name: str, since: float) -> bool:
+    """Whether an entry of this program has been written since this time. True when in doubt.
 
     Where writing fails, jax warns, and keeps an entry that it cannot read.
     """
-    since = time.time() - compile_ms / 1e3 - CLOCK_SLACK_S
     try:
         if "://" in folder:
             return True
         room = os.statvfs(folder)
-        with os.scandir(folder) as entries:
-            found = any(
-                f"{name}-" in entry.name and entry.name.endswith("-cache") and entry.stat().st_mtime >= since
-                for entry in entries
-            )
+        found = any(path.stat().st_mtime >= since for path in _entries(folder, name))
         return found and (room.f_bavail > 0 or room.f_blocks == 0)
     except OSError:
         return False
+
+
+def damaged_entry(folder: str, name: str, since: float) -> Path | None:
+    """The older entry that jax has read since this time without success; None: not known.
+
+    jax stores the time of a read beside an entry where its cache has a bound.
+    """
+    try:
+        read = [
+            path
+            for path in _entries(folder, name)
+            if path.with_name(path.name.removesuffix("-cache") + "-atime").stat().st_mtime >= since
+        ]
+    except OSError:
+        return None
+    return read[0] if len(read) == 1 else None
+
+
+def _entries(folder: str, name: str) -> list[Path]:
+    return list(Path(folder).glob(f"*{glob.escape(name)}-*-cache"))
 
 
 def _setting(name: str, default: object) -> object:
