@@ -18,7 +18,7 @@ from keeper_double import KeeperDouble, wait_until
 from tpulab.agent import process_agent
 from tpulab.agent.agent import Agent
 from tpulab.measure.recorder import MOST_METRICS
-from tpulab.measure.tracked_run import step_runs
+from tpulab.measure.tracked_run import StepRuns, step_runs
 from tpulab.telemetry.cells import Cell
 from tpulab.training.run import TrainingRun
 
@@ -185,6 +185,32 @@ def test_runs_of_many_threads_never_raise_into_a_loop(keeper: KeeperDouble, name
     main = keeper.wait(lambda: [r for r in keeper.ended_runs() if r["name"] == "main"], "the run")[0]["run"]
     batches = [message for message in keeper.of_type("steps") if message["run"] == main]
     assert sum(len(batch["steps"]) + batch["dropped"] for batch in batches) == 1500
+
+
+def test_the_runs_of_a_cell_are_read_while_other_threads_change_theirs() -> None:
+    """F3: a table that changed in size during the iteration raised into the training loop."""
+    runs, stop = StepRuns(), threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            tracked: Any = object()
+            runs.keep(tracked)
+            runs.forget(tracked)
+
+    threads = [threading.Thread(target=churn) for _ in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    for thread in threads:
+        thread.start()
+    mine: Any = object()
+    runs.keep(mine)
+    try:
+        assert all(runs.of_this_cell() == [mine] for _ in range(100_000))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("agent")
