@@ -29,6 +29,10 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
 
   constructor(private readonly limits: HistoryLimits = DEFAULT_LIMITS) {}
 
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   get lastSeq(): number {
     return this.#lastSeq;
   }

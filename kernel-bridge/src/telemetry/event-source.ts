@@ -21,7 +21,7 @@ import type { Kernel } from '../kernels/kernel.js';
 /** The current state and the newest few thousand steps. Earlier data is in the archive of runs, which a page requests once. */
 const HISTORY: HistoryLimits = { messages: 4_000, bytes: 2 * 1024 * 1024 };
 
-/** Telemetry of a kernel for a page that has none: 1.2 s on 10 Mbit/s with all the rest, and over a thousand steps. */
+/** Telemetry of all kernels together for a page that has none: 1.2 s on 10 Mbit/s with all the rest, and over a thousand steps. */
 const FIRST_LOAD_BYTES = 240 * 1024;
 
 type ClientChange = Omit<ClientEvent, 'topic'>;
@@ -118,11 +118,17 @@ export class EventSource implements Disposable {
 
   /** The first events for a page that has seen telemetry up to `since`: history, then the present state. */
   *past(topics: ReadonlySet<EventTopic>, since: Readonly<Record<string, number>>): Generator<SourcedEvent> {
-    for (const [kernelId, history] of this.#histories) {
+    let left = FIRST_LOAD_BYTES;
+    let unseen = [...this.#histories.keys()].filter(kernelId => since[kernelId] === undefined).length;
+    // Smallest first: what a kernel does not need is for the others.
+    for (const [kernelId, history] of [...this.#histories].sort(([, a], [, b]) => a.bytes - b.bytes)) {
       const seen = since[kernelId];
-      for (const event of seen === undefined ? history.newest(FIRST_LOAD_BYTES) : history.after(seen)) {
-        if (topics.has(event.topic)) yield { ...event, kernelId };
+      const events = seen === undefined ? history.newest(left / unseen) : history.after(seen);
+      if (seen === undefined) {
+        unseen -= 1;
+        left -= events.reduce((sum, { json }) => sum + json.length, 0);
       }
+      for (const event of events) if (topics.has(event.topic)) yield { ...event, kernelId };
     }
     const sample = topics.has('devices') ? this.machine?.newest : null;
     if (sample) yield unnumbered(sample);

@@ -17,7 +17,50 @@ with socket.socket(socket.AF_UNIX) as s:
                                'totalSteps': None, 'location': None}) + '\\n').encode())
 `;
 
+/** Five runs of a day, as far as a gateway stores them: about 1.8 MB. */
+const LONG_RUNS = `
+import json, os, socket
+step = {'startTime': 1.79e12 + 0.123, 'wallMs': 50.123456, 'inputMs': 1.234567, 'hostMs': 3.456789, 'compileMs': 0,
+        'deviceMs': 45.678901, 'gapMs': 0.123456, 'deviceKnown': True, 'metrics': {'loss': 0.12345678901234567}}
+with socket.socket(socket.AF_UNIX) as s:
+    s.connect(os.environ['TPULAB_AGENT_SOCKET'])
+    for run in 'abcde':
+        messages = [{'type': 'run', 'time': 1, 'name': 'r', 'state': 'running', 'totalSteps': None, 'location': None}]
+        messages += [{'type': 'steps', 'time': 1, 'dropped': 0,
+                      'steps': [{**step, 'index': 5 * n + at} for at in range(5)]} for n in range(300)]
+        s.sendall(''.join(json.dumps({**one, 'run': run}) + '\\n' for one in messages).encode())
+`;
+
 describe('/bridge/v1/events', () => {
+  it('sends a new page at most 300 kB for ten runs of a day in two kernels, with the newest steps of both', async () => {
+    await using bridge = await TemporaryGateway.start();
+    await bridge.gateway.ready;
+    const kernels = [await bridge.startKernel(), await bridge.startKernel()];
+    const newest = (of: EventsPage, kernel: string): string | undefined => {
+      const last = of.telemetry(kernel).at(-1);
+      return last?.type === 'steps' ? `${last.run} ${last.steps.at(-1)?.index}` : undefined;
+    };
+    const areThere = (of: EventsPage) => () => kernels.every(kernel => newest(of, kernel) === 'e 1499');
+    const topics = ['kernels', 'clients', 'devices', 'runs', 'steps', 'compile', 'remotes'];
+    using page = new EventsPage(bridge);
+    await page.subscribe({ op: 'subscribe', topics });
+    for (const kernel of kernels) {
+      using client = await bridge.connect(kernel);
+      await client.run(LONG_RUNS);
+    }
+    await page.until(areThere(page));
+    using late = new EventsPage(bridge);
+    let bytes = 0;
+    late.socket.on('message', data => (bytes += (data as Buffer).length));
+    await late.subscribe({ op: 'subscribe', topics });
+    await late.until(areThere(late));
+    expect(bytes).toBeLessThan(300_000);
+    expect(bytes).toBeGreaterThan(100_000);
+    for (const kernel of kernels) {
+      expect(late.runs(kernel).map(({ run }) => run)).toEqual(['a', 'b', 'c', 'd', 'e']);
+    }
+  });
+
   it('reports every kernel at subscription, and each change until it is removed', async () => {
     const id = await bridge.startKernel();
     using page = new EventsPage(bridge);
