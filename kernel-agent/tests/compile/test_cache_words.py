@@ -57,8 +57,8 @@ def test_a_folder_that_was_removed_or_far_away_is_not_a_fault(folder: Path) -> N
     assert cache.is_stored("gs://bucket/cache", "train_step", time.time())
 
 
-def test_a_disk_that_becomes_full_is_no_damaged_entry(folder: Path) -> None:
-    """Entries of other shapes may have been read just before."""
+def test_entries_of_other_shapes_are_not_called_damaged(folder: Path) -> None:
+    """On a full disk: two entries of this function were read just before."""
     for key in ("0a1b", "2c3d"):
         entry = folder / f"jit_train_step-{key}-cache"
         entry.write_bytes(b"program")

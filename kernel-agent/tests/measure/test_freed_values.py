@@ -1,4 +1,4 @@
-"""Arrays that the loop removes: deleted, donated, freed by another thread, under each hook (N1, cases T1 and C02).
+"""Arrays that the loop removes: deleted, donated, freed by another thread, under each hook (N1, T1, C02).
 
 Each in a separate process, as jaxlib ends a process that queries whether a deleted array is ready.
 """
