@@ -146,6 +146,12 @@ export const BRIDGE_ERRORS = {
   remote_action_failed: [500, own],
   /** The cause is described where it was found; it contains nothing secret. */
   lessons_not_written: [500, why],
+  /** Each check uses all cores and gigabytes of memory, so one runs at a time. */
+  check_busy: [
+    409,
+    (path: string) => `${shown(path)} is being checked now; wait until that check ends, or stop it.`
+  ],
+  check_failed: [500, own],
   file_path_invalid: [
     400,
     (path: string, why: string) => `The path ${shown(path)} ${why}; name a file below the root folder.`

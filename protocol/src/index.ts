@@ -1,4 +1,5 @@
 export * from './channels.js';
+export * from './checks.js';
 export * from './compare-runs.js';
 export * from './control.js';
 export * from './devices.js';

@@ -28,7 +28,7 @@ const BRIDGE_FLOORS = [
   ['keeper-protocol', 'devices'],
   ['keeper', 'keeper-client', 'environments'],
   ['files', 'kernels', 'session-page'],
-  ['channels', 'outputs', 'sessions', 'telemetry'],
+  ['channels', 'outputs', 'preflight', 'sessions', 'telemetry'],
   ['remotes', 'config', 'sharing'],
   ['gateway'],
   ['cli', 'index.ts']
@@ -47,6 +47,7 @@ const BRIDGE_ONLY = {
   'keeper-client': ['journal', 'keeper-protocol'],
   environments: ['http'],
   files: ['http'],
+  preflight: ['http', 'files', 'kernels'],
   'session-page': ['http']
 };
 /** Code that runs in the keeper, or communicates with it, is loaded for each kernel: it imports no package but `platform`. */
@@ -54,7 +55,7 @@ const BRIDGE_WITHOUT_PACKAGES = ['jupyter', 'journal', 'keeper-protocol', 'keepe
 /** The gateway's lists on disk, checked by their schemas: the only file of `platform` with packages, so no keeper may import it. */
 const STORED_LIST = 'stored-list';
 /** Rooms of the bridge that know machines. The others work on the computer of the server alone. */
-const BRIDGE_WITH_MACHINES = ['devices', 'environments', 'remotes', 'gateway', 'cli'];
+const BRIDGE_WITH_MACHINES = ['devices', 'environments', 'preflight', 'remotes', 'gateway', 'cli'];
 
 /**
  * The floor plan of the package `machines`, with the bridge's rules. Its files at the root keep a connection, and know all rooms.
@@ -106,7 +107,7 @@ const EXTENSION_FLOORS = [
   ['text', 'platform', 'tokens.ts', 'commands.ts'],
   ['ui', 'backends'],
   ['kernels', 'remotes', 'devices'],
-  ['events', 'launcher'],
+  ['events', 'launcher', 'preflight'],
   ['compilations', 'reattach'],
   ['steps', 'unreachable'],
   ['runs', 'slices'],

@@ -2,17 +2,19 @@
 import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, complaintsOf, expect, open, openElsewhere, run, test, unwatched } from './session-steps.js';
+import {
+  command,
+  cell,
+  complaintsOf,
+  expect,
+  open,
+  openElsewhere,
+  run,
+  test,
+  unwatched
+} from './session-steps.js';
 
 const output = (page: Page, at: number): Locator => cell(page, at).locator('.jp-OutputArea-output');
-
-/** Runs a command by its name, in the palette. */
-async function command(page: Page, name: string): Promise<void> {
-  await page.keyboard.press('Control+k');
-  await page.keyboard.type(name);
-  await expect(page.getByRole('option', { name }).first()).toBeVisible();
-  await page.keyboard.press('Enter');
-}
 
 async function edit(page: Page, at: number, text: string): Promise<void> {
   await cell(page, at).locator('.cm-content').click();

@@ -83,3 +83,11 @@ export function complaintsOf(page: Page): string[] {
   });
   return complaints;
 }
+
+/** Runs a command by its name, in the palette. */
+export async function command(page: Page, name: string): Promise<void> {
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type(name);
+  await expect(page.getByRole('option', { name }).first()).toBeVisible();
+  await page.keyboard.press('Enter');
+}

@@ -3,7 +3,7 @@ import { expect, type Locator, type Page } from '@playwright/test';
 
 /** Including the sections of a kernel that has not run anything yet. */
 export const SECTIONS = ['Devices', 'Where the time goes', 'Compilations', 'Run'] as const;
-type Part = (typeof SECTIONS)[number] | 'Metrics' | 'Hyperparameters' | 'Log' | 'Other runs';
+type Part = (typeof SECTIONS)[number] | 'Pre-flight' | 'Metrics' | 'Hyperparameters' | 'Log' | 'Other runs';
 
 export class TPULabPanel {
   readonly #page: Page;

@@ -22,6 +22,10 @@ class ReaderActions extends PageActions {
   override storedRuns(): null {
     return null;
   }
+  /** A check runs the notebook. */
+  override preflight(): null {
+    return null;
+  }
   override canInsert(): boolean {
     return false;
   }
@@ -38,6 +42,7 @@ export function actionsOf(page: SessionPage): PanelActions {
       openDocument: path => void commands.execute('docmanager:open', { path }),
       currentKernel,
       events,
+      api: page.backends.remotes.api,
       notebooks: {
         get currentWidget() {
           return shown;

@@ -39,7 +39,7 @@ export function SetupBody({
   onClose
 }: ISetupOptions & { readonly onClose: () => void }): JSX.Element {
   useChanges(setup, false, 0);
-  const { creation, environment } = setup;
+  const { status: creation, environment } = setup;
   const state = creation?.state ?? 'idle';
   const isRunning = state === 'running';
   // The name for the kernel picker ends with "on this machine".

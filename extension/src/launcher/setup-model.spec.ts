@@ -33,11 +33,11 @@ it('begins when it is told to, is followed while it runs, and no longer', async 
   };
   const setup = new EnvironmentSetup({ request }, JAX);
   await vi.runAllTimersAsync();
-  expect(setup.creation?.state).toBe('idle');
+  expect(setup.status?.state).toBe('idle');
   await setup.start();
-  expect(setup.creation?.state).toBe('running');
+  expect(setup.status?.state).toBe('running');
   await vi.runAllTimersAsync();
-  expect(setup.creation?.state).toBe('done');
+  expect(setup.status?.state).toBe('done');
   const route = 'bridge/v1/environments/jax/creation';
   expect(requested).toEqual([`GET ${route}`, `POST ${route}`, `GET ${route}`, `GET ${route}`]);
   setup.dispose();

@@ -5,6 +5,8 @@ import type { IDisposable } from '@lumino/disposable';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import type { MachineSource } from '../devices/machine-source.js';
+import type { RemotesApi } from '../backends/remotes-api.js';
+import { Preflight } from '../preflight/model.js';
 import { sendCommand } from '../runs/control-client.js';
 import { StoredRunList } from '../runs/stored-runs.js';
 import { ControlModel } from '../runs/model.js';
@@ -22,6 +24,8 @@ export interface PanelActions {
   controlOf(kernel: KernelTelemetry): ControlModel | null;
   /** Runs stored by the bridge of the current kernel; null where no request can be sent. */
   storedRuns(): StoredRunList | null;
+  /** The check of the shown notebook; null where it is no file that the gateway of this machine can read. */
+  preflight(): Preflight | null;
   /** Path of a kernel's document; null where unknown. */
   documentOf(kernelId: string): string | null;
   showDocument(path: string): void;
@@ -40,6 +44,8 @@ export interface PageActionsOptions {
   readonly openDocument: (path: string) => void;
   readonly currentKernel: ICurrentKernel;
   readonly events: IBridgeEvents;
+  /** Requests to the gateway of this machine. */
+  readonly api: Pick<RemotesApi, 'request'>;
   readonly notebooks: OpenNotebooks | null;
   /** Asks with a title, a text and the name of the action. */
   readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
@@ -83,6 +89,28 @@ export class PageActions implements PanelActions, IDisposable {
       this._stored.set(backend.id, list);
     }
     return list;
+  }
+
+  preflight(): Preflight | null {
+    const context = this._options.notebooks?.currentWidget?.context;
+    // The files of other drives are elsewhere.
+    const path = context?.path.replace(/^RTC:/, '') ?? '';
+    if (!context || path === '' || path.includes(':') || this._isDisposed) {
+      return null;
+    }
+    if (this._preflight?.path !== path) {
+      this._preflight?.dispose();
+      const save = async (): Promise<void> => {
+        if (context.model.dirty) {
+          await context.save();
+        }
+      };
+      this._preflight = new Preflight({
+        ...{ api: this._options.api, path, save },
+        saved: context.fileChanged
+      });
+    }
+    return this._preflight;
   }
 
   documentOf(kernelId: string): string | null {
@@ -160,6 +188,7 @@ export class PageActions implements PanelActions, IDisposable {
     this._isDisposed = true;
     this._control?.model.dispose();
     this._control = null;
+    this._preflight?.dispose();
     for (const list of this._stored.values()) {
       list.dispose();
     }
@@ -168,5 +197,6 @@ export class PageActions implements PanelActions, IDisposable {
 
   private readonly _stored = new Map<string, StoredRunList>();
   private _control: { readonly kernel: KernelTelemetry; readonly model: ControlModel } | null = null;
+  private _preflight: Preflight | null = null;
   private _isDisposed = false;
 }

@@ -63,6 +63,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       openDocument: path => void app.commands.execute('docmanager:open', { path }),
       currentKernel,
       events,
+      api: backends.remotes.api,
       notebooks,
       confirm,
       showFailure,

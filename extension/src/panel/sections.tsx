@@ -4,7 +4,7 @@
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, countText, durationText, storedRunKey } from '@tpulab/protocol';
-import { type JSX, memo, useEffect } from 'react';
+import { type JSX, lazy, memo, Suspense, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
 import { devicesText } from '../devices/now-view.js';
 import { DevicesView } from '../devices/view.js';
@@ -31,6 +31,8 @@ import { Section } from './section.js';
 import type { Remedy } from './situation.js';
 import type { PanelState, SectionId } from './state.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
+
+const PreflightView = lazy(() => import('../preflight/view.js'));
 
 /** For sections that are consulted, not monitored. */
 const CALM_INTERVAL_MS = 1_000;
@@ -69,6 +71,7 @@ export function Sections(props: SectionsProps): JSX.Element {
       ) : null}
       <div className="jp-TPULabPanel-column">
         {shown('devices') ? <DevicesSection {...props} /> : null}
+        {shown('preflight') ? <PreflightSection {...props} /> : null}
         {kernel && shown('run') ? <LogSections {...props} kernel={kernel} /> : null}
       </div>
       {kernel ? (
@@ -139,6 +142,26 @@ const DevicesSection = memo(function DevicesSection({
     </Section>
   );
 });
+
+/** About the notebook's file, so it needs no kernel. Nothing is requested while it is folded. */
+function PreflightSection({ state, actions, onGoTo, trans }: SectionsProps): JSX.Element | null {
+  const preflight = actions.preflight();
+  if (!preflight) {
+    return null;
+  }
+  return (
+    <Section
+      title={trans.__('Pre-flight')}
+      meta={trans.__('does it fit?')}
+      open={state.isOpen('preflight')}
+      onToggle={() => state.toggle('preflight')}
+    >
+      <Suspense fallback={<p className="jp-TPULab-quiet">{trans.__('Loading…')}</p>}>
+        <PreflightView preflight={preflight} onGoTo={onGoTo} trans={trans} />
+      </Suspense>
+    </Section>
+  );
+}
 
 type KernelSectionProps = PanelViewProps & { readonly kernel: KernelTelemetry };
 

@@ -11,13 +11,13 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import type { ICurrentKernel } from '../tokens.js';
 import { Changing } from '../platform/changing.js';
 
-export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
+export const SECTIONS = ['devices', 'preflight', 'steps', 'compilations', 'run'] as const;
 /** Parts that a setting can hide; the run has several parts. */
 export type SectionId = (typeof SECTIONS)[number];
 
 /** Parts that fold. */
 export type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'media' | 'hyperparameters' | 'log' | 'others';
-const FOLDED_AT_FIRST: readonly PartId[] = ['log', 'others'];
+const FOLDED_AT_FIRST: readonly PartId[] = ['log', 'others', 'preflight'];
 
 export interface PanelSettings {
   /** Number of newest steps in the chart and in the figures. */

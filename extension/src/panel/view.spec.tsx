@@ -72,6 +72,7 @@ class Surroundings {
   readonly actions: PanelActions = {
     controlOf: () => null,
     storedRuns: () => null,
+    preflight: () => null,
     documentOf: () => null,
     showDocument: () => undefined,
     release: () => undefined,

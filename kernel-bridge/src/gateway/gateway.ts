@@ -57,6 +57,8 @@ import { OriginPolicy } from '../http/origin-policy.js';
 import type { RemoteCheck } from '@tpulab/protocol';
 import { addFilesRoutes } from '../files/files-routes.js';
 import { RootFolder } from '../files/root-folder.js';
+import { NotebookChecks } from '../preflight/notebook-checks.js';
+import { addPreflightRoutes } from '../preflight/preflight-routes.js';
 import { addDocsRoutes } from '../session-page/docs-routes.js';
 import { addSessionPageRoutes } from '../session-page/session-page-routes.js';
 import { addMirrorRoutes } from '../remotes/mirror/routes.js';
@@ -350,6 +352,9 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
   addLessonsRoutes(app, rootDir);
   const files = new RootFolder(rootDir);
   await addFilesRoutes(app, files);
+  const folder = path.join(stateDir, 'checks');
+  const checks = new NotebookChecks({ catalog: environments, files, rootDir, folder, env });
+  addPreflightRoutes(app, disposables.use(checks));
   addShareRoutes(
     app,
     tokens,

@@ -11,6 +11,7 @@ export { PACKAGE_FOLDER } from './locations.js';
 export {
   add,
   aotPython,
+  compilerState,
   check,
   type CheckResult,
   create,

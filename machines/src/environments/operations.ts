@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import type { EnvironmentInfo } from '@tpulab/protocol';
+import type { EnvironmentInfo, NotebookCheck } from '@tpulab/protocol';
 import { ChipTable } from '../chips/chip-table.js';
 import { findChips } from '../chips/find-chips.js';
 import { nearestName } from '@tpulab/platform/nearest-name.js';
@@ -415,6 +415,17 @@ function parseLine(line: string): SmokeCheck | null {
 /** The environment whose libtpu compiles for chips that this machine lacks. */
 const COMPILER = 'aot';
 
+/** Whether that environment exists, or could be created here, and its size on disk. */
+export async function compilerState(catalog: EnvironmentCatalog): Promise<NotebookCheck['compiler']> {
+  const definition = definitionNamed(await readDefinitions(catalog.definitions), COMPILER);
+  const { state, diskMiB = null } = await catalog.info(COMPILER, definition);
+  const canCreate = process.platform === 'linux' && process.arch === 'x64';
+  return {
+    state: state === 'ready' ? 'ready' : canCreate ? 'missing' : 'unsupported',
+    diskMiB
+  };
+}
+
 /**
  * The Python of that environment; created if it is missing, after printing its size. Throws EnvironmentError.
  *
@@ -428,20 +439,19 @@ export async function aotPython(
     signal
   }: Pick<CreateOptions, 'progress' | 'signal'> & { readonly print: (text: string) => void }
 ): Promise<string> {
-  const definition = definitionNamed(await readDefinitions(catalog.definitions), COMPILER);
-  const info = await catalog.info(COMPILER, definition);
-  if (info.state !== 'ready') {
-    if (process.platform !== 'linux' || process.arch !== 'x64') {
-      throw new EnvironmentError(
-        'env_compiler_unsupported',
-        'The TPU compiler exists for Linux on x86-64 only; run `tpulab check` on such a machine (`tpulab ssh NAME`).'
-      );
-    }
-    const size = ((definition.description.diskMiB ?? 0) / 1024).toFixed(1);
+  const { state, diskMiB } = await compilerState(catalog);
+  if (state === 'unsupported') {
+    throw new EnvironmentError(
+      'env_compiler_unsupported',
+      'The TPU compiler exists for Linux on x86-64 only; run `tpulab check` on such a machine (`tpulab ssh NAME`).'
+    );
+  }
+  if (state === 'missing') {
+    const size = ((diskMiB ?? 0) / 1024).toFixed(1);
     print(`The TPU compiler is installed once, as the environment "${COMPILER}": ${size} GiB on disk.`);
     await create(catalog, COMPILER, { force: false, progress, signal });
   }
-  return pythonOf(environmentFolder(catalog.environments, COMPILER));
+  return pythonOfEnvironment(catalog, COMPILER);
 }
 
 /** The Python of an existing environment. Throws EnvironmentError. */

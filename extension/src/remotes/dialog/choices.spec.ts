@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import type { RemoteCandidates } from '@tpulab/protocol';
+import type { CheckReport, RemoteCandidates } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { remote } from '../../testing/remotes.js';
 import { choiceAt, choicesFor, type IChoiceGroup, movedBy } from './choices.js';
@@ -40,7 +40,7 @@ const remotes = [
 ];
 
 const shown = (text = '', project: string | null = null): IChoiceGroup[] =>
-  choicesFor({ remotes, candidates, project }, text, NOW, trans);
+  choicesFor({ remotes, candidates, project, report: null }, text, NOW, trans);
 const rows = (groups: IChoiceGroup[]): unknown =>
   groups.map(({ id, choices }) => [
     id,
@@ -107,5 +107,62 @@ describe('the possible targets', () => {
     expect(movedBy(groups, keys[0]!, -1)).toBe(keys[5]);
     expect(movedBy([], null, 1)).toBeNull();
     expect(choiceAt(groups, 'gone')?.key).toBe(keys[0]);
+  });
+
+  it('has the fit of the checked machine with the same chips; another size is unknown, and unknown chips have none', () => {
+    const report = {
+      machines: [
+        { name: 'v5e-8', chips: 8 },
+        { name: 'v6e-4', chips: 4 },
+        { name: 'v5p-8', chips: 4 },
+        { name: '7x-8', chips: 4 },
+        { name: 'v5e-1', chips: 1 }
+      ],
+      programs: [
+        {
+          results: {
+            'v5e-8': { fits: 'no' },
+            'v6e-4': { fits: 'tight' },
+            'v5p-8': { fits: 'fits' },
+            '7x-8': { fits: 'refused' },
+            'v5e-1': { fits: 'no' }
+          }
+        }
+      ]
+    } as unknown as CheckReport;
+    const typed = (name: string, type: string | null, chip: string | null = null, chips = 0) =>
+      remote({ name, accelerator: { type, chip, chips } });
+    const groups = choicesFor(
+      {
+        remotes: [
+          typed('by-type', 'v5litepod-8'),
+          typed('by-chips', null, 'v5p', 4),
+          typed('larger', 'v5litepod-16', 'v5e', 16),
+          typed('ironwood', 'tpu7x-8'),
+          remote({ name: 'new', accelerator: null })
+        ],
+        candidates: {
+          ...candidates,
+          colab: { state: 'ok', message: null, remedy: null, accelerators: ['v5e1', 'v6e1'] } as never
+        },
+        ...{ project: null, report }
+      },
+      ...(['', NOW, trans] as const)
+    );
+    const found = groups.flatMap(({ choices }) => choices.map(({ name, fit }) => `${name}: ${fit}`));
+    expect(found).toEqual([
+      'by-type: no',
+      'by-chips: fits',
+      'larger: unknown',
+      'ironwood: unknown',
+      'new: null',
+      'train-v6e: tight',
+      'big: tight',
+      'new: tight',
+      'Colab runtime, TPU v5e1: no',
+      'Colab runtime, TPU v6e1: unknown',
+      'lab-tpu: null'
+    ]);
+    expect(shown().flatMap(({ choices }) => choices.filter(({ fit }) => fit !== null))).toEqual([]);
   });
 });

@@ -2,6 +2,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type AddRemote,
+  type CheckReport,
+  type Fit,
+  fitOf,
   isSameMachine,
   type Remote,
   type RemoteCandidates,
@@ -26,6 +29,8 @@ export interface IChoice {
   readonly state: string;
   /** Beside the state: a round trip, or the time since the last use. */
   readonly figure: string;
+  /** Whether the open notebook fits it, from its last check; null where nothing was checked, or the chips are unknown. */
+  readonly fit: Fit | null;
   readonly target: Target;
 }
 
@@ -40,11 +45,13 @@ export interface IAvailable {
   readonly candidates: RemoteCandidates | null;
   /** Google Cloud project of typed machines; null for gcloud's own. */
   readonly project: string | null;
+  /** Of the last check of the open notebook. */
+  readonly report: CheckReport | null;
 }
 
 /** Groups without a choice are left out. */
 export function choicesFor(
-  { remotes, candidates, project }: IAvailable,
+  { remotes, candidates, project, report }: IAvailable,
   text: string,
   now: number,
   trans: TranslationBundle
@@ -59,9 +66,9 @@ export function choicesFor(
     .map(destination => ({ kind: 'ssh', destination }) as const)
     .filter(source => !isListed(source));
   const groups: IChoiceGroup[] = [
-    { id: 'recent', choices: remotes.map(one => remoteChoice(one, now, trans)) },
-    { id: 'machines', choices: machines.map(one => machineChoice(one, trans)) },
-    { id: 'colab', choices: runtimes.map(one => runtimeChoice(one, trans)) },
+    { id: 'recent', choices: remotes.map(one => remoteChoice(one, report, now, trans)) },
+    { id: 'machines', choices: machines.map(one => machineChoice(one, report, trans)) },
+    { id: 'colab', choices: runtimes.map(one => runtimeChoice(one, report, trans)) },
     { id: 'hosts', choices: hosts.map(one => hostChoice(one, trans)) }
   ];
   const words = text.trim().toLowerCase();
@@ -102,8 +109,37 @@ function fits({ name, about, state }: IChoice, words: string): boolean {
   return words === '' || [name, about, state].some(part => part.toLowerCase().includes(words));
 }
 
-function remoteChoice(remote: Remote, now: number, trans: TranslationBundle): IChoice {
-  const { name, source, state, roundTripMs, lastConnectedAt, mirror } = remote;
+/** Machine types of Google Cloud, Colab and a connected machine, as a check names them. */
+const ALIASES: readonly (readonly [RegExp, string])[] = [
+  [/^v5lite(pod)?-/, 'v5e-'],
+  [/^(tpu|v)7x-/, '7x-'],
+  [/^(v\de)(?=\d)/, '$1-']
+];
+
+/** A machine with another number of chips than the checked ones is unknown. */
+function fitOn(
+  report: CheckReport | null,
+  type: string | null,
+  chip?: string | null,
+  chips?: number
+): Fit | null {
+  if (report === null || (type === null && chip == null)) {
+    return null;
+  }
+  const name = ALIASES.reduce((text, [from, to]) => text.replace(from, to), type ?? '');
+  const machine = report.machines.find(
+    one => one.name === name || (one.name.startsWith(`${chip}-`) && one.chips === chips)
+  );
+  return machine === undefined ? 'unknown' : fitOf(report, machine.name);
+}
+
+function remoteChoice(
+  remote: Remote,
+  report: CheckReport | null,
+  now: number,
+  trans: TranslationBundle
+): IChoice {
+  const { name, source, state, roundTripMs, lastConnectedAt, mirror, accelerator } = remote;
   const isStored = state !== 'connected' && mirror.kernels > 0;
   return {
     key: `remote ${name}`,
@@ -124,6 +160,7 @@ function remoteChoice(remote: Remote, now: number, trans: TranslationBundle): IC
         : lastConnectedAt == null
           ? ''
           : agoText(lastConnectedAt, now, trans),
+    fit: fitOn(report, accelerator?.type ?? null, accelerator?.chip, accelerator?.chips),
     target: { kind: 'remote', name }
   };
 }
@@ -132,6 +169,7 @@ type Machine = RemoteCandidates['gcloud']['machines'][number];
 
 function machineChoice(
   { source, acceleratorType, state, spot = false }: Machine,
+  report: CheckReport | null,
   trans: TranslationBundle
 ): IChoice {
   const { tone, label } = cloudState(state, trans);
@@ -146,11 +184,16 @@ function machineChoice(
     tone,
     state: label,
     figure: '',
+    fit: fitOn(report, acceleratorType),
     target: { kind: 'source', source }
   };
 }
 
-function runtimeChoice(source: Extract<RemoteSource, { kind: 'colab' }>, trans: TranslationBundle): IChoice {
+function runtimeChoice(
+  source: Extract<RemoteSource, { kind: 'colab' }>,
+  report: CheckReport | null,
+  trans: TranslationBundle
+): IChoice {
   return {
     key: `colab ${source.accelerator}`,
     icon: 'cloud',
@@ -159,6 +202,7 @@ function runtimeChoice(source: Extract<RemoteSource, { kind: 'colab' }>, trans: 
     tone: null,
     state: trans.__('not created'),
     figure: '',
+    fit: fitOn(report, source.accelerator),
     target: { kind: 'source', source }
   };
 }
@@ -172,6 +216,7 @@ function hostChoice(source: Extract<RemoteSource, { kind: 'ssh' }>, trans: Trans
     tone: null,
     state: trans.__('not connected'),
     figure: '',
+    fit: null,
     target: { kind: 'source', source }
   };
 }
@@ -194,6 +239,7 @@ function typedChoice(
     tone: null,
     state: '',
     figure: '',
+    fit: null,
     target: { kind: 'source', source }
   };
 }

@@ -1,6 +1,8 @@
 /** The first screen: the user chooses or types a target, and connects to it. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { checkRoute, type NotebookCheck } from '@tpulab/protocol';
+import { momentText } from '../../text/moment.js';
 import { useChanges } from '../../ui/use-changes.js';
 import { type RemoteActions, wishesFor } from '../actions.js';
 import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud, refusalOf } from '../target.js';
@@ -10,17 +12,19 @@ import { ErrorCard } from './error-card.js';
 import { Frame } from './frame.js';
 import { Icon } from './icons.js';
 import { type IOptions, OptionsView, optionsText, USUAL } from './options-view.js';
+import type { IConnectPage } from './remote-props.js';
 import { useAnswer } from './use-answer.js';
 
 export interface IChooseProps {
   readonly actions: RemoteActions;
+  readonly page: IConnectPage;
   readonly trans: TranslationBundle;
   /** The user has chosen; receives the name of the remote that is being connected. */
   readonly onChosen: (name: string) => void;
   readonly onClose: () => void;
 }
 
-export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps): JSX.Element {
+export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChooseProps): JSX.Element {
   const { remotes } = actions;
   useChanges(remotes, false);
   useChanges(actions, false, 0);
@@ -28,13 +32,19 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
   const [requested, setRequested] = useState(0);
   const found = useAnswer(() => remotes.api.candidates(project), `${requested} ${project ?? ''}`);
   const environments = useAnswer(() => remotes.api.environments(), '');
+  const check = useAnswer(() => lastCheck(actions, page), '').value;
   const [text, setText] = useState('');
   const [key, setKey] = useState<string | null>(null);
   const [options, setOptions] = useState<IOptions>(USUAL);
   const [isOpen, setOpen] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const candidates = found.value;
-  const groups = choicesFor({ remotes: remotes.all, candidates, project }, text, Date.now(), trans);
+  const groups = choicesFor(
+    { remotes: remotes.all, candidates, project, report: check?.report ?? null },
+    text,
+    Date.now(),
+    trans
+  );
   const active = choiceAt(groups, key);
   const known = active?.target.kind === 'remote' ? remotes.get(active.target.name) : null;
   const connect = async ({ target }: IChoice): Promise<void> => {
@@ -121,6 +131,12 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
           {refusal}
         </p>
       ) : null}
+      {check === null ? null : (
+        <p className="jp-TPULabHint">
+          {trans.__('Fits: the notebook as it was checked, %1.', momentText(check.checkedAt, Date.now()))}{' '}
+          {check.isCurrent ? '' : trans.__('Its code has changed since.')}
+        </p>
+      )}
       <Lists
         {...{ text, groups, active, candidates, trans }}
         problem={found.problem}
@@ -164,6 +180,15 @@ function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProp
       <span className="jp-TPULabNarrow">{short}</span>
     </button>
   );
+}
+
+/** Of the open notebook; null before its first check. */
+async function lastCheck({ remotes }: RemoteActions, page: IConnectPage): Promise<NotebookCheck['last']> {
+  const notebook = (await page.notebook())?.replace(/^RTC:/, '') ?? '';
+  // The files of other drives are elsewhere.
+  return notebook === '' || notebook.includes(':')
+    ? null
+    : (await remotes.api.request<NotebookCheck>('GET', checkRoute(notebook))).last;
 }
 
 /** The name of the remote that is being connected; null after a refusal. */

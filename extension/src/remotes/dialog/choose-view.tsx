@@ -5,6 +5,7 @@ import type { RemoteCandidates } from '@tpulab/protocol';
 import { CLOUD_FORM } from '../target.js';
 import type { IChoice, IChoiceGroup } from './choices.js';
 import { CommandLine } from './command-line.js';
+import { FitMark, fitText } from './fit.js';
 import { FIRST } from './frame.js';
 import { Guide } from './guide.js';
 import { Icon } from './icons.js';
@@ -262,7 +263,7 @@ interface IRowProps {
 }
 
 function ChoiceRow({ choice, isActive, onActive, onChoose, trans }: IRowProps): JSX.Element {
-  const { icon, name, about, tone, state, figure } = choice;
+  const { icon, name, about, tone, state, figure, fit } = choice;
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (isActive) {
@@ -302,6 +303,7 @@ function ChoiceRow({ choice, isActive, onActive, onChoose, trans }: IRowProps): 
             <span className="jp-TPULabState-word">{state}</span>
           </span>
         )}
+        {fit === null ? null : <FitMark fit={fit}>{fitText(fit, trans)}</FitMark>}
         {figure === '' ? null : <span className="jp-TPULabQuiet">{figure}</span>}
       </span>
     </div>

@@ -36,7 +36,7 @@ export function ConnectBody({ actions, page, trans, initial, onClose }: IBodyPro
   useChanges(actions, false, 0);
   const remote = name === null ? null : actions.remotes.get(name);
   return remote === null ? (
-    <ChooseScreen onChosen={setName} {...{ actions, trans, onClose }} />
+    <ChooseScreen onChosen={setName} {...{ actions, page, trans, onClose }} />
   ) : (
     <RemoteScreen onBack={() => setName(null)} {...{ remote, actions, page, trans, onClose }} />
   );

@@ -145,6 +145,14 @@ def compile_all(
     waiting = list(work)
     lock = threading.Lock()
     asking = threading.Lock()
+    begun = 0
+    total = sum(program["refused"] is None for _, _, run, _ in work for program in run["programs"])
+
+    def counted(words: str) -> None:
+        nonlocal begun
+        with lock:
+            begun += 1
+            progress(f"{words} ({begun} of {total})")
 
     def compile_some() -> None:
         while True:
@@ -159,7 +167,7 @@ def compile_all(
                     return ask(question)
 
             try:
-                found = _compile_for(machine, folder, run, request, one_at_a_time, progress)
+                found = _compile_for(machine, folder, run, request, one_at_a_time, counted, progress)
             except PreflightError as error:
                 failed.append(error)
                 return
@@ -182,6 +190,7 @@ def _compile_for(
     run: Mapping[str, Any],
     request: Request,
     ask: Ask,
+    counted: Progress,
     progress: Progress,
 ) -> dict[str, Any]:
     programs = [program for program in run["programs"] if program["refused"] is None]
@@ -190,7 +199,7 @@ def _compile_for(
         return found
     with MachineCompiler(machine, folder) as compiler:
         for program in programs:
-            progress(f"compiling {program['name']} for {machine.name}")
+            counted(f"compiling {program['name']} for {machine.name}")
             answer = compiler.compile(program)
             found["compiled"][program["number"]] = answer
             found.setdefault("libtpu", answer.get("libtpu"))

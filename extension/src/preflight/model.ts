@@ -1,0 +1,35 @@
+/** The pre-flight check of one notebook: `tpulab check` at the gateway of this machine, and its last report. No DOM. */
+import type { ISignal } from '@lumino/signaling';
+import { checkRoute, type NotebookCheck } from '@tpulab/protocol';
+import { FollowedJob } from '../backends/followed-job.js';
+import type { RemotesApi } from '../backends/remotes-api.js';
+
+export interface PreflightOptions {
+  /** Requests to the gateway of this machine. */
+  readonly api: Pick<RemotesApi, 'request'>;
+  /** Path of the notebook below the gateway's root folder. */
+  readonly path: string;
+  /** Writes unsaved changes, because a check reads the file. */
+  readonly save: () => Promise<void>;
+  /** The file has been written: the report may be of earlier code. */
+  readonly saved: ISignal<unknown, unknown>;
+}
+
+export class Preflight extends FollowedJob<NotebookCheck> {
+  constructor(private readonly options: PreflightOptions) {
+    super(options.api, checkRoute(options.path));
+  }
+
+  get path(): string {
+    return this.options.path;
+  }
+
+  get saved(): ISignal<unknown, unknown> {
+    return this.options.saved;
+  }
+
+  /** Of the saved file; a notebook that cannot be saved is not checked. */
+  check(chips: string): Promise<void> {
+    return this.start({ chips }, this.options.save);
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * Pre-flight checks that clients of the gateway start: `tpulab check` of a saved notebook as a process of its own, and the last report
+ * of each notebook. One check at a time, because a check uses all cores.
+ */
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { Value } from '@sinclair/typebox/value';
+import { CheckReport, kernelOf, type NotebookCheck, NotebookText, StoredCheck } from '@tpulab/protocol';
+import {
+  aotPython,
+  compilerState,
+  type EnvironmentCatalog,
+  EnvironmentError,
+  pythonOfEnvironment,
+  runProgram,
+  UvProgress
+} from '@tpulab/machines/environments';
+import type { RootFolder } from '../files/root-folder.js';
+import { isWithheld } from '../kernels/kernel-env.js';
+import { BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import { asObject, jsonIn } from '@tpulab/platform/json-text.js';
+import { readIfThere } from '@tpulab/platform/missing-files.js';
+import { NamedJobs, type RunningJob } from '@tpulab/platform/named-jobs.js';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
+
+/** Time limit for running the notebook on the CPU, in seconds; programs after it are not checked. */
+const RUN_LIMIT_S = 600;
+/** Time limit for the whole check: the longest program of the recipes compiles in 83 s on a busy machine. */
+const CHECK_LIMIT_MS = 60 * 60_000;
+/** Lines of output; the report is the last one. */
+const MAX_LINES = 20;
+/** Reports; the oldest ones beyond this number are deleted. */
+const MOST_STORED = 200;
+/** "compiling train_step for v5e-8 (3 of 20)" */
+const COUNTED = /^(.*) \((\d+) of (\d+)\)$/;
+
+export interface NotebookChecksOptions {
+  readonly catalog: EnvironmentCatalog;
+  readonly files: Pick<RootFolder, 'read'>;
+  readonly rootDir: string;
+  /** Folder of the reports. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+type JobOfCheck = Pick<NotebookCheck, 'state' | 'error' | 'startedAt' | 'detail' | 'fraction'>;
+/** As it is in a file: with a hash of the notebook's code. */
+type Stored = StoredCheck & { readonly code: string };
+
+const IDLE: JobOfCheck = { state: 'idle', error: null, startedAt: null, detail: null, fraction: null };
+
+export class NotebookChecks implements AsyncDisposable {
+  readonly #jobs = new NamedJobs<JobOfCheck>(error => ({
+    code: error instanceof BridgeError || error instanceof EnvironmentError ? error.code : 'internal',
+    message: error instanceof Error ? error.message : String(error)
+  }));
+  #running: string | null = null;
+
+  constructor(private readonly options: NotebookChecksOptions) {}
+
+  /** @throws BridgeError `file_…` */
+  async status(notebook: string): Promise<NotebookCheck> {
+    const job = this.#jobs.status(notebook) ?? IDLE;
+    const stored = jsonIn(await readIfThere(this.#file(notebook)));
+    if (!Value.Check(StoredCheck, stored)) return { ...job, compiler: await this.#compiler(), last: null };
+    // A check that runs will answer whether the code has changed.
+    const hash = job.state === 'running' ? null : codeOf(await this.#text(notebook))?.hash;
+    const isCurrent = hash === (stored as Stored).code;
+    const last = Value.Clean(StoredCheck, { ...stored, isCurrent }) as StoredCheck;
+    return { ...job, compiler: await this.#compiler(), last };
+  }
+
+  /** @throws BridgeError `check_busy`, `file_…` */
+  async start(notebook: string, chips: string): Promise<NotebookCheck> {
+    const text = await this.#text(notebook);
+    if (codeOf(text) === null) throw bridgeError('invalid_request', `${notebook} is not a notebook.`);
+    if (this.#running !== null) throw bridgeError('check_busy', this.#running);
+    this.#running = notebook;
+    this.#jobs.start(notebook, { ...IDLE, state: 'running', startedAt: Date.now() }, job =>
+      this.#check(notebook, chips, text, job).finally(() => {
+        this.#running = null;
+      })
+    );
+    return this.status(notebook);
+  }
+
+  /** Resolves after its processes have ended. */
+  async cancel(notebook: string): Promise<NotebookCheck> {
+    await this.#jobs.cancel(notebook);
+    return this.status(notebook);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#jobs[Symbol.asyncDispose]();
+  }
+
+  async #compiler(): Promise<NotebookCheck['compiler']> {
+    if (this.options.env['TPULAB_AOT_PYTHON'] !== undefined) return { state: 'ready', diskMiB: null };
+    return compilerState(this.options.catalog);
+  }
+
+  async #text(notebook: string): Promise<string> {
+    return (await this.options.files.read(notebook)).bytes.toString('utf8');
+  }
+
+  async #check(notebook: string, chips: string, text: string, job: RunningJob<JobOfCheck>): Promise<void> {
+    const { rootDir, env } = this.options;
+    const { signal } = job;
+    const compiler = env['TPULAB_AOT_PYTHON'] ?? (await this.#install(job));
+    const file = path.join(rootDir, notebook);
+    const options = ['--chips', chips, '--limit', String(RUN_LIMIT_S), '--json'];
+    const result = await runProgram({
+      command: compiler,
+      args: ['-m', 'tpulab.check', ...options, '--python', await this.#pythonFor(text, compiler), file],
+      env: {
+        ...Object.fromEntries(Object.entries(env).filter(([name]) => !isWithheld(name))),
+        PYTHONUNBUFFERED: '1'
+      },
+      ...{ cwd: path.dirname(file), signal, timeoutMs: CHECK_LIMIT_MS, maxLines: MAX_LINES },
+      onLine: line => job.change(progressIn(line))
+    });
+    signal.throwIfAborted();
+    if (result.timedOut)
+      throw bridgeError('check_failed', `The check was ended after ${CHECK_LIMIT_MS / 60_000} minutes.`);
+    const report = jsonIn(result.stdout.at(-1));
+    const { message } = asObject(asObject(report)['error']);
+    if (typeof message === 'string') throw bridgeError('check_failed', message);
+    if (!Value.Check(CheckReport, report)) {
+      const last = result.stderr.at(-1) ?? `exit code ${result.exitCode ?? 'none'}`;
+      throw bridgeError('check_failed', `The check gave no report; its last line is: ${last}`);
+    }
+    const { hash, cellIds } = codeOf(text) ?? { hash: '', cellIds: [] };
+    await this.#store(notebook, {
+      ...{ checkedAt: Date.now(), chips, isCurrent: true, cellIds, report, code: hash }
+    });
+  }
+
+  /** The Python with the compiler, which is installed first where it is missing. */
+  #install(job: RunningJob<JobOfCheck>): Promise<string> {
+    const uv = new UvProgress();
+    const progress = {
+      stage: (detail: string) => job.change({ detail }),
+      detail: (line: string) => {
+        const detail = uv.line(line);
+        job.change({ ...(detail !== '' && { detail }), fraction: uv.fraction });
+      },
+      stageDone: () => job.change({ fraction: null })
+    };
+    return aotPython(this.options.catalog, { print: () => undefined, progress, signal: job.signal });
+  }
+
+  /** Of the environment whose kernel the notebook names: its packages are there. Else of the compiler, which has JAX, Flax and Optax. */
+  async #pythonFor(text: string, compiler: string): Promise<string> {
+    const kernel = kernelOf(asObject(asObject(jsonIn(text))['metadata'])).name;
+    const found = (await this.options.catalog.list()).find(
+      ({ kernelspec, state }) => kernelspec === kernel && (state === 'ready' || state === 'outdated')
+    );
+    return found === undefined ? compiler : pythonOfEnvironment(this.options.catalog, found.name);
+  }
+
+  #file(notebook: string): string {
+    return path.join(this.options.folder, `${createHash('sha256').update(notebook).digest('hex')}.json`);
+  }
+
+  async #store(notebook: string, stored: Stored): Promise<void> {
+    const { folder } = this.options;
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await writeAtomically(this.#file(notebook), stored);
+    const files = (await readdir(folder)).map(name => path.join(folder, name));
+    const aged = await Promise.all(files.map(async file => ({ file, at: (await stat(file)).mtimeMs })));
+    const oldest = aged.sort((one, other) => other.at - one.at).slice(MOST_STORED);
+    await Promise.all(oldest.map(({ file }) => rm(file, { force: true })));
+  }
+}
+
+/** Null for a text that is not a notebook. */
+function codeOf(text: string): { cellIds: string[]; hash: string } | null {
+  try {
+    const { codeCells } = new NotebookText(text);
+    const sources = JSON.stringify(codeCells.map(({ source }) => source));
+    const hash = createHash('sha256').update(sources).digest('hex');
+    return { cellIds: codeCells.map(({ id }) => id), hash };
+  } catch {
+    return null;
+  }
+}
+
+function progressIn(line: string): Partial<JobOfCheck> {
+  const [, detail, done, of] = COUNTED.exec(line) ?? [];
+  if (detail !== undefined) return { detail, fraction: Number(done) / Number(of) };
+  return /^(running|compiling) /.test(line) ? { detail: line } : {};
+}

@@ -1,0 +1,43 @@
+/** `/bridge/v1/checks/PATH`: starts, follows and stops the pre-flight check of a notebook below the root folder. */
+import { Type } from '@sinclair/typebox';
+import { CheckRequest, NotebookCheck } from '@tpulab/protocol';
+import type { RouteAccess } from '../http/access-hooks.js';
+import { failure, route } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { NotebookChecks } from './notebook-checks.js';
+
+const Params = Type.Object({ '*': Type.String() });
+const NOT_FOUND = failure('There is no such notebook below the root folder.');
+/** A check runs the notebook's code. */
+const ACCESS: RouteAccess = ['run', params => ({ kind: 'notebook', path: params['*'] ?? '' })];
+const PATH = '/bridge/v1/checks/*';
+
+export function addPreflightRoutes(app: App, checks: NotebookChecks): void {
+  app.get(
+    PATH,
+    route(
+      'The running check of a notebook, and its last report',
+      { 200: NotebookCheck, 404: NOT_FOUND },
+      { access: ACCESS, params: Params }
+    ),
+    async ({ params }) => checks.status(params['*'])
+  );
+  app.post(
+    PATH,
+    route(
+      'Starts the check of a saved notebook',
+      { 202: NotebookCheck, 404: NOT_FOUND, 409: failure('Another check runs, or none is possible here.') },
+      { access: ACCESS, params: Params, body: CheckRequest }
+    ),
+    async ({ params, body }, reply) => reply.code(202).send(await checks.start(params['*'], body.chips))
+  );
+  app.delete(
+    PATH,
+    route(
+      'Ends the running check and its processes',
+      { 200: NotebookCheck, 404: NOT_FOUND },
+      { access: ACCESS, params: Params }
+    ),
+    async ({ params }) => checks.cancel(params['*'])
+  );
+}
