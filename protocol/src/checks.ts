@@ -33,9 +33,9 @@ const CheckProposals = Type.Object({
       need: OrNull(Type.Number({ description: 'bytes on each device' })),
       fits: Type.Boolean(),
       collectiveBytes: Type.Number(),
-      equal: Type.Boolean({
-        description: 'Its results on CPU devices equal the results of the program as written.'
-      })
+      equal: OrNull(
+        Type.Boolean({ description: 'results on CPU devices, compared with the program as written' })
+      )
     })
   ),
   code: Type.Array(Type.String({ description: 'lines of the best layout' }))
@@ -126,5 +126,11 @@ export function checkRoute(notebook: string): string {
 }
 
 export const CheckRequest = Type.Object({
-  chips: Type.String({ maxLength: 200, pattern: '^[a-z0-9, -]+$', description: 'machine types, with commas' })
+  chips: Type.String({
+    maxLength: 200,
+    pattern: '^[a-z0-9, -]+$',
+    description: 'machine types, with commas'
+  }),
+  propose: Type.Optional(Type.Boolean({ description: 'search layouts of the main program too' }))
 });
+export type CheckRequest = Static<typeof CheckRequest>;

@@ -25,7 +25,7 @@ it('requests nothing of its own, saves first, and follows a check while it runs'
   expect(requested).toEqual([]);
   void preflight.refresh();
   await vi.runAllTimersAsync();
-  await preflight.check('v5e-8');
+  await preflight.check({ chips: 'v5e-8' });
   await vi.runAllTimersAsync();
   expect(preflight.status?.state).toBe('done');
   const route = 'bridge/v1/checks/my%20folder/a%23b.ipynb';
@@ -45,7 +45,7 @@ it('is not misled by a late answer to a request from before the start', async ()
   const save = (): Promise<void> => Promise.resolve();
   const preflight = new Preflight({ api: { request }, path: 'a.ipynb', save, saved });
   void preflight.refresh();
-  const started = preflight.check('v5e-8');
+  const started = preflight.check({ chips: 'v5e-8' });
   await Promise.resolve();
   answerLate(check('idle'));
   await started;
@@ -61,7 +61,7 @@ it('checks nothing when the notebook cannot be saved, and says why', async () =>
   };
   const save = (): Promise<void> => Promise.reject(new Error('The disk is full.'));
   const preflight = new Preflight({ api: { request }, path: 'a.ipynb', save, saved });
-  await preflight.check('v5e-8');
+  await preflight.check({ chips: 'v5e-8' });
   expect(preflight.problem).toBe('The disk is full.');
   expect(requested).toEqual([]);
   preflight.dispose();

@@ -1,6 +1,6 @@
 /** The pre-flight check of one notebook: `tpulab check` at the gateway of this machine, and its last report. No DOM. */
 import type { ISignal } from '@lumino/signaling';
-import { checkRoute, type NotebookCheck } from '@tpulab/protocol';
+import { type CheckRequest, checkRoute, type NotebookCheck } from '@tpulab/protocol';
 import { FollowedJob } from '../backends/followed-job.js';
 import type { RemotesApi } from '../backends/remotes-api.js';
 
@@ -29,7 +29,7 @@ export class Preflight extends FollowedJob<NotebookCheck> {
   }
 
   /** Of the saved file; a notebook that cannot be saved is not checked. */
-  check(chips: string): Promise<void> {
-    return this.start({ chips }, this.options.save);
+  check(request: CheckRequest): Promise<void> {
+    return this.start(request, this.options.save);
   }
 }

@@ -13,7 +13,7 @@ import {
   threeFigures
 } from '@tpulab/protocol';
 import { type JSX, useEffect, useId, useState } from 'react';
-import { CommandLine } from '../remotes/dialog/command-line.js';
+import { CopyButton } from '../remotes/dialog/command-line.js';
 import { FitMark, fitText } from '../remotes/dialog/fit.js';
 import { Bar } from '../remotes/dialog/stages-view.js';
 import { momentText } from '../text/moment.js';
@@ -77,6 +77,7 @@ type StateProps = PreflightViewProps & { readonly check: NotebookCheck };
 function Begin({ preflight, check, trans }: StateProps): JSX.Element {
   const { compiler, last } = check;
   const [text, setText] = useState(last?.chips ?? AT_FIRST);
+  const [propose, setPropose] = useState(false);
   const id = useId();
   const chosen = text
     .toLowerCase()
@@ -89,7 +90,7 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
     <form
       onSubmit={event => {
         event.preventDefault();
-        void preflight.check(chosen.join(', '));
+        void preflight.check({ chips: chosen.join(', '), propose });
       }}
     >
       {last === null ? (
@@ -127,6 +128,10 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
         autoComplete="off"
         onChange={event => setText(event.target.value)}
       />
+      <label>
+        <input type="checkbox" checked={propose} onChange={event => setPropose(event.target.checked)} />
+        {trans.__('Search better layouts too, for 5 min per machine type at most')}
+      </label>
       <button type="submit" className={`jp-TPULab-button ${last === null ? 'jp-mod-primary' : ''}`}>
         {compiler.state === 'missing'
           ? trans.__('Install and check')
@@ -364,7 +369,7 @@ interface ProposalsProps {
 
 /** The best layout, its figures, and its lines to copy. */
 function Proposals({ machine, found, trans }: ProposalsProps): JSX.Element | null {
-  const best = found?.rows.find(({ fits }) => fits);
+  const best = found?.rows.find(({ fits, equal }) => fits && equal !== false);
   if (!found || !best) {
     return found?.reason ? <p>{`${machine.name}: ${found.reason}`}</p> : null;
   }
@@ -381,7 +386,12 @@ function Proposals({ machine, found, trans }: ProposalsProps): JSX.Element | nul
           .filter(Boolean)
           .join(', ')}
       </p>
-      {found.code.length === 0 ? null : <CommandLine text={found.code.join('\n')} trans={trans} />}
+      {found.code.length === 0 ? null : (
+        <>
+          <pre>{found.code.join('\n')}</pre>
+          <CopyButton text={found.code.join('\n')} trans={trans} />
+        </>
+      )}
     </section>
   );
 }

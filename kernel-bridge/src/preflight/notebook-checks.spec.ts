@@ -212,7 +212,7 @@ describe.runIf(process.platform === 'linux' && process.arch === 'x64')('a missin
   it('is installed by the first check, which then runs in it', () =>
     withFolders(async checks => {
       expect((await checks.status('a.ipynb')).compiler.state).toBe('missing');
-      expect(await checks.start('a.ipynb', CHIPS)).toMatchObject({ state: 'running' });
+      expect(await checks.start('a.ipynb', { chips: CHIPS })).toMatchObject({ state: 'running' });
       await vi.waitFor(async () => {
         const { state, error, compiler } = await checks.status('a.ipynb');
         // The environment of this test has no packages.
@@ -223,7 +223,7 @@ describe.runIf(process.platform === 'linux' && process.arch === 'x64')('a missin
 
   it('leaves nothing when the check is stopped meanwhile', () =>
     withFolders(async (checks, folders) => {
-      await checks.start('a.ipynb', CHIPS);
+      await checks.start('a.ipynb', { chips: CHIPS });
       expect(await checks.cancel('a.ipynb')).toMatchObject({
         ...{ state: 'cancelled', compiler: { state: 'missing' } }
       });

@@ -6,7 +6,14 @@ import { createHash } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Value } from '@sinclair/typebox/value';
-import { CheckReport, kernelOf, type NotebookCheck, NotebookText, StoredCheck } from '@tpulab/protocol';
+import {
+  CheckReport,
+  type CheckRequest,
+  kernelOf,
+  type NotebookCheck,
+  NotebookText,
+  StoredCheck
+} from '@tpulab/protocol';
 import {
   aotPython,
   compilerState,
@@ -72,13 +79,13 @@ export class NotebookChecks implements AsyncDisposable {
   }
 
   /** @throws BridgeError `check_busy`, `file_…` */
-  async start(notebook: string, chips: string): Promise<NotebookCheck> {
+  async start(notebook: string, request: CheckRequest): Promise<NotebookCheck> {
     const text = await this.#text(notebook);
     if (codeOf(text) === null) throw bridgeError('invalid_request', `${notebook} is not a notebook.`);
     if (this.#running !== null) throw bridgeError('check_busy', this.#running);
     this.#running = notebook;
     this.#jobs.start(notebook, { ...IDLE, state: 'running', startedAt: Date.now() }, job =>
-      this.#check(notebook, chips, text, job).finally(() => {
+      this.#check(notebook, request, text, job).finally(() => {
         this.#running = null;
       })
     );
@@ -104,12 +111,18 @@ export class NotebookChecks implements AsyncDisposable {
     return (await this.options.files.read(notebook)).bytes.toString('utf8');
   }
 
-  async #check(notebook: string, chips: string, text: string, job: RunningJob<JobOfCheck>): Promise<void> {
+  async #check(
+    notebook: string,
+    { chips, propose }: CheckRequest,
+    text: string,
+    job: RunningJob<JobOfCheck>
+  ): Promise<void> {
     const { rootDir, env } = this.options;
     const { signal } = job;
     const compiler = env['TPULAB_AOT_PYTHON'] ?? (await this.#install(job));
     const file = path.join(rootDir, notebook);
     const options = ['--chips', chips, '--limit', String(RUN_LIMIT_S), '--json'];
+    if (propose === true) options.push('--propose');
     const result = await runProgram({
       command: compiler,
       args: ['-m', 'tpulab.check', ...options, '--python', await this.#pythonFor(text, compiler), file],

@@ -29,7 +29,7 @@ export function addPreflightRoutes(app: App, checks: NotebookChecks): void {
       { 202: NotebookCheck, 404: NOT_FOUND, 409: failure('Another check runs, or none is possible here.') },
       { access: ACCESS, params: Params, body: CheckRequest }
     ),
-    async ({ params, body }, reply) => reply.code(202).send(await checks.start(params['*'], body.chips))
+    async ({ params, body }, reply) => reply.code(202).send(await checks.start(params['*'], body))
   );
   app.delete(
     PATH,
