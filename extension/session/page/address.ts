@@ -60,12 +60,17 @@ export function runsAddress(page: Window): string {
   return new URL('?runs', page.document.baseURI).href;
 }
 
-export function storedToken(page: Window): string | null {
+function storedToken(page: Window): string | null {
   try {
     return page.sessionStorage.getItem(TOKEN_KEY);
   } catch {
     return null;
   }
+}
+
+/** The address with the token in its fragment, only where the next page finds no stored one: a browser's history keeps it. */
+export function withToken(page: Window, address: string, token: string): string {
+  return storedToken(page) === token ? address : `${address}#${new URLSearchParams({ token })}`;
 }
 
 function notebookOf(path: string, base: string): string | null {

@@ -1,6 +1,6 @@
 /** The commands of the page: the kernel, the file, the connection. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { addressOf, isBrowserFile, runsAddress, storedToken } from './address.js';
+import { addressOf, isBrowserFile, runsAddress, withToken } from './address.js';
 import { download } from '../../src/platform/download.js';
 import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
 import type { OpenNotebook } from '../notebook/open.js';
@@ -179,8 +179,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
 
 /** The tab stores the token; only where it cannot does the token go into the address. */
 export function goTo(page: SessionPage, address: string): void {
-  const token = storedToken(window) === page.token ? '' : `#${new URLSearchParams({ token: page.token })}`;
-  window.location.assign(address + token);
+  window.location.assign(withToken(window, address, page.token));
 }
 
 /** Saves first, so that the file on disk matches the page before it is renamed or moved. Document and kernel follow it. */

@@ -170,6 +170,7 @@ describe('an environment of the user', () => {
 
 describe('the list of environments', () => {
   it('has those behind a link', async () => {
+    // N19: listed as ready, its kernel was not offered.
     const { environment } = await make();
     const elsewhere = path.join(wheels, 'tiny');
     await rename(environment.path ?? '', elsewhere);
