@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from english_tts.tiny_voice import TINY  # noqa: E402
-from tpulab_recipes.common.errors import CheckpointError, DataError  # noqa: E402
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError  # noqa: E402
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig  # noqa: E402
 from tpulab_recipes.english_tts.data import LJSpeechDataset, prepare, read_wave  # noqa: E402
 from tpulab_recipes.english_tts.english_trainer import EnglishTrainer  # noqa: E402
@@ -87,6 +87,9 @@ def test_the_windows_are_the_sound_of_their_spectrograms(config: EnglishTraining
         # Not the quietest: the stored sound has 16 bits.
         np.testing.assert_allclose(found[expected > -9], expected[expected > -9], atol=0.02)
     assert len(read_wave(config.output_dir, data[0].name)) == 320 * len(data[0].mel)
+    for name in ("vocoder_steps", "vocoder_frames"):
+        with pytest.raises(ConfigError, match=name):
+            config.but(**{name: 0})
     with pytest.raises(DataError, match="no utterance has 999 frames"):
         next(windows(data.train, config.but(vocoder_frames=999), 0))
     file = Path(config.output_dir) / "features" / f"{data[0].name}.npz"
