@@ -439,7 +439,7 @@ def table(before: str) -> str:
     ]
     columns = next((row for row in cells if row[1] == head[1]), head)
     known = {row[0]: dict(zip(columns, row, strict=False)) for row in cells}
-    for names, package in ((LOOPS, "flax"), (TORCH_LOOPS, "torch")):
+    for names, package in ((LOOPS, "grain"), (TORCH_LOOPS, "torch")):
         for name in names:
             if importlib.util.find_spec(package) is not None:
                 found = measure(name)
