@@ -110,7 +110,7 @@ def test_a_second_check_compiles_nothing_and_says_the_same(
 
 
 def proposed(made: tuple, chip: str = "v5e-8") -> dict:
-    found = preflight(*made, chips=chip, propose=True)
+    found = preflight(*made, chips=chip, propose=True, propose_limit=3000)
     answer: dict = found.report["totals"][chip]["proposals"]
     fsdp = next(each for each in answer["rows"] if each["name"] == "FSDP")
     best = answer["rows"][0]
