@@ -50,26 +50,29 @@ export class FollowedJob<Status extends { readonly state: JobState }> extends Ch
     body?: unknown,
     before?: () => Promise<void>
   ): Promise<void> {
-    this._last = this._last.then(async () => {
-      clearTimeout(this._timer);
-      if (this.isDisposed) {
-        return;
-      }
-      try {
-        await before?.();
-        this._status = await this.api.request<Status>(method, this.route, body);
-        this._problem = null;
-      } catch (error) {
-        this._problem = error instanceof Error ? error.message : String(error);
-      }
-      if (this.isDisposed) {
-        return;
-      }
-      if (this._status?.state === 'running') {
-        this._timer = setTimeout(() => void this.refresh(), POLL_MS);
-      }
-      this._changed.emit();
-    });
+    this._last = this._last
+      .then(async () => {
+        clearTimeout(this._timer);
+        if (this.isDisposed) {
+          return;
+        }
+        try {
+          await before?.();
+          this._status = await this.api.request<Status>(method, this.route, body);
+          this._problem = null;
+        } catch (error) {
+          this._problem = error instanceof Error ? error.message : String(error);
+        }
+      })
+      .then(() => {
+        if (this.isDisposed) {
+          return;
+        }
+        if (this._status?.state === 'running') {
+          this._timer = setTimeout(() => void this.refresh(), POLL_MS);
+        }
+        this._changed.emit();
+      });
     return this._last;
   }
 
