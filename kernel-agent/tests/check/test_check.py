@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -97,6 +99,42 @@ def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
     run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")
     assert run["stopped"]
     assert "stopped" in {each.rule for each in judge.of_run(run, 8)}
+
+
+def test_a_check_ends_with_all_its_processes_after_its_server_was_killed(tmp_path: Path) -> None:
+    """Only if the server asks for it: in a terminal, a check outlives the shell that started it."""
+    script = tmp_path / "endless.py"
+    script.write_text(
+        f"import os, time\nopen({str(tmp_path / 'source')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    )
+    check = [sys.executable, "-m", "tpulab.check", str(script), "--chips", "v5e-8", "--json"]
+    server = (
+        "import subprocess, time\n"
+        f"check = subprocess.Popen({check!r}, start_new_session=True, stderr=subprocess.DEVNULL)\n"
+        f"open({str(tmp_path / 'check')!r}, 'w').write(str(check.pid))\n"
+        "time.sleep(600)"
+    )
+    environment = {**os.environ, "TPULAB_AOT_PYTHON": sys.executable, "TPULAB_END_WITH_PARENT": "1"}
+    with subprocess.Popen([sys.executable, "-c", server], env=environment) as parent:
+        _until(lambda: (tmp_path / "source").exists() and (tmp_path / "source").read_text() != "")
+        parent.kill()
+    pids = [int((tmp_path / name).read_text()) for name in ("check", "source")]
+    _until(lambda: not any(_runs(pid) for pid in pids))
+
+
+def _runs(pid: int) -> bool:
+    """Not a process that has ended and that its parent has not waited for."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _exported(file: Path, rows: int = 64) -> Path:

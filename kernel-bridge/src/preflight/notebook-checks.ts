@@ -128,7 +128,9 @@ export class NotebookChecks implements AsyncDisposable {
       args: ['-m', 'tpulab.check', ...options, '--python', await this.#pythonFor(text, compiler), file],
       env: {
         ...Object.fromEntries(Object.entries(env).filter(([name]) => !isWithheld(name))),
-        PYTHONUNBUFFERED: '1'
+        PYTHONUNBUFFERED: '1',
+        // This process may be killed without ending others first.
+        TPULAB_END_WITH_PARENT: '1'
       },
       ...{ cwd: path.dirname(file), signal, timeoutMs: CHECK_LIMIT_MS, maxLines: MAX_LINES },
       onLine: line => job.change(progressIn(line))
