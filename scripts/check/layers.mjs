@@ -116,6 +116,17 @@ const EXTENSION_FLOORS = [
   ['index.ts']
 ];
 
+/** The floor plan of the session page, which uses rooms of the extension. */
+const SESSION_FLOORS = [
+  ['text.ts', 'environment.ts', 'frame', 'kit'],
+  ['files'],
+  ['notebook'],
+  ['page'],
+  ['runtime'],
+  ['shell'],
+  ['main.tsx']
+];
+
 /** Rooms of `tpulab_recipes`, lowest row first; a row imports only earlier rows. A folder without a row is a recipe. */
 const RECIPE_LAYERS = [
   ['runtime'],
@@ -131,7 +142,8 @@ const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtuald
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
 const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/([a-z-]*plugin|icons?|use-[a-z-]+)\.ts)$/;
 /** Folders without import cycles. */
-const NO_CYCLES = /^((platform|machines|kernel-bridge|extension)\/src\/.*\.tsx?|kernel-agent\/src\/.*\.py)$/;
+const NO_CYCLES =
+  /^((platform|machines|kernel-bridge|extension)\/src\/.*\.tsx?|extension\/session\/.*\.tsx?|kernel-agent\/src\/.*\.py)$/;
 const BACKENDS_PLUGIN = 'extension/src/backends/plugin.ts';
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
@@ -227,6 +239,17 @@ export const RULES = [
     files: path => extensionRoom(path) !== null && !SPEC_FILE.test(path),
     forbids: (module, path) =>
       pointsUp(EXTENSION_FLOORS, {}, extensionRoom(path), extensionRoom(resolveRelative(path, module)))
+  },
+  {
+    why: `inside the session page the order is ${SESSION_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
+    files: path => sessionRoom(path) !== null && !SPEC_FILE.test(path),
+    forbids: (module, path) =>
+      pointsUp(SESSION_FLOORS, {}, sessionRoom(path), sessionRoom(resolveRelative(path, module)))
+  },
+  {
+    why: 'rooms of the extension know nothing of the session page',
+    files: path => extensionRoom(path) !== null,
+    forbids: (module, path) => resolveRelative(path, module).startsWith('extension/session/')
   },
   {
     why: 'a page may have other backends: only backends/plugin.ts and specs know the class',
@@ -485,6 +508,11 @@ function machineRoom(path) {
 /** @param {string} path the room of extension/src, which is a folder or a file at its root, or null */
 function extensionRoom(path) {
   return /^extension\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
+}
+
+/** @param {string} path the room of extension/session, which is a folder or a file at its root, or null */
+function sessionRoom(path) {
+  return /^extension\/session\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
 }
 
 /** @param {string} path the package under tpulab, or a module at its root, or null */

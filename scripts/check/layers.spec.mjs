@@ -69,6 +69,19 @@ describe('import layers', () => {
     expect(check(path, "import { b } from '@tpulab/machines';")).toHaveLength(1);
   });
 
+  it.each([
+    ['files know no notebook', 'files/drive.ts', '../notebook/widgets.js', 1],
+    ['a notebook knows no page', 'notebook/widgets.ts', '../page/session-page.js', 1],
+    ['the shell draws all', 'shell/app.tsx', '../page/open-session.js', 0],
+    ['rooms of the extension are used', 'page/session-page.ts', '../../src/events/plugin.js', 0]
+  ])('in the session page: %s', (_what, file, module, found) => {
+    expect(check(`extension/session/${file}`, `import { a } from '${module}';`)).toHaveLength(found);
+  });
+
+  it('keeps the session page out of the extension', () => {
+    expect(check('extension/src/panel/a.ts', "import { a } from '../../session/text.js';")).not.toEqual([]);
+  });
+
   it('finds a circle of files that need one another, types included', () => {
     const files = [
       { path: 'kernel-bridge/src/remotes/remote.ts', source: "import { Link } from './ssh/link.js';" },

@@ -3,7 +3,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
 import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
-import { shownAddress } from '../notebook/files-of-notebook.js';
+import { shownAddress } from './shown-address.js';
 import { PlainDrive } from './plain-drive.js';
 import { trans } from '../text.js';
 

@@ -1,8 +1,14 @@
 /** The notebooks of a drive, each with the text that was read: a save changes that text only where the page has changed the notebook. */
 import { newText, type NotebookContent, NotebookFormatError, NotebookText, sorted } from '@tpulab/protocol';
-import type { Part } from './saving.js';
 import { trans } from '../text.js';
 import { seenOutputs } from './seen-outputs.js';
+
+/** The unit in which two versions are compared: a cell, or a whole text. */
+export interface Part {
+  readonly text: string;
+  /** With outputs and everything else besides its text. */
+  readonly whole: string;
+}
 
 export class NotebookTexts {
   /** An empty file is an empty notebook. */

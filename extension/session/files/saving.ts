@@ -9,6 +9,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { messageOf } from '../text.js';
 import type { BridgeDrive } from './drive.js';
+import type { Part } from './notebook-text.js';
 
 /** Wait after the last change; during continuous changes, the longest wait after the first one. */
 const QUIET_MS = 1_500;
@@ -36,13 +37,6 @@ export type SaveState =
 /** Location of the document: below the root folder of the gateway, or in a browser file. */
 export type FileStore = Pick<BridgeDrive, 'get' | 'save' | 'create' | 'text'> &
   Partial<Pick<BridgeDrive, 'discard' | 'forget'>>;
-
-/** The unit in which two versions are compared: a cell, or a whole text. */
-export interface Part {
-  readonly text: string;
-  /** With outputs and everything else besides its text. */
-  readonly whole: string;
-}
 
 export abstract class Saving implements IDisposable {
   constructor(

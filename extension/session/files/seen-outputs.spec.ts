@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { STATE, VIEW } from '../notebook/widget-state.js';
+import { STATE, VIEW } from './widget-state.js';
 import { SeenOutputs } from './seen-outputs.js';
 
 function store() {

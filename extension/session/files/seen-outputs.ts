@@ -2,7 +2,7 @@
  * The outputs that this browser trusts, by digest: outputs that a cell of this page has produced, or that the user trusted. The file's
  * own trust mark is ignored: anyone can write `"trusted": true` into a file.
  */
-import { savedModels, type SavedModels, shownModels, together } from '../notebook/widget-state.js';
+import { savedModels, type SavedModels, shownModels, together } from './widget-state.js';
 import { isScriptable } from '../../src/reattach/trust.js';
 import { sha256Hex } from '../../src/platform/sha256.js';
 import { pageStorage } from '../../src/platform/page-storage.js';

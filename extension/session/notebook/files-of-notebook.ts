@@ -2,24 +2,11 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { showErrorMessage } from '@jupyterlab/apputils';
 import type { IRenderMime } from '@jupyterlab/rendermime';
-import { sure } from '../page/file-actions.js';
+import { shownAddress, typeOf } from '../files/shown-address.js';
+import { sure } from '../files/sure.js';
 import { download } from '../../src/platform/download.js';
 import { messageOf, trans } from '../text.js';
 
-const TYPES: Readonly<Record<string, string>> = {
-  ...{ png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' },
-  ...{ svg: 'image/svg+xml', avif: 'image/avif', bmp: 'image/bmp', ico: 'image/x-icon' },
-  ...{
-    wav: 'audio/wav',
-    mp3: 'audio/mpeg',
-    ogg: 'audio/ogg',
-    oga: 'audio/ogg',
-    flac: 'audio/flac',
-    m4a: 'audio/mp4'
-  },
-  ...{ mp4: 'video/mp4', webm: 'video/webm', ogv: 'video/ogg', mov: 'video/quicktime' },
-  ...{ css: 'text/css', vtt: 'text/vtt' }
-};
 /** Everything that a frame loads by address. */
 const LOADS = /<(?:img|audio|video|source|track|iframe|script|link)\b/i;
 const MAX_DEPTH = 2;
@@ -30,23 +17,6 @@ export interface FilesOptions {
   /** @throws when the file does not exist */
   readonly bytes: (path: string) => Promise<Blob>;
   readonly openNotebook: (path: string, hash: string) => void;
-}
-
-/** A file address for elements that cannot send a token: its content where the file is shown; otherwise null. */
-export async function shownAddress(
-  path: string,
-  bytes: (path: string) => Promise<Blob>
-): Promise<string | null> {
-  const type = TYPES[PathExt.extname(path).slice(1).toLowerCase()];
-  if (type === undefined) return null;
-  try {
-    return await dataAddress(new Blob([await bytes(path)], { type }));
-  } catch (error) {
-    // The alternative text replaces it.
-    // oxlint-disable-next-line no-console -- whoever looks why finds the name of the file
-    console.warn(`${path}: ${messageOf(error)}`);
-    return 'data:,';
-  }
 }
 
 export class Files implements IRenderMime.ILinkHandler {
@@ -117,7 +87,7 @@ export class Files implements IRenderMime.ILinkHandler {
   /** Null: the type cannot be shown. */
   private async frameDocument(path: string, depth: number): Promise<string | null> {
     const extension = PathExt.extname(path).slice(1).toLowerCase();
-    if (TYPES[extension]?.startsWith('image/'))
+    if (typeOf(path)?.startsWith('image/'))
       return `<img src="${await shownAddress(path, this.options.bytes)}">`;
     const text = textIn(await (await this.options.bytes(path)).arrayBuffer());
     if (text === null) return null;
@@ -176,15 +146,6 @@ export class Files implements IRenderMime.ILinkHandler {
       return null;
     }
   }
-}
-
-function dataAddress(blob: Blob): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.addEventListener('load', () => resolve(reader.result as string));
-    reader.addEventListener('error', () => reject(reader.error ?? new Error('unreadable')));
-    reader.readAsDataURL(blob);
-  });
 }
 
 function linkTo(text: string, address: string): HTMLElement {

@@ -10,7 +10,7 @@ import widgetsAddress from '../frame/widgets.ts?frame';
 import type { Files } from './files-of-notebook.js';
 import { frameScript, OutputFrame } from './output-frame.js';
 import { frameStyle } from './scripted-html.js';
-import { modelsIn } from './widget-state.js';
+import { modelsIn } from '../files/widget-state.js';
 import { messageOf, trans } from '../text.js';
 
 type Buffers = readonly (ArrayBuffer | ArrayBufferView)[];

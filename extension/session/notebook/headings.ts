@@ -1,5 +1,7 @@
 /** The table of contents: the headings of a notebook with the run time of the cells below each. */
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { ICellModel } from '@jupyterlab/cells';
+import type { CellList, NotebookPanel } from '@jupyterlab/notebook';
+import { type ISignal, Signal } from '@lumino/signaling';
 import type { Timing } from './timing.js';
 
 export interface Heading {
@@ -40,6 +42,21 @@ export function headingsOf(panel: NotebookPanel, timing: Timing): readonly Headi
       ms: done.length === 0 ? null : done.reduce((sum, { ms }) => sum + ms, 0)
     };
   });
+}
+
+/** Emits when a text cell or the list of cells changes. A model's `contentChanged` also reports outputs, and so each frame of a flood. */
+export function textChanges(cells: CellList): ISignal<unknown, void> {
+  const changed = new Signal<unknown, void>(cells);
+  const emit = (): void => changed.emit();
+  const watch = (cell: ICellModel): void => {
+    if (cell.type === 'markdown') cell.contentChanged.connect(emit);
+  };
+  for (const cell of cells) watch(cell);
+  cells.changed.connect((_, { newValues }) => {
+    newValues.forEach(watch);
+    emit();
+  });
+  return changed;
 }
 
 export function inMarkdown(source: string): { text: string; level: number }[] {

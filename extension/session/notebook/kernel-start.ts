@@ -7,8 +7,8 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Session } from '@jupyterlab/services';
 import { chooseKernel, type KernelChoice, kernelOf, type NotebookKernel } from '@tpulab/protocol';
 import { labSpecName, remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
-import type { Notice, Notices } from '../page/notices.js';
-import type { Managers } from '../runtime/managers.js';
+import type { Notice, Notices } from './notices.js';
+import type { Managers } from './managers.js';
 import { trans } from '../text.js';
 
 /** How long a start waits for the kernelspecs of a slow gateway; if they arrive later, the start begins then. */

@@ -13,7 +13,7 @@ import {
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ServiceManager } from '@jupyterlab/services';
 import { ignoreKernelDetails, watchChoice } from '../../src/panel/kernel-details.js';
-import type { Managers } from '../runtime/managers.js';
+import type { Managers } from './managers.js';
 import { keepCharactersWhole } from '../../src/reattach/whole-characters.js';
 import { ButtonsContentFactory } from './cell-buttons.js';
 import { editorFactory, mimeTypes } from './editors.js';

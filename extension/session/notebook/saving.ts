@@ -6,7 +6,8 @@ import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { Signal } from '@lumino/signaling';
 import type { BridgeDrive } from '../files/drive.js';
-import { type FileStore, type Part, type SaveState, Saving } from '../files/saving.js';
+import type { Part } from '../files/notebook-text.js';
+import { type FileStore, type SaveState, Saving } from '../files/saving.js';
 import { takeCells } from './apply-cells.js';
 
 export type NotebookStore = FileStore &

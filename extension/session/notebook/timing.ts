@@ -1,6 +1,6 @@
 /** Run times of cells: the start of the running cell, and the durations of the others. Stored in the page, not in the file. */
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
-import type { Cell } from '@jupyterlab/cells';
+import { type Cell, CodeCell } from '@jupyterlab/cells';
 import { type ISignal, Signal } from '@lumino/signaling';
 
 export type CellTime =
@@ -26,15 +26,17 @@ export class Timing {
         this.set(cell, { kind: 'done', ms: performance.now() - since, failed: !success });
       }
     });
-    panel.sessionContext.iopubMessage.connect((_, message) => {
-      // A cell is requested when it is scheduled; it runs when the kernel sends this message.
-      if (message.header.msg_type === 'execute_input') {
-        const queued = content.widgets.find(({ model }) => this._times.get(model.id)?.kind === 'queued');
-        if (queued) {
-          const now = performance.now();
-          this._since.set(queued.model.id, now);
-          this.set(queued, { kind: 'running', since: now });
-        }
+    panel.sessionContext.iopubMessage.connect((_, { header, parent_header }) => {
+      // A cell is requested when it is scheduled; it runs when the kernel sends this message, which other pages' cells cause too.
+      if (header.msg_type !== 'execute_input' || !('msg_id' in parent_header)) return;
+      const { msg_id } = parent_header;
+      const cell = content.widgets.find(
+        each => this._times.get(each.model.id)?.kind === 'queued' && requestOf(each) === msg_id
+      );
+      if (cell) {
+        const now = performance.now();
+        this._since.set(cell.model.id, now);
+        this.set(cell, { kind: 'running', since: now });
       }
     });
     // Cells queued on an ended or restarted kernel no longer wait.
@@ -74,4 +76,14 @@ export class Timing {
   private readonly _times = new Map<string, CellTime>();
   private readonly _since = new Map<string, number>();
   private readonly _changed = new Signal<this, void>(this);
+}
+
+/** Id of the last request of a cell; undefined: none was made. */
+function requestOf(cell: Cell): string | undefined {
+  // Before the first request there is no future, although its type promises one.
+  const future =
+    cell instanceof CodeCell
+      ? (cell.outputArea.future as CodeCell['outputArea']['future'] | undefined)
+      : undefined;
+  return future?.msg.header.msg_id;
 }

@@ -17,9 +17,16 @@ import type { CodeCellModel } from '@jupyterlab/cells';
 import { URLExt } from '@jupyterlab/coreutils';
 import { type Kernel, type KernelMessage, ServerConnection } from '@jupyterlab/services';
 import type { Widget } from '@lumino/widgets';
+import type { FramedOptions } from './framed-output.js';
 import { FramedModel, FramedView, framedWidget, type FramedParts, stateOf } from './framed-widgets.js';
-import type { WidgetOptions } from './widgets.js';
-import { modelsIn, savedModels, shownModels, STATE, together } from './widget-state.js';
+import { modelsIn, savedModels, shownModels, STATE, together } from '../files/widget-state.js';
+
+export interface WidgetOptions extends FramedOptions {
+  /** Settings of the server that runs the notebook's kernel. */
+  readonly kernelSettings: () => ServerConnection.ISettings | null;
+  /** Called once per notebook: it shows widgets whose kernel has ended. */
+  readonly onDead: () => void;
+}
 
 /** Shown in the page itself: core widgets run no code of a notebook. */
 const IN_PAGE = new Set([

@@ -2,7 +2,7 @@
 import { type KernelMessage, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { STATE } from './widget-state.js';
+import { STATE } from '../files/widget-state.js';
 
 // jsdom lacks these, and the widgets need them at load.
 vi.hoisted(() =>

@@ -1,22 +1,15 @@
 /** Widgets in outputs. Their code is loaded with the first widget that a kernel creates or a notebook shows. */
 import { type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
-import type { Kernel, ServerConnection } from '@jupyterlab/services';
+import type { Kernel } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { BundleOutput, type FramedOptions } from './framed-output.js';
 import { outputLine } from './output-frame.js';
-import type { PageWidgetManager } from './widget-manager.js';
-import { hasSavedState, savedText, VIEW } from './widget-state.js';
+import type { PageWidgetManager, WidgetOptions } from './widget-manager.js';
+import { hasSavedState, savedText, VIEW } from '../files/widget-state.js';
 import { messageOf, trans } from '../text.js';
 
 const TARGET = 'jupyter.widget';
-
-export interface WidgetOptions extends FramedOptions {
-  /** Settings of the server that runs the notebook's kernel. */
-  readonly kernelSettings: () => ServerConnection.ISettings | null;
-  /** Called once per notebook: it shows widgets whose kernel has ended. */
-  readonly onDead: () => void;
-}
 
 /** A reader's kernel accepts no widget message: a widget that looked live would not respond. */
 export function describeWidgets({ panel: { content } }: FramedOptions): void {

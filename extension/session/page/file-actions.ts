@@ -1,7 +1,8 @@
 /** Renaming, moving and deleting below the root folder, each with confirmation. Open documents of this page follow their file. */
-import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { InputDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { SessionPage } from './session-page.js';
+import { sure } from '../files/sure.js';
 import { messageOf, trans } from '../text.js';
 
 const ROOT = '/';
@@ -100,11 +101,6 @@ export async function deleteFile(page: SessionPage, path: string): Promise<boole
     await showErrorMessage(trans.__('%1 was not deleted', name), messageOf(error));
     return false;
   }
-}
-
-export async function sure(title: string, body: string, action: string): Promise<boolean> {
-  const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: action })];
-  return (await showDialog({ title, body, buttons })).button.accept;
 }
 
 async function put(page: SessionPage, path: string, to: string, failed: string): Promise<string | null> {

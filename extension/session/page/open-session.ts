@@ -5,6 +5,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { MarkdownCell } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
+import type { ISignal } from '@lumino/signaling';
 import { LostKernelWatch } from '../../src/unreachable/lost-kernel-watch.js';
 import { startOnMachine } from '../../src/unreachable/start-on-machine.js';
 import { offeredEnvironment } from '../../src/launcher/setup-model.js';
@@ -18,11 +19,12 @@ import { addNotebookCommands } from '../notebook/commands.js';
 import { Files } from '../notebook/files-of-notebook.js';
 import { frameScripts } from '../notebook/framed-output.js';
 import { KernelStart } from '../notebook/kernel-start.js';
+import { textChanges } from '../notebook/headings.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { NotebookSaving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
 import { describeWidgets, LazyWidgets } from '../notebook/widgets.js';
-import { type Notice, Notices } from './notices.js';
+import { type Notice, Notices } from '../notebook/notices.js';
 import { addPageCommands, CommandIDs } from './page-commands.js';
 import type { SessionPage } from './session-page.js';
 import { messageOf, timeText, trans } from '../text.js';
@@ -30,6 +32,8 @@ import { messageOf, timeText, trans } from '../text.js';
 export interface OpenSession extends OpenNotebook {
   readonly saving: NotebookSaving;
   readonly timing: Timing;
+  /** Emits when headings may have changed. */
+  readonly textChanged: ISignal<unknown, void>;
   readonly notices: Notices;
   /** Null for a reader. */
   readonly lostKernelWatch: LostKernelWatch | null;
@@ -37,7 +41,11 @@ export interface OpenSession extends OpenNotebook {
 
 export type Keyboard = 'jupyterlab' | 'colab';
 
-export function openSession(page: SessionPage, path: string, keyboard: Keyboard): OpenSession {
+export function openSession(
+  page: SessionPage,
+  path: string,
+  { keyboard, share }: { readonly keyboard: Keyboard; readonly share: (path: string) => Promise<void> }
+): OpenSession {
   const { managers, access, backends, events, commands } = page;
   const { isReadOnly } = access;
   const kernelSettings = (): ServerConnection.ISettings | null => {
@@ -71,7 +79,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   if (!isReadOnly) saving.reloaded.connect(() => notices.show(reloadedNotice(context.path)));
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
-  addPageCommands(page, { context, panel, saving });
+  addPageCommands(page, { context, panel, saving, share });
   followCellButtons(panel, () => void commands.execute(CommandIDs.interrupt));
   const framed = { panel, files, trust: isReadOnly ? null : () => void commands.execute('notebook:trust') };
   frameScripts(framed);
@@ -137,7 +145,11 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     saving.fail();
     notices.show({ id: 'load', tone: 'error', text: messageOf(error), actions: [] });
   });
-  return { context, panel, saving, notices, lostKernelWatch, timing: new Timing(panel) };
+  return {
+    ...{ context, panel, saving, notices, lostKernelWatch },
+    timing: new Timing(panel),
+    textChanged: textChanges(context.model.cells)
+  };
 }
 
 function reloadedNotice(path: string): Notice {

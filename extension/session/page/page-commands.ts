@@ -2,7 +2,8 @@
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { addressOf, isBrowserFile, runsAddress, withToken } from './address.js';
 import { download } from '../../src/platform/download.js';
-import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
+import { deleteFile, moveFile, renameFile } from './file-actions.js';
+import { sure } from '../files/sure.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import { runAll } from '../notebook/commands.js';
 import type { NotebookSaving } from '../notebook/saving.js';
@@ -53,6 +54,8 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
 
 interface Parts extends OpenNotebook {
   readonly saving: NotebookSaving;
+  /** Shows the dialog that shares a notebook. */
+  readonly share: (path: string) => Promise<void>;
 }
 
 export function addPageCommands(page: SessionPage, parts: Parts): void {
@@ -113,7 +116,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     execute: async () => {
       // The link opens the file, so it is saved first.
       await saving.save();
-      await (await import('../shell/share.js')).showShareDialog(page, context.path);
+      await parts.share(context.path);
     }
   });
   commands.addCommand(CommandIDs.interrupt, {

@@ -13,7 +13,7 @@ import { PanelState } from '../../src/panel/state.js';
 import { StatusModel } from '../../src/status/model.js';
 import { BridgeDrive } from '../files/drive.js';
 import type { NotebookStore } from '../notebook/saving.js';
-import { type Managers, pageManagers } from '../runtime/managers.js';
+import { type Managers, pageManagers } from '../notebook/managers.js';
 import type { Access } from './access.js';
 import { trans } from '../text.js';
 

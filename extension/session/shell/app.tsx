@@ -29,7 +29,11 @@ const KEYBOARD_KEY = 'tpulab:session-keyboard';
 export function App({ page, theme, notebook }: AppProps): JSX.Element {
   const storage = pageStorage();
   const [keyboard] = useState<Keyboard>(storage?.getItem(KEYBOARD_KEY) === 'colab' ? 'colab' : 'jupyterlab');
-  const session = useMemo(() => openSession(page, notebook, keyboard), [page, notebook, keyboard]);
+  const session = useMemo(() => {
+    const share = async (path: string): Promise<void> =>
+      (await import('./share.js')).showShareDialog(page, path);
+    return openSession(page, notebook, { keyboard, share });
+  }, [page, notebook, keyboard]);
   const [isDrawerOpen, setDrawerOpen] = useState(() => window.matchMedia(WIDE).matches);
   const [isPanelOpen, setPanelOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);

@@ -4,7 +4,7 @@ import { countdownText } from '@tpulab/protocol';
 import { remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
 import { connectionText } from '../../src/status/connection.js';
 import { useSeconds } from '../../src/ui/use-changes.js';
-import type { Notice } from '../page/notices.js';
+import type { Notice } from '../notebook/notices.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import { actions, FileBanners } from './file-banners.js';

@@ -19,13 +19,10 @@ export interface DrawerProps {
 }
 
 export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
-  const { panel, context, timing } = session;
-  useSignals(
-    context.model.contentChanged,
-    timing.changed,
-    panel.content.activeCellChanged,
-    context.fileChanged
-  );
+  const { panel, context, timing, textChanged } = session;
+  const [, setReady] = useState(context.isReady);
+  useEffect(() => void context.ready.then(() => setReady(true)), [context]);
+  useSignals(textChanged, timing.changed, panel.content.activeCellChanged, context.fileChanged);
   const headings = context.isReady ? headingsOf(panel, timing) : [];
   const active = panel.content.activeCellIndex;
   const at = headings.findLastIndex(({ cell }) => cell <= active);

@@ -3,7 +3,7 @@ import { InputDialog } from '@jupyterlab/apputils';
 import { type ComponentType, type JSX, lazy, Suspense, useEffect, useRef } from 'react';
 import type { Saving } from '../files/saving.js';
 import { addressOf } from '../page/address.js';
-import type { Notice, Notices } from '../page/notices.js';
+import type { Notice, Notices } from '../notebook/notices.js';
 import { NoticeBar } from './notice-bar.js';
 import { useSignals } from './use-signal.js';
 import { messageOf, timeText, trans } from '../text.js';

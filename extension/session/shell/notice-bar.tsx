@@ -1,6 +1,6 @@
 /** One notice above the notebook or the text: an event, and the possible actions. */
 import type { JSX } from 'react';
-import type { Notice } from '../page/notices.js';
+import type { Notice } from '../notebook/notices.js';
 import { Icon, type IconName } from './icons.js';
 import { trans } from '../text.js';
 

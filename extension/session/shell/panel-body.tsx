@@ -4,12 +4,16 @@ import { findCell, goToCell, type OpenNotebooks } from '../../src/panel/go-to-ce
 import { PanelView } from '../../src/panel/view.js';
 import { DrawLoop } from '../../src/ui/draw-loop.js';
 import { actionsOf, showNotebook } from '../runtime/control.js';
-import type { PanelSheetProps } from './panel-sheet.js';
+import type { OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
 
 export function PanelBody({
   page,
   session: { panel }
-}: Pick<PanelSheetProps, 'page' | 'session'>): JSX.Element {
+}: {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+}): JSX.Element {
   const { panelState, commands, trans } = page;
   const loop = useMemo(() => new DrawLoop(window), []);
   useEffect(() => {

@@ -1,7 +1,8 @@
 /** The differences of a file that has changed here and elsewhere, side by side. */
 import { type JSX, useEffect, useState } from 'react';
 import { type Row, sideBySide } from '../files/side-by-side.js';
-import type { Part, Saving } from '../files/saving.js';
+import type { Part } from '../files/notebook-text.js';
+import type { Saving } from '../files/saving.js';
 import { messageOf, trans } from '../text.js';
 
 /** Lines around a change that are shown with it. */
