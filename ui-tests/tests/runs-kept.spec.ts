@@ -167,6 +167,8 @@ test('a run is branched at a checkpoint, with one value changed', async ({ lab, 
     ).jupyterapp.commands.execute('tpulab:open-runs')
   );
   const runs = page.getByRole('region', { name: 'TPULab runs' });
+  // The newest run is stored, and listed, shortly after its cell has ended.
+  await expect(runs.getByRole('button', { name: 'lm' })).toHaveCount(2);
   await runs.getByRole('button', { name: 'lm' }).first().click();
   await expect(runs).toContainText('Branch of lm at step 20');
   await runs.getByText('Branch…').click();
