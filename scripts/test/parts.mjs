@@ -54,7 +54,7 @@ export const PARTS = [
     name: 'check',
     what: 'format, lint, types, layers',
     limitMin: 10,
-    share: 7,
+    share: 4,
     load: 1,
     steps: async () => {
       const report = reportFile('check.json');
@@ -72,7 +72,7 @@ export const PARTS = [
     name: 'unit',
     what: 'specs of protocol, server, extension and scripts',
     limitMin: 15,
-    share: 9,
+    share: 8,
     load: 1.2,
     steps: async (_signal, _print, { since }) => [
       vitest('unit', ['protocol', 'machines', 'kernel-bridge', 'extension', 'scripts', 'mocked'], since)
@@ -82,7 +82,7 @@ export const PARTS = [
     name: 'agent',
     what: 'the Python package tpulab, in the environment with JAX',
     limitMin: 15,
-    share: 5,
+    share: 10,
     load: 1,
     steps: async (_signal, _print, { files }) => [
       pytest('agent', testPythons.agent, [
@@ -109,7 +109,7 @@ export const PARTS = [
     name: 'clients',
     what: 'clients in Python, as other people write them, on a real kernel',
     limitMin: 15,
-    share: 4,
+    share: 3,
     load: 0.3,
     steps: async (_signal, _print, { files }) => [
       pytest('clients', testPythons.clients, those(files, 'tests/clients'))
@@ -119,7 +119,7 @@ export const PARTS = [
     name: 'conformance',
     what: "other people's tests of a kernel server, the short form of `npm run conformance`",
     limitMin: 15,
-    share: 6,
+    share: 7,
     load: 0.3,
     setsUp: true,
     steps: async (signal, print) => {
@@ -131,7 +131,7 @@ export const PARTS = [
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
     limitMin: 35,
-    share: 11,
+    share: 8,
     load: 1.2,
     steps: async (_signal, _print, { files }) => [
       pytest('recipes', testPythons.agent, [
@@ -146,7 +146,7 @@ export const PARTS = [
     name: 'integration',
     what: 'real keepers, kernels and machines',
     limitMin: 35,
-    share: 17,
+    share: 21,
     load: 0.8,
     setsUp: true,
     steps: async (signal, print, { since }) => {
@@ -180,7 +180,7 @@ export const PARTS = [
     name: 'torch',
     what: 'PyTorch: the seam, the recipes, and notebooks 00 to 04 and 06 to 08, one of them in the page (makes an environment of 8 GB)',
     limitMin: 45,
-    share: 15,
+    share: 13,
     load: 1.7,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
