@@ -378,7 +378,7 @@ export class RemoteConnection {
       failures
     );
     if (error?.code === 'internal') context.log.error({ remote: name, err: reason }, 'remote failed');
-    if (next.isLinkOver) await this.#disconnect();
+    if (next.isConnectionOver) await this.#disconnect();
     if (next.phase !== null) this.remote.move(next.phase);
     return waitMs !== null && this.#pause(waitMs, signal);
   }

@@ -37,7 +37,7 @@ export interface NextAttempt {
   /** The new phase; null: unchanged. */
   readonly phase: RemotePhase | null;
   /** The open connection is given up. */
-  readonly isLinkOver: boolean;
+  readonly isConnectionOver: boolean;
   /** Time until the next attempt; null: only a person can help. */
   readonly waitMs: number | null;
 }
@@ -76,11 +76,11 @@ export class Failures {
     const isSilence = this.#queuedAt !== null && error.code === 'gcloud_login';
     if ((recoveryOf(failure) === 'person' && !isSilence) || isFirst) {
       const kind = PREEMPTED.has(error.code) ? 'preempted' : 'failed';
-      return { error, phase: { kind, error }, isLinkOver: true, waitMs: null };
+      return { error, phase: { kind, error }, isConnectionOver: true, waitMs: null };
     }
     const waitMs = waitBefore(count);
     const phase: RemotePhase = { kind: 'reconnecting', error, nextAttemptAt: Date.now() + waitMs };
-    return { error, phase, isLinkOver: false, waitMs };
+    return { error, phase, isConnectionOver: false, waitMs };
   }
 
   /** A preempted machine of Google Cloud is often recreated under its name; it is then connected automatically. */
@@ -98,7 +98,7 @@ export class Failures {
     return {
       error,
       phase: isNews ? { kind: 'preempted', error: shown } : null,
-      isLinkOver: true,
+      isConnectionOver: true,
       waitMs: queuePollMs
     };
   }
@@ -111,7 +111,7 @@ export class Failures {
       queue: { state: queue.state, since: this.#queuedAt },
       nextAttemptAt: Date.now() + queuePollMs
     };
-    return { error: null, phase, isLinkOver: false, waitMs: queuePollMs };
+    return { error: null, phase, isConnectionOver: false, waitMs: queuePollMs };
   }
 }
 

@@ -68,7 +68,7 @@ export function checkCommand(streams: Streams): Command {
           }
           const { env, envDir } = options;
           const catalog = new EnvironmentCatalog(envDir === undefined ? {} : { environments: envDir });
-          const python = process.env['TPULAB_AOT_PYTHON'] ?? (await compilerPython(catalog, streams, signal));
+          const python = await compilerPython(catalog, streams, signal);
           const runs =
             options.python ?? (env === undefined ? python : await pythonOfEnvironment(catalog, env));
           const values = options as Readonly<Record<string, string | true | undefined>>;
@@ -112,7 +112,7 @@ async function compilerPython(
   const progress = new ProgressLines(streams.stderr);
   try {
     const print = (text: string): void => void streams.stderr.write(`${text}\n`);
-    return await aotPython(catalog, { print, progress, signal });
+    return await aotPython(catalog, { env: process.env, print, progress, signal });
   } finally {
     progress.abandon();
   }

@@ -69,23 +69,25 @@ export class NotebookChecks implements AsyncDisposable {
   /** @throws BridgeError `file_…` */
   async status(notebook: string): Promise<NotebookCheck> {
     const job = this.#jobs.status(notebook) ?? IDLE;
+    const compiler = await compilerState(this.options.catalog, this.options.env);
     const stored = jsonIn(await readIfThere(this.#file(notebook)));
-    if (!Value.Check(StoredCheck, stored)) return { ...job, compiler: await this.#compiler(), last: null };
+    if (!Value.Check(StoredCheck, stored)) return { ...job, compiler, last: null };
     // A check that runs will answer whether the code has changed.
     const hash = job.state === 'running' ? null : codeOf(await this.#text(notebook))?.hash;
     const isCurrent = hash === (stored as Stored).code;
     const last = Value.Clean(StoredCheck, { ...stored, isCurrent }) as StoredCheck;
-    return { ...job, compiler: await this.#compiler(), last };
+    return { ...job, compiler, last };
   }
 
   /** @throws BridgeError `check_busy`, `file_…` */
   async start(notebook: string, request: CheckRequest): Promise<NotebookCheck> {
     const text = await this.#text(notebook);
-    if (codeOf(text) === null) throw bridgeError('invalid_request', `${notebook} is not a notebook.`);
+    const code = codeOf(text);
+    if (code === null) throw bridgeError('invalid_request', `${notebook} is not a notebook.`);
     if (this.#running !== null) throw bridgeError('check_busy', this.#running);
     this.#running = notebook;
     this.#jobs.start(notebook, { ...IDLE, state: 'running', startedAt: Date.now() }, job =>
-      this.#check(notebook, request, text, job).finally(() => {
+      this.#check(notebook, request, { text, ...code }, job).finally(() => {
         this.#running = null;
       })
     );
@@ -102,11 +104,6 @@ export class NotebookChecks implements AsyncDisposable {
     return this.#jobs[Symbol.asyncDispose]();
   }
 
-  async #compiler(): Promise<NotebookCheck['compiler']> {
-    if (this.options.env['TPULAB_AOT_PYTHON'] !== undefined) return { state: 'ready', diskMiB: null };
-    return compilerState(this.options.catalog);
-  }
-
   async #text(notebook: string): Promise<string> {
     return (await this.options.files.read(notebook)).bytes.toString('utf8');
   }
@@ -114,12 +111,12 @@ export class NotebookChecks implements AsyncDisposable {
   async #check(
     notebook: string,
     { chips, propose }: CheckRequest,
-    text: string,
+    { text, cellIds, hash }: Code & { readonly text: string },
     job: RunningJob<JobOfCheck>
   ): Promise<void> {
     const { rootDir, env } = this.options;
     const { signal } = job;
-    const compiler = env['TPULAB_AOT_PYTHON'] ?? (await this.#install(job));
+    const compiler = await this.#install(job);
     const file = path.join(rootDir, notebook);
     const options = ['--chips', chips, '--limit', String(RUN_LIMIT_S), '--json'];
     if (propose === true) options.push('--propose');
@@ -145,7 +142,6 @@ export class NotebookChecks implements AsyncDisposable {
       const last = result.stderr.at(-1) ?? `exit code ${result.exitCode ?? 'none'}`;
       throw bridgeError('check_failed', `The check gave no report; its last line is: ${last}`);
     }
-    const { hash, cellIds } = codeOf(text) ?? { hash: '', cellIds: [] };
     await this.#store(notebook, {
       ...{ checkedAt: Date.now(), chips, isCurrent: true, cellIds, report, code: hash }
     });
@@ -162,7 +158,10 @@ export class NotebookChecks implements AsyncDisposable {
       },
       stageDone: () => job.change({ fraction: null })
     };
-    return aotPython(this.options.catalog, { print: () => undefined, progress, signal: job.signal });
+    return aotPython(this.options.catalog, {
+      ...{ env: this.options.env, print: () => undefined, progress },
+      signal: job.signal
+    });
   }
 
   /** Of the environment whose kernel the notebook names: its packages are there. Else of the compiler, which has JAX, Flax and Optax. */
@@ -189,8 +188,13 @@ export class NotebookChecks implements AsyncDisposable {
   }
 }
 
+interface Code {
+  readonly cellIds: string[];
+  readonly hash: string;
+}
+
 /** Null for a text that is not a notebook. */
-function codeOf(text: string): { cellIds: string[]; hash: string } | null {
+function codeOf(text: string): Code | null {
   try {
     const { codeCells } = new NotebookText(text);
     const sources = JSON.stringify(codeCells.map(({ source }) => source));

@@ -415,8 +415,17 @@ function parseLine(line: string): SmokeCheck | null {
 /** The environment whose libtpu compiles for chips that this machine lacks. */
 const COMPILER = 'aot';
 
+/** Variables of the caller. With `TPULAB_AOT_PYTHON`, that Python has the compiler. */
+export interface CompilerEnv {
+  readonly TPULAB_AOT_PYTHON?: string | undefined;
+}
+
 /** Whether that environment exists, or could be created here, and its size on disk. */
-export async function compilerState(catalog: EnvironmentCatalog): Promise<NotebookCheck['compiler']> {
+export async function compilerState(
+  catalog: EnvironmentCatalog,
+  env: CompilerEnv
+): Promise<NotebookCheck['compiler']> {
+  if (env.TPULAB_AOT_PYTHON !== undefined) return { state: 'ready', diskMiB: null };
   const definition = definitionNamed(await readDefinitions(catalog.definitions), COMPILER);
   const { state, diskMiB = null } = await catalog.info(COMPILER, definition);
   const canCreate = process.platform === 'linux' && process.arch === 'x64';
@@ -434,12 +443,17 @@ export async function compilerState(catalog: EnvironmentCatalog): Promise<Notebo
 export async function aotPython(
   catalog: EnvironmentCatalog,
   {
+    env,
     print,
     progress,
     signal
-  }: Pick<CreateOptions, 'progress' | 'signal'> & { readonly print: (text: string) => void }
+  }: Pick<CreateOptions, 'progress' | 'signal'> & {
+    readonly env: CompilerEnv;
+    readonly print: (text: string) => void;
+  }
 ): Promise<string> {
-  const { state, diskMiB } = await compilerState(catalog);
+  if (env.TPULAB_AOT_PYTHON !== undefined) return env.TPULAB_AOT_PYTHON;
+  const { state, diskMiB } = await compilerState(catalog, env);
   if (state === 'unsupported') {
     throw new EnvironmentError(
       'env_compiler_unsupported',

@@ -20,7 +20,7 @@ from tpulab.check.chips import Machine, PreflightError, Prices
 from tpulab.check.compiler import need_of
 from tpulab.check.judge import Budget
 from tpulab.check.layouts import Layout
-from tpulab.check.processes import Lines, MachineCompiler, own_folder, without_device_count
+from tpulab.check.processes import Lines, MachineCompiler, cpu_environment
 
 #: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
 MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
@@ -96,13 +96,7 @@ def check(
 
 def _source_process(request: Request, devices: int, folder: Path) -> Lines:
     options = [*(["--cells", request.cells] if request.cells else []), "--limit", str(request.limit)]
-    environment = {
-        "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": str(devices),
-        "PYTHONPATH": os.pathsep.join(filter(None, (own_folder(), os.environ.get("PYTHONPATH", "")))),
-        # An inherited value would create other devices than these.
-        "XLA_FLAGS": without_device_count(os.environ.get("XLA_FLAGS", "")),
-    }
+    environment = cpu_environment() | {"JAX_NUM_CPU_DEVICES": str(devices)}
     command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
     command += ["--serve"] if request.serves else []
     return Lines([*command, "--", *request.arguments], folder / "log", environment)
@@ -237,11 +231,9 @@ def _proposals(
         written = ask({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
         if "folder" not in written:
             return [{"note": written.get("refused", "not run")}] * compared
-        environment = {"PYTHONPATH": own_folder(), "JAX_PLATFORMS": "cpu"}
-        environment["XLA_FLAGS"] = without_device_count(os.environ.get("XLA_FLAGS", ""))
         command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
         log = Path(written["folder"], "log")
-        with Lines(command, log, environment) as child:
+        with Lines(command, log, cpu_environment()) as child:
             try:
                 found = [child.next(request.limit) for _ in range(compared)]
             except PreflightError as error:

@@ -168,5 +168,12 @@ def own_folder() -> str:
     return str(Path(__file__).resolve().parents[2]) if "site-packages" not in __file__ else ""
 
 
-def without_device_count(flags: str) -> str:
-    return " ".join(flag for flag in flags.split() if "xla_force_host_platform_device_count" not in flag)
+def cpu_environment() -> dict[str, str]:
+    """Variables for a program on CPU devices, whose count this package sets."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    return {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(filter(None, (own_folder(), os.environ.get("PYTHONPATH", "")))),
+        # An inherited value would create other devices.
+        "XLA_FLAGS": " ".join(flag for flag in flags if "xla_force_host_platform_device_count" not in flag),
+    }
