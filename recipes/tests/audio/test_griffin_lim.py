@@ -10,9 +10,9 @@ librosa = pytest.importorskip("librosa")
 import torch  # noqa: E402
 from tpulab_recipes.audio.corpus import CorpusSettings, utterance  # noqa: E402
 from tpulab_recipes.audio.formants import VOICES  # noqa: E402
-from tpulab_recipes.audio.griffin_lim import griffin_lim, wave_of  # noqa: E402
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram  # noqa: E402
 from tpulab_recipes.audio.recognition import WORDS, recognise, word_spans  # noqa: E402
+from tpulab_recipes.audio.vocoders import griffin_lim, wave_of  # noqa: E402
 
 CORPUS = CorpusSettings(speakers=1, seed=5, sample_rate=16_000, hop=320)
 

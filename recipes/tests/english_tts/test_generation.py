@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from english_tts.tiny_voice import TINY, made_up
 from tpulab_recipes.audio.vocoders import load_vocoder
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.english_tts.generation import SLACK, speak
-from tpulab_recipes.english_tts.model import KokoroModel
+from tpulab_recipes.english_tts.model import KokoroModel, Spoken, losses
 from tpulab_recipes.runtime.selection import make
 from whole_torch import LONG_ON_TORCH_XLA
 
@@ -72,6 +73,25 @@ def test_cached_decoding_is_the_whole_decoder_over_what_it_said(
 def test_a_stop_token_ends_an_utterance(host: Any) -> None:
     (output,) = speak(_model(stop_bias=9.0), host, [made_up(1).phonemes])
     assert (len(output.mel), output.stopped) == (1, True)
+
+
+@pytest.mark.parametrize(("share", "stops"), [(0.4, False), (0.6, True)])
+def test_an_utterance_ends_where_that_is_more_likely_than_not(host: Any, share: float, stops: bool) -> None:
+    """The head's bias is what the loss teaches it, where this share of ten utterances ends with frame 0."""
+    c, rows = TINY.but(postnet_dim=0), torch.arange(10) < 10 * share
+    learned = torch.tensor(math.log(share / (1 - share) * c.stop_positive_weight), requires_grad=True)
+    mel, phonemes = torch.zeros(10, 2, 20), torch.ones(10, 1)
+    batch = {"mel": mel, "mel_lengths": torch.where(rows, 1, 2), "durations": phonemes}
+    batch["phoneme_lengths"] = torch.ones(10)
+    logits = torch.stack([learned.expand(10), torch.zeros(10)], 1)
+    losses(c, Spoken(mel, mel, logits, phonemes, mel), batch).stop.backward()
+    assert learned.grad is not None
+    assert abs(float(learned.grad)) < 1e-6
+
+    model = _model(stop_bias=learned.item())
+    torch.nn.init.zeros_(model.stop_out.weight)
+    (output,) = speak(model, host, [made_up(1).phonemes])
+    assert output.stopped is stops
 
 
 def test_durations_are_whole_frames_of_at_least_one_and_follow_the_rate(host: Any) -> None:

@@ -1,8 +1,8 @@
 """A codec for lessons without a network, whose codes are audible: residual vector quantisation of log-mel
 frames, and phases by Griffin and Lim (1984; the faster form of Perraudin et al. 2013) on the way back.
 
-It has the methods of `codec.Codec`, and like DAC nine codebooks, each refining what those before it left. It
-is fitted to the sound that it will encode, in a second; DAC's trained weights would have to be downloaded.
+Like DAC it has nine codebooks, each refining what those before it left. It is fitted to the sound that it
+will encode, in a second; DAC's trained weights would have to be downloaded.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from tpulab_recipes.audio.codec import Codec
 from tpulab_recipes.audio.files import fitted
-from tpulab_recipes.audio.griffin_lim import wave_of
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
+from tpulab_recipes.audio.vocoders import wave_of
 from tpulab_recipes.common.preparation import digest
 
 #: Natural logarithm below which a mel band is silent: finer differences would take up the first codebooks.
@@ -22,7 +23,7 @@ _FLOOR = -7.0
 _FIT_ROUNDS = 12
 
 
-class MelCodec:
+class MelCodec(Codec):
     """Made by `fit_mel_codec`."""
 
     def __init__(self, settings: MelSettings, books: torch.Tensor) -> None:
@@ -37,14 +38,6 @@ class MelCodec:
 
     def fingerprint(self) -> str:
         return digest(self.books.cpu().numpy().tobytes())
-
-    def samples(self, seconds: float) -> int:
-        """The length in samples, a whole number of frames, that holds so many seconds."""
-        return -(-round(seconds * self.sample_rate) // self.hop) * self.hop
-
-    def frames(self, samples: int) -> int:
-        """Frames that hold so many samples, the last one perhaps in part."""
-        return -(-samples // self.hop)
 
     @torch.no_grad()
     def encode(self, waves: torch.Tensor) -> torch.Tensor:

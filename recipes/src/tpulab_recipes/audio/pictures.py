@@ -1,5 +1,4 @@
-"""Sound in notebooks: players, alone or side by side above their spectrograms, and the
-delay pattern of codes."""
+"""Sound in notebooks: players side by side below their spectrograms, and the delay pattern of codes."""
 
 from __future__ import annotations
 
@@ -9,17 +8,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-
-def player(wave: np.ndarray, sample_rate: int, title: str = "") -> Any:
-    """A player for Float[sample] that a notebook shows. The sound travels in the notebook: one second at
-    22,050 Hz is about 60 kB."""
-    from html import escape
-
-    from IPython.display import HTML, Audio
-
-    audio = Audio(np.clip(wave, -1, 1), rate=sample_rate, normalize=False)
-    return HTML(f"<figure><figcaption>{escape(title)}</figcaption>{audio._repr_html_()}</figure>")
 
 
 def side_by_side(sounds: Mapping[str, np.ndarray], sample_rate: int, width: int = 200) -> Any:

@@ -1,20 +1,24 @@
-"""Sound of mel spectrograms: by Griffin and Lim, or by a trained HiFi-GAN. On the host."""
+"""Sound of mel spectrograms, on the host: by a trained HiFi-GAN, or with phases by Griffin and Lim (1984; the
+faster form of Perraudin et al. 2013)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tpulab_recipes.audio.griffin_lim import wave_of
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.torch_training.pretrained import loaded
 
 #: Float[sample] of Float[frame, mel], natural logarithms.
 Vocoder = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+ROUNDS = 40
+#: How far each round extrapolates beyond its estimate.
+MOMENTUM = 0.9
 
 
 def griffin_lim_vocoder(settings: MelSettings) -> Vocoder:
@@ -46,3 +50,54 @@ def load_vocoder(place: str, settings: MelSettings) -> Vocoder:
         return wave
 
     return vocode
+
+
+@torch.no_grad()
+def wave_of(log_mel: torch.Tensor, mel: MelSpectrogram) -> torch.Tensor:
+    """Float[batch, sample] in [-1, 1], `hop` samples a frame, of Float[batch, mel, frame], natural logarithms
+    of magnitudes. A mel spectrogram has no phases; guessed ones make a voice a little hollow."""
+    filters = mel.filters.cpu()
+    magnitude = (torch.linalg.pinv(filters) @ log_mel.cpu().float().exp()).clamp(min=0)
+    # torch's transform has a frame at either end.
+    s, frames = mel.settings, magnitude.shape[-1]
+    magnitude = torch.nn.functional.pad(magnitude, (0, 1), mode="replicate")
+    # Nor is it for less than a window: silence follows, and is cut off again.
+    magnitude = torch.nn.functional.pad(magnitude, (0, max(0, s.n_fft // s.hop + 1 - frames)))
+    return griffin_lim(magnitude, s)[:, : frames * s.hop].clamp(-1, 1)
+
+
+@torch.no_grad()
+def griffin_lim(
+    magnitude: torch.Tensor,
+    settings: MelSettings,
+    *,
+    rounds: int = ROUNDS,
+    momentum: float = MOMENTUM,
+    seed: int | None = 0,
+    pad_mode: str = "reflect",
+) -> torch.Tensor:
+    """Float[batch, (frame - 1) * hop] of Float[batch, n_fft / 2 + 1, frame] with centred frames.
+
+    Args:
+        seed: of the phases to begin with, the same at each call; None: all are 0. librosa's `griffinlim` is
+            the same with `init=None`, `pad_mode="constant"` and the momentum m / (1 + m) instead of m.
+    """
+    samples = (magnitude.shape[-1] - 1) * settings.hop
+    shape: dict[str, Any] = {
+        "n_fft": settings.n_fft,
+        "hop_length": settings.hop,
+        "win_length": settings.window,
+        "window": torch.hann_window(settings.window),
+    }
+    turns = torch.zeros_like(magnitude)
+    if seed is not None:
+        turns = torch.rand(magnitude.shape, generator=torch.Generator().manual_seed(seed))
+    phases = torch.polar(torch.ones_like(magnitude), 2 * torch.pi * turns)
+    before = torch.zeros_like(phases)
+    for _ in range(rounds):
+        wave = torch.istft(magnitude * phases, length=samples, **shape)
+        found = torch.stft(wave, return_complex=True, pad_mode=pad_mode, **shape)
+        ahead = found + momentum * (found - before)
+        phases, before = ahead / ahead.abs().clamp(min=1e-9), found
+    found_wave: torch.Tensor = torch.istft(magnitude * phases, length=samples, **shape)
+    return found_wave

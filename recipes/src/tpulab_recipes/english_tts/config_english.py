@@ -205,6 +205,8 @@ class EnglishTrainingConfig:
             checked_count(name, getattr(self, name), least)
         if not 0 <= self.save_minutes < float("inf"):
             raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")
+        if self.stop_positive_weight <= 0:
+            raise ConfigError("stop_positive_weight", f"{self.stop_positive_weight} is not above 0.")
         for name in ("validation_split", "ema"):
             checked_share(name, getattr(self, name))
         if not 0 <= self.frame_dropout <= 1:
@@ -273,6 +275,28 @@ def get_small_config() -> EnglishTrainingConfig:
     )
 
 
+def get_hibari_config() -> EnglishTrainingConfig:
+    """`small` on two hours of a built-in voice that sounds like a person: 20 minutes of two CPU cores."""
+    return get_small_config().but(
+        corpus_voice="hibari",
+        corpus_count=2000,
+        sample_rate=16_000,
+        hop_length=320,
+        frames_per_phoneme=3,
+        frame_buckets=(96, 128, 160, 192, 224, 256, 320),
+        postnet_dim=128,
+        cross_locality=0.5,
+        gradient_checkpointing=False,
+        cpu_precision="bfloat16",
+        batch_size=4,
+        num_epochs=6,
+        save_every=1,
+        vocoder_steps=2400,
+        vocoder_batch_size=8,
+        vocoder_learning_rate=8e-4,
+    )
+
+
 def get_large_config() -> EnglishTrainingConfig:
     return EnglishTrainingConfig(
         hidden_dim=768,
@@ -315,6 +339,7 @@ def get_lesson_config() -> EnglishTrainingConfig:
 
 PRESETS = {
     "lesson": get_lesson_config,
+    "hibari": get_hibari_config,
     "small": get_small_config,
     "default": get_default_config,
     "large": get_large_config,

@@ -119,7 +119,7 @@ class _Speaker:
         place, rows, c = self.backend.to_device, len(durations), self.model.config
         self.frames = frames
         self.durations, self.lengths = place([durations, durations.sum(1).astype(np.int32)])
-        self.mel, self.logits = place(
+        self.mel, self.odds = place(
             [np.zeros((rows, frames, c.n_mels), np.float32), np.zeros((rows, frames), np.float32)]
         )
         self.now, self.ended = place([np.zeros(1, np.int64), np.full(rows, frames, np.int64)])
@@ -132,9 +132,9 @@ class _Speaker:
         frame = decode(self.backend, step, limit)
         # No frame after the last generated one.
         self.ended = torch.minimum(self.ended, place(np.asarray(frame, np.int64)))
-        mel, ended, logits = self.backend.to_host([finish(), self.ended, self.logits])
+        mel, ended, odds = self.backend.to_host([finish(), self.ended, self.odds])
         ended = np.asarray(ended)
-        last = np.take_along_axis(np.asarray(logits), ended[:, None] - 1, axis=1)[:, 0]
+        last = np.take_along_axis(np.asarray(odds), ended[:, None] - 1, axis=1)[:, 0]
         return np.asarray(mel), ended, last > 0
 
     def start(self) -> torch.Tensor:
@@ -160,11 +160,11 @@ class _Speaker:
         for number, block in enumerate(model.decoder):
             x, self.caches[number] = block.step(x, self.caches[number], bias, now)
         x = model.decoder_norm(x)
-        logit = model.stop_out(x)[..., 0]
+        odds = model.stop_odds(x)
         self.mel = self.mel.index_copy(1, now, model.mel_out(x))
-        self.logits = self.logits.index_copy(1, now, logit)
+        self.odds = self.odds.index_copy(1, now, odds)
         self.now = now + 1
-        ends = (logit[:, 0] > 0) | (self.now >= self.lengths + SLACK)
+        ends = (odds[:, 0] > 0) | (self.now >= self.lengths + SLACK)
         self.ended = torch.where(ends, torch.minimum(self.ended, self.now), self.ended)
         return (self.ended <= self.now).all().int()
 

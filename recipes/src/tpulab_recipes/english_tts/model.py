@@ -266,6 +266,14 @@ class KokoroModel(nn.Module):
         out: torch.Tensor = self.encoder_norm(x)
         return out
 
+    def stop_odds(self, x: torch.Tensor) -> torch.Tensor:
+        """Float[B, T]: logarithms of the odds that an utterance ends with this frame, of Float[B, T, D].
+
+        The loss counts that frame `stop_positive_weight` times, so the head learns odds that are so many
+        times too high: taken as they are, they end an utterance frames too early."""
+        logits: torch.Tensor = self.stop_out(x)[..., 0]
+        return logits - math.log(self.config.stop_positive_weight)
+
     def log_durations(self, encoded: torch.Tensor) -> torch.Tensor:
         """Float[B, P]: natural logarithms of frames. No gradient goes on to the encoder, as in FastSpeech 2's
         implementations: durations would otherwise rule what it learns."""
