@@ -11,6 +11,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tpulab.check.cell import preflight
+    from tpulab.check.saved import load_compiled
     from tpulab.control.adapters import into_optax
     from tpulab.control.hyperparameters import Hyper, HyperparameterError, hyper
     from tpulab.control.run_log import Replay, ReplayError, replay
@@ -41,6 +42,7 @@ __all__ = [
     "image",
     "into_optax",
     "live",
+    "load_compiled",
     "metric",
     "preflight",
     "replay",
@@ -53,6 +55,7 @@ __all__ = [
 
 _MODULES = {
     "tpulab.check.cell": ("preflight",),
+    "tpulab.check.saved": ("load_compiled",),
     "tpulab.control.adapters": ("into_optax",),
     "tpulab.control.hyperparameters": ("Hyper", "HyperparameterError", "hyper"),
     "tpulab.control.run_log": ("Replay", "ReplayError", "replay"),

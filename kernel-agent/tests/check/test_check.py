@@ -200,26 +200,22 @@ def test_an_answer_is_stored_for_one_program_machine_and_compiler(
     monkeypatch.setenv("TPULAB_COMPILATION_CACHE", str(tmp_path))
     v5e, v6e = chips.machines_named("v5e-8, v6e-8")
     accepted = {"number": 3, "compiles": True, "seconds": 41.5}
-    StoredAnswer(b"module", v5e, 8).write(accepted)
-    assert StoredAnswer(b"module", v5e, 8).read() == accepted
-    others = [
-        StoredAnswer(b"module2", v5e, 8),
-        StoredAnswer(b"module", v6e, 8),
-        StoredAnswer(b"module", v5e, 4),
-    ]
+    StoredAnswer(b"module", v5e).write(accepted)
+    assert StoredAnswer(b"module", v5e).read() == accepted
+    others = [StoredAnswer(b"module2", v5e), StoredAnswer(b"module", v6e)]
     monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_scoped_vmem_limit_kib=1")
-    others.append(StoredAnswer(b"module", v5e, 8))
-    assert [each.read() for each in others] == [None] * 4
+    others.append(StoredAnswer(b"module", v5e))
+    assert [each.read() for each in others] == [None] * 3
     # A refusal for another reason than memory may be accepted the next time.
     others[0].write(accepted | {"compiles": None})
     assert others[0].read() is None
     (stored,) = (tmp_path / "check").iterdir()
     stored.write_text("{")
     monkeypatch.delenv("LIBTPU_INIT_ARGS")
-    assert StoredAnswer(b"module", v5e, 8).read() is None
+    assert StoredAnswer(b"module", v5e).read() is None
     monkeypatch.setenv("TPULAB_COMPILATION_CACHE", "off")
-    StoredAnswer(b"module", v5e, 8).write(accepted)
-    assert StoredAnswer(b"module", v5e, 8).read() is None
+    StoredAnswer(b"module", v5e).write(accepted)
+    assert StoredAnswer(b"module", v5e).read() is None
 
 
 @pytest.fixture

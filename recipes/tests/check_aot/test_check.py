@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,13 @@ os.environ["TPULAB_COMPILATION_CACHE"] = "off"
 import jax
 import jax.numpy as jnp
 from check_aot import steps
+from jax._src import compiler
 
 from tpulab.check import checking, chips
 from tpulab.check.cell import preflight
+from tpulab.check.compiler import Compiler
 from tpulab.check.judge import Budget
+from tpulab.check.saved import load_compiled
 
 DATA_PARALLEL = """import functools, jax, jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P, AxisType
@@ -46,6 +50,7 @@ for _ in range(2):
 for _ in range(2):
     params, value = contrastive(params, x)
 """
+ONE_DEVICE = "jax.jit(lambda a: a * 2)(jax.device_put(jnp.ones(8), jax.devices()[0]))\n"
 
 
 def step(weights: list, x: jax.Array) -> tuple:
@@ -70,6 +75,38 @@ def test_an_all_gather_that_nobody_asked_for_has_its_line(tmp_path: Path) -> Non
     good, _ = found["programs"]
     kinds = {each["kind"] for each in good["results"]["v5e-8"]["collectives"]}
     assert kinds == {"all-reduce"}
+
+
+@pytest.mark.parametrize("chip", ["v5e-8", "v5p-16", "7x-8"])
+def test_a_program_compiled_ahead_is_what_the_machine_compiles(chip: str, tmp_path: Path) -> None:
+    """jax lowers it for the chips themselves here. Only the last step fails, which gives it to the chips."""
+    source, file = tmp_path / "train.py", tmp_path / "train.compiled"
+    source.write_text(DATA_PARALLEL + ONE_DEVICE)
+    (machine,) = chips.machines_named(chip)
+    request = checking.Request(source, [machine], save_compiled=file)
+    checking.check(request, chips.read_prices(), Budget())
+    devices = Compiler(machine).devices
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,), devices=devices)
+    places = [jax.NamedSharding(mesh, spec) for spec in (jax.P(), jax.P("data"))]
+    weights, x = (
+        jax.ShapeDtypeStruct(shape, "float32", sharding=place)
+        for shape, place in zip(((512, 512), (1024, 512)), places, strict=True)
+    )
+    names: dict[str, Any] = {"__name__": "lesson"}
+    exec(DATA_PARALLEL.partition("\nfor _ in")[0], names)
+    one = jax.ShapeDtypeStruct((8,), "float32", sharding=jax.sharding.SingleDeviceSharding(devices[0]))
+    compiling = compiler.compile_or_get_cached
+    try:
+        found = load_compiled(file)
+        with pytest.warns(UserWarning, match="must be constructed with a Client"):
+            names["good"].trace([weights] * 3, x).lower().compile()
+        with pytest.warns(UserWarning, match="must be constructed with a Client"):
+            jax.jit(lambda a: a * 2).trace(one).lower().compile()
+        with pytest.warns(UserWarning, match="have changed"):
+            jax.jit(lambda a: a * 3).trace(one).lower().compile()
+    finally:
+        compiler.compile_or_get_cached = compiling
+    assert found.loaded == []
 
 
 @pytest.mark.parametrize("chip", ["v4-8", "v5e-8", "v5p-8", "v6e-8", "7x-8"])

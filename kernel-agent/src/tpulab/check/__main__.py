@@ -54,6 +54,12 @@ def parser() -> argparse.ArgumentParser:
         default=PROPOSE_LIMIT,
         help="seconds for that, for each machine (default: 300)",
     )
+    made.add_argument(
+        "--save-compiled",
+        type=Path,
+        metavar="FILE",
+        help="write the compiled programs, for tpulab.load_compiled(FILE) on such a machine",
+    )
     made.add_argument("--epoch-steps", type=int, help="steps of an epoch, for its price")
     made.add_argument(
         "--prices", type=Path, help=f"price list (default: {OWN_PRICES}, else the one of TPULab)"
@@ -112,6 +118,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         options.epoch_steps,
         options.propose,
         options.propose_limit,
+        options.save_compiled,
     )
     found = check(request, prices, budget, _progress)
     if before is not None:

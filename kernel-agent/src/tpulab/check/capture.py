@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from tpulab.check.chips import PreflightError
+from tpulab.check.compiler import module_bytes
 from tpulab.compile.flop_count import count_flops
 from tpulab.runtimes.jax_internals import JitCall, find_jit_call, written_function
 from tpulab.telemetry.locations import is_user_frame, jax_folder
@@ -248,7 +249,7 @@ class Recorder:
         try:
             lowered = lower(*args, **{**kwargs, "lowering_platforms": ("tpu",)})
             number_of_devices = int(lowered.compile_args["num_devices"])
-            module = _module_bytes(lowered)
+            module = module_bytes(lowered)
         except PreflightError:
             raise
         except Exception as error:
@@ -495,12 +496,6 @@ def _interpret_kernels(wanted: bool) -> None:
             return pallas._pallas_call_lowering(context, *values, interpret=interpret or True, **options)
 
         mlir.register_lowering(pallas.pallas_call_p, interpreted, platform="cpu")
-
-
-def _module_bytes(lowered: Any) -> bytes:
-    from jax._src.interpreters import mlir
-
-    return bytes(mlir.module_to_bytecode(lowered.stablehlo()))
 
 
 def _arguments(avals: Any, names: Any, shardings: Any, donated: Any) -> list[Argument]:

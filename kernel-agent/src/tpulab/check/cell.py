@@ -46,6 +46,7 @@ def preflight(
     propose: bool = False,
     propose_limit: float = PROPOSE_LIMIT,
     epoch_steps: int | None = None,
+    save_compiled: str | None = None,
     prices: str | None = None,
     **kwargs: Any,
 ) -> Preflight:
@@ -58,7 +59,8 @@ def preflight(
         largest_batch: compile larger batches until one does not fit.
         propose: compile the step in other layouts, and show those that take the least time, with the code;
             the arguments are those of the whole step. propose_limit: seconds for that, for each machine.
-        epoch_steps: for the price of an epoch. prices: a price list instead of the one of TPULab.
+        epoch_steps: for the price of an epoch. save_compiled: file for the compiled program, which
+            `tpulab.load_compiled` takes on such a machine. prices: a price list instead of the one of TPULab.
 
     Raises:
         PreflightError: one sentence that states why there is no result: no compiler here, an unknown chip.
@@ -97,6 +99,7 @@ def preflight(
             epoch_steps=epoch_steps,
             propose=propose,
             propose_limit=propose_limit,
+            save_compiled=None if save_compiled is None else Path(save_compiled),
         )
         work = [(machine, folder, run, answers.answer) for machine in machines]
         results = compile_all(work, request, _progress if propose else lambda _: None)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulab.check import capture, judge, propose
+from tpulab.check import capture, judge, propose, saved
 from tpulab.check.chips import Machine, PreflightError, Prices
 from tpulab.check.compiler import need_of
 from tpulab.check.judge import Budget
@@ -46,6 +46,8 @@ class Request:
     propose: bool = False
     #: seconds for the compilations of proposals, for each machine
     propose_limit: float = PROPOSE_LIMIT
+    #: file for the compiled programs
+    save_compiled: Path | None = None
 
     @property
     def serves(self) -> bool:
@@ -175,6 +177,13 @@ def compile_all(
         thread.join()
     if failed:
         raise failed[0]
+    if request.save_compiled is not None:
+        files = (
+            folder / f"{program['number']}.{machine.name}"
+            for machine, folder, run, _ in work
+            for program in run["programs"]
+        )
+        saved.write(request.save_compiled, filter(Path.is_file, files))
     return results
 
 
@@ -194,7 +203,7 @@ def _compile_for(
     with MachineCompiler(machine, folder) as compiler:
         for program in programs:
             counted(f"compiling {program['name']} for {machine.name}")
-            answer = compiler.compile(program)
+            answer = compiler.compile(program, save=request.save_compiled is not None)
             found["compiled"][program["number"]] = answer
             found.setdefault("libtpu", answer.get("libtpu"))
         if request.largest_batch:

@@ -2,8 +2,8 @@
 
     python -m tpulab.check.compiler FOLDER v5e-8
 
-FOLDER has the modules. It compiles those that are named on stdin, one `{"number": 4, "devices": 8}` per
-line, and answers with one JSON object per line.
+FOLDER has the modules. It compiles those that are named on stdin, one `{"number": 4}` per line, and answers
+with one JSON object per line. With `"save": true` it writes the compiled program too, as `4.v5e-8`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tpulab.check import hlo
+from tpulab.check import hlo, saved
 from tpulab.check.chips import Machine, PreflightError, machine_named
+from tpulab.check.saved import libtpu_version
 from tpulab.compile.cache_folder import cache_folder, delete_oldest
 from tpulab.memory.error import parse
 
@@ -37,7 +39,7 @@ ENVIRONMENT = {
 
 
 #: Version of stored answers; increase it for another form of `Compiled`, or another way to read it.
-ANSWER_FORMAT = 1
+ANSWER_FORMAT = 2
 MOST_STORED_BYTES = 50_000_000
 UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
@@ -103,20 +105,22 @@ class Compiler:
                 f"(jax {jax.__version__}: {str(error).splitlines()[0][:200]}).",
             ) from error
 
-    def answer(self, number: int, module: bytes, devices: int) -> dict[str, Any]:
-        """`Compiled` as a table, from an earlier check if the program is unchanged; and libtpu's version."""
-        stored = StoredAnswer(module, self._machine, devices)
-        found = stored.read()
+    def answer(self, number: int, module: bytes, save: Path | None = None) -> dict[str, Any]:
+        """`Compiled` as a table, from an earlier check if the program is unchanged and not saved; and
+        libtpu's version."""
+        stored = StoredAnswer(module, self._machine)
+        found = stored.read() if save is None else None
         if found is None:
-            found = asdict(self.compile(number, module, devices))
+            found = asdict(self.compile(number, module, save))
             stored.write(found)
-        return found | {"number": number, "libtpu": _libtpu_version()}
+        return found | {"number": number, "libtpu": libtpu_version()}
 
-    def compile(self, number: int, module: bytes, devices: int) -> Compiled:
+    def compile(self, number: int, module: bytes, save: Path | None = None) -> Compiled:
+        """`save`: file for the compiled program, as `saved.load_compiled` takes it."""
         available = self.devices
         began = time.perf_counter()
         try:
-            executable = self._compile(module, devices, available)
+            executable = self._compile(module, available, save)
         except Exception as error:
             seconds, text = time.perf_counter() - began, str(error)
             found = parse(text)
@@ -154,36 +158,65 @@ class Compiler:
             note=note,
         )
 
-    def _compile(self, module: bytes, count: int, available: list[Any]) -> Any:
+    def _compile(self, module: bytes, available: list[Any], save: Path | None) -> Any:
         import numpy as np
         from jax._src import compiler
         from jax._src.interpreters import mlir
         from jax._src.lib import xla_client
         from jax._src.lib.mlir import ir
 
+        line, _, code = module.partition(b"\n")
+        beside = json.loads(line)
+        count = beside["devices"]
         if count > len(available):
             raise ValueError(f"The program is for {count} devices; this machine has {len(available)}.")
-        devices = available[:count]
+        devices = _in_order(available[:count], beside["mesh"])
         backend = devices[0].client
-        assignment = np.array([[device.id for device in devices]])
-        options = compiler.get_compile_options(1, count, assignment, backend=backend)
-        options.executable_build_options.use_shardy_partitioner = True
         with mlir.make_ir_context():
-            return backend.compile(
-                ir.Module.parse(module),
+            parsed = ir.Module.parse(code)
+            options = compiler.get_compile_options(
+                1,
+                count,
+                np.array([[device.id for device in devices]]),
+                detailed_logging=compiler.use_detailed_logging(parsed),
+                backend=backend,
+            )
+            build = options.executable_build_options
+            build.use_shardy_partitioner = True
+            build.allow_spmd_sharding_propagation_to_parameters = beside["freeInputs"]
+            build.allow_spmd_sharding_propagation_to_output = beside["freeOutputs"]
+            facts = saved.facts_of(backend, parsed, devices, options) if save is not None else {}
+            # Only of TPUs there are descriptions without devices.
+            compile_program = backend.compile if backend.platform == "tpu" else backend.compile_and_load
+            executable = compile_program(
+                parsed,
                 executable_devices=xla_client.DeviceList(tuple(devices)),
                 compile_options=options,
             )
+        if save is not None:
+            save.write_bytes(json.dumps(facts).encode() + b"\n" + executable.serialize())
+        return executable
+
+
+def _in_order(devices: list[Any], mesh: Sequence[int]) -> list[Any]:
+    """As `jax.make_mesh` places them on the chips."""
+    import jax
+
+    if math.prod(mesh) != len(devices) or len(devices) == 1:
+        return devices
+    kinds = (jax.sharding.AxisType.Auto,) * len(mesh)
+    names = tuple(map(str, range(len(mesh))))
+    return list(jax.make_mesh(mesh, names, axis_types=kinds, devices=devices).devices.flat)
 
 
 class StoredAnswer:
     """The earlier result of this compiler for a program, so that a check of an unchanged program compiles
     nothing. Its seconds are the seconds of the original compilation."""
 
-    def __init__(self, module: bytes, machine: Machine, devices: int) -> None:
-        versions = [metadata.version("jax"), _libtpu_version(), ANSWER_FORMAT]
+    def __init__(self, module: bytes, machine: Machine) -> None:
+        versions = [metadata.version("jax"), libtpu_version(), ANSWER_FORMAT]
         flags = [os.environ.get(name) for name in ("LIBTPU_INIT_ARGS", "XLA_FLAGS")]
-        key = hashlib.sha256(json.dumps([machine.name, devices, versions, flags]).encode())
+        key = hashlib.sha256(json.dumps([machine.name, versions, flags]).encode())
         key.update(module)
         folder = cache_folder(os.environ)
         #: None: the user stores no compiled programs
@@ -211,10 +244,23 @@ class StoredAnswer:
 
 
 def module_bytes(lowered: Any) -> bytes:
-    """StableHLO of a step that was lowered for a TPU, as `Compiler.compile` takes it."""
-    from jax._src.interpreters import mlir
+    """A program that was lowered for a TPU, as `Compiler.compile` takes it: a line with the other
+    settings that jax gives the compiler, and its StableHLO."""
+    from jax._src.interpreters import mlir, pxla
 
-    return bytes(mlir.module_to_bytecode(lowered.compiler_ir("stablehlo")))
+    program = getattr(lowered, "_lowering", lowered)
+    given = program.compile_args
+    shardings = given["in_shardings"]
+    effects = len(given["ordered_effects"])
+    free = pxla.get_prop_to_input_output(shardings, given["out_shardings"], effects)
+    meshes = (dict(getattr(getattr(each, "mesh", None), "shape", {})) for each in shardings)
+    beside = {
+        "devices": int(given["num_devices"]),
+        "mesh": next((list(mesh.values()) for mesh in meshes if mesh), []),
+        "freeInputs": free[0],
+        "freeOutputs": free[1],
+    }
+    return json.dumps(beside).encode() + b"\n" + bytes(mlir.module_to_bytecode(program.stablehlo()))
 
 
 def main(argv: list[str]) -> int:
@@ -232,19 +278,13 @@ def main(argv: list[str]) -> int:
         # jax is imported for a program without a stored answer only.
         compiler = Compiler(machine)
         for request in map(json.loads, sys.stdin):
-            module = (folder / f"{request['number']}.mlirbc").read_bytes()
-            write_line(compiler.answer(request["number"], module, request["devices"]))
+            number = request["number"]
+            save = folder / f"{number}.{machine.name}" if request.get("save") else None
+            write_line(compiler.answer(number, (folder / f"{number}.mlirbc").read_bytes(), save))
     except PreflightError as error:
         write_line({"error": error.code, "message": str(error)})
         return 2
     return 0
-
-
-def _libtpu_version() -> str | None:
-    try:
-        return metadata.version("libtpu")
-    except metadata.PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

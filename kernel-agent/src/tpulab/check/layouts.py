@@ -283,7 +283,7 @@ class Answers:
                 return {"refused": program.refused if program is not None else "it cannot be traced again"}
             self._recorder.write(self._folder)
             size = sum(argument.bytes for argument in program.arguments)
-            return {"number": program.number, "devices": program.devices, "bytes": size}
+            return {"number": program.number, "bytes": size}
         if number not in self._steps:
             self._steps[number] = Step(self._recorder, number)
         step = self._steps[number]
@@ -293,7 +293,7 @@ class Answers:
                 written = len(self._written) + 10 * MOST_PROGRAMS
                 (self._folder / f"{written}.mlirbc").write_bytes(step.module(layout))
                 self._written[number, layout] = written
-            return {"number": self._written[number, layout], "devices": math.prod(layout.mesh), "bytes": 0}
+            return {"number": self._written[number, layout], "bytes": 0}
         if "proofs" in requested:
             place = Path(tempfile.mkdtemp(prefix="proof-", dir=self._folder))
             layouts = [Layout.of(each) for each in requested["proofs"]]

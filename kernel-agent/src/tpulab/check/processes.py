@@ -121,10 +121,10 @@ class MachineCompiler:
             self._lines = Lines(command, log, {**ENVIRONMENT, "PYTHONPATH": own_folder()})
         return self._lines
 
-    def compile(self, program: Mapping[str, Any]) -> dict[str, Any]:
-        """`compiler.Compiled` as a table, for the module with this `number` on so many `devices`. Raises
-        `PreflightError` where no program can be compiled."""
-        question = {name: program[name] for name in ("number", "devices", "bytes") if name in program}
+    def compile(self, program: Mapping[str, Any], save: bool = False) -> dict[str, Any]:
+        """`compiler.Compiled` as a table, for the module with this `number`. With `save` its compiled form is
+        written too. Raises `PreflightError` where no program can be compiled."""
+        question = {name: program[name] for name in ("number", "bytes") if name in program} | {"save": save}
         lines = self.start()
         answer = lines.ask(question, COMPILER_LIMIT)
         if "error" in answer:

@@ -32,7 +32,7 @@ def measure(compiler: Compiler, lowered: Any) -> dict[str, Any]:
     """The compiler's figures (`tpulab.check.compiler.Compiled`) for a step that was lowered for its devices,
     with `need`, bytes on each; a step that does not fit has them too. Raises `DeviceRuntimeError`
     (`bad_program`) where the compiler refuses it for another reason."""
-    found = compiler.answer(0, module_bytes(lowered), len(compiler.devices))
+    found = compiler.answer(0, module_bytes(lowered))
     if found["compiles"] is None:
         raise DeviceRuntimeError("bad_program", f"The TPU compiler refuses the step: {found['note']}")
     return found | {"need": need_of(found)}

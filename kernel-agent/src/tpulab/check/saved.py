@@ -1,0 +1,192 @@
+"""Compiled programs in a file, for a machine that is still being set up.
+
+`tpulab check --save-compiled FILE` writes it; after `tpulab.load_compiled(FILE)` on the machine, jax takes
+programs from it. A program is loaded only if everything that decides its compiled form is the same: jax, the
+compiler, its flags and options, the devices in their order, and the program. Else it compiles as usual, with
+a warning that has the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tpulab.check.chips import PreflightError
+from tpulab.compile.cache import HIT_EVENT, REQUEST_EVENT
+
+#: Version of the file; increase it for other facts.
+FORMAT = 1
+#: They change where the compiler writes, or how many CPU devices there are.
+_OTHER_FLAGS = ("--xla_dump", "--xla_force_host_platform_device_count")
+
+
+def facts_of(backend: Any, module: Any, devices: Iterable[Any], options: Any) -> dict[str, Any]:
+    """Everything that decides the compiled form of a program, and its name."""
+    import jax
+    from jax._src import cache_key
+
+    text = module.operation.get_asm(enable_debug_info=False, assume_verified=True)
+    chosen = hashlib.sha256()
+    # The devices are compared by their places: a machine may number them otherwise.
+    cache_key._hash_serialized_compile_options(chosen, options, strip_device_assignment=True)
+    flags = " ".join(os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")).split()
+    return {
+        "name": str(module.operation.attributes["sym_name"]).strip('"'),
+        "jax": jax.__version__,
+        "libtpu": libtpu_version() if backend.platform == "tpu" else None,
+        "compiler": f"jaxlib {metadata.version('jaxlib')}, {backend.platform_version}",
+        "flags": sorted(flag for flag in flags if not flag.startswith(_OTHER_FLAGS)),
+        "devices": [[device.device_kind, _place_of(device)] for device in devices],
+        "options": chosen.hexdigest(),
+        "program": hashlib.sha256(text.encode()).hexdigest(),
+    }
+
+
+def _place_of(device: Any) -> list[int]:
+    """Where it is among the chips; on a CPU, its number and the instructions that the CPU has."""
+    if (coords := getattr(device, "coords", None)) is not None:
+        return [*coords, device.core_on_chip]
+    from jax._src.lib import xla_client
+
+    return [device.id, xla_client.get_topology_for_devices([device]).fingerprint()]
+
+
+def write(file: Path, programs: Iterable[Path]) -> int:
+    """Files of `compiler.Compiler.compile` as one, whole or not at all; returns their number. Raises
+    `PreflightError` (`not_written`)."""
+    made, count = io.BytesIO(), 0
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("format", str(FORMAT))
+        for count, program in enumerate(programs, 1):
+            archive.write(program, f"programs/{count}")
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(made.getvalue())
+        beside.replace(file)
+    except OSError as error:
+        raise PreflightError("not_written", f"{file} cannot be written: {error.strerror}.") from error
+    return count
+
+
+class CompiledPrograms:
+    """The programs of a file. `loaded`: names of those that jax took; `refused`: reasons by name."""
+
+    def __init__(self, file: Path) -> None:
+        """Raises `PreflightError` (`compiled_unusable`)."""
+        self._file = file
+        self.loaded: list[str] = []
+        self.refused: dict[str, str] = {}
+        #: by name: facts and the serialized executable
+        self._programs: dict[str, list[tuple[dict[str, Any], bytes]]] = {}
+        try:
+            with zipfile.ZipFile(file) as archive:
+                if (version := archive.read("format").decode()) != str(FORMAT):
+                    raise ValueError(f"format {version}")
+                for name in archive.namelist():
+                    if name != "format":
+                        line, _, executable = archive.read(name).partition(b"\n")
+                        facts = json.loads(line)
+                        self._programs.setdefault(facts["name"], []).append((facts, executable))
+        except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+            raise PreflightError(
+                "compiled_unusable",
+                f"{file} has no compiled programs ({error}); `tpulab check NOTEBOOK --save-compiled FILE` "
+                "writes them.",
+            ) from error
+
+    def __repr__(self) -> str:
+        total = sum(map(len, self._programs.values()))
+        return f"{self._file}: {total} programs, {len(self.loaded)} loaded, {len(self.refused)} refused"
+
+    def executable(self, backend: Any, module: Any, devices: Any, options: Any, where: Any) -> Any:
+        """The program on these devices; None where the file has none that is the same. `devices`: in the
+        program's order, `where`: the same as jaxlib's list."""
+        name = str(module.operation.attributes["sym_name"]).strip('"')
+        if name not in self._programs:
+            return None
+        try:
+            here = facts_of(backend, module, devices, options)
+            reasons = []
+            for facts, serialized in self._programs[name]:
+                if (found := difference(facts, here)) is None:
+                    executable = backend.deserialize_executable(serialized, where, options)
+                    self.loaded.append(name)
+                    return executable
+                reasons.append(found)
+            # Of the program that agrees in the most: the others are for other machines.
+            _, reason = max(reasons)
+        except Exception as error:
+            reason = f"it cannot be loaded here: {(str(error).strip() or repr(error)).splitlines()[0][:300]}"
+        self.refused[name] = reason
+        warnings.warn(f"{name} is compiled again, not taken from {self._file}: {reason}.", stacklevel=2)
+        return None
+
+
+def difference(saved: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, str] | None:
+    """The first one, with its rank, in words; None: they are the same."""
+
+    def kinds(facts: Mapping[str, Any]) -> str:
+        return f"{len(facts['devices'])} {' and '.join(sorted({kind for kind, _ in facts['devices']}))}"
+
+    flags = sorted(set(saved["flags"]) ^ set(here["flags"]))
+    ranked = (
+        ("jax", f"it was compiled with jax {saved['jax']}, and this is jax {here['jax']}"),
+        ("libtpu", f"it was compiled by libtpu {saved['libtpu']}, and this is libtpu {here['libtpu']}"),
+        ("kinds", f"it was compiled for {kinds(saved)}, and this is {kinds(here)}"),
+        ("compiler", f"it was compiled by {saved['compiler']!r}, and this is {here['compiler']!r}"),
+        ("devices", "its devices are in another order; make the mesh with jax.make_mesh"),
+        ("flags", f"flags of XLA or libtpu differ: {' '.join(flags)}"),
+        ("program", "its code, shapes or settings have changed"),
+        ("options", "jax's compile options differ (compiler_options, or how results are placed)"),
+    )
+    one, other = ({**facts, "kinds": kinds(facts)} for facts in (saved, here))
+    return next(((rank, words) for rank, (key, words) in enumerate(ranked) if one[key] != other[key]), None)
+
+
+def load_compiled(file: str | os.PathLike[str]) -> CompiledPrograms:
+    """From now on jax takes programs from this file instead of compiling them.
+
+    Raises:
+        PreflightError: `compiled_unusable` for another file, `jax_unknown` for a jax that compiles otherwise.
+    """
+    import jax
+    from jax._src import compiler
+
+    programs = CompiledPrograms(Path(file))
+    compile_program = compiler.compile_or_get_cached
+    known = ["backend", "computation", "devices", "compile_options", "host_callbacks", "executable_devices"]
+    if list(inspect.signature(compile_program).parameters)[:6] != known:
+        raise PreflightError("jax_unknown", f"Programs cannot be loaded into jax {jax.__version__}.")
+
+    @functools.wraps(compile_program)
+    def compile_or_load(
+        backend: Any, module: Any, devices: Any, options: Any, callbacks: Any, where: Any, *rest: Any
+    ) -> Any:
+        # A callback is an address in the process that compiled.
+        if not callbacks:
+            found = programs.executable(backend, module, devices.flat, options, where)
+            if found is not None:
+                for event in (REQUEST_EVENT, HIT_EVENT):
+                    jax.monitoring.record_event(event)
+                return found
+        return compile_program(backend, module, devices, options, callbacks, where, *rest)
+
+    compiler.compile_or_get_cached = compile_or_load
+    return programs
+
+
+def libtpu_version() -> str | None:
+    try:
+        return metadata.version("libtpu")
+    except metadata.PackageNotFoundError:
+        return None
