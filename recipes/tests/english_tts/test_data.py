@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,13 @@ def test_an_epoch_has_every_utterance_once_in_batches_of_few_shapes() -> None:
     assert names(0) != names(1)
     train, held_out = split(utterances, TINY)
     assert (len(train), len(held_out)) == (9, 2)
+
+
+def test_each_row_of_the_documents_table_names_a_test_that_exists() -> None:
+    checkout = Path(__file__).parents[3]
+    notes = (checkout / "docs" / "recipe-notes.md").read_text()
+    table = notes.partition("### What the document promises\n")[2].partition("\n### ")[0]
+    named = set(re.findall(r"\| `(test_\w+)` *\|", table))
+    tests = [*Path(__file__).parent.glob("test_*.py"), checkout / "recipes/tests/real/test_english_tts.py"]
+    assert len(named) > 15
+    assert named <= set(re.findall(r"^def (test_\w+)", "\n".join(map(Path.read_text, tests)), re.MULTILINE))
