@@ -29,7 +29,6 @@ def test_the_log_mel_equals_that_of_gpt_sovits(case: str) -> None:
     np.testing.assert_allclose(made.filters, GOLDEN[f"out/{case}/basis"], atol=1e-7)
     np.testing.assert_allclose(magnitude, expected, atol=1e-5 * max(1, np.abs(expected).max()))
     np.testing.assert_allclose(made(waves), GOLDEN[f"out/{case}/mel_spectrogram"], atol=5e-5)
-    assert settings.frames(waves.shape[1]) == expected.shape[2]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,8 @@ def test_the_log_mel_equals_that_of_gpt_sovits(case: str) -> None:
 )
 def test_the_power_mel_equals_librosas(settings: MelSettings) -> None:
     wave = np.random.default_rng(0).uniform(-1, 1, 9000).astype(np.float32)
-    ours = MelSpectrogram(settings).power(torch.from_numpy(wave)[None])[0].numpy()
+    made = MelSpectrogram(settings)
+    ours = made.mel(made.magnitude(torch.from_numpy(wave)[None], floor=0.0) ** 2)[0].numpy()
     theirs = librosa.feature.melspectrogram(
         y=wave,
         sr=settings.sample_rate,
@@ -54,7 +54,7 @@ def test_the_power_mel_equals_librosas(settings: MelSettings) -> None:
         fmin=settings.f_min,
         fmax=settings.f_max,
     )
-    assert ours.shape == theirs.shape == (settings.n_mels, settings.frames(9000))
+    assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * theirs.max())
 
 

@@ -8,7 +8,6 @@ what the voice recipes read, around one folder of sound:
     audio_prompts/utt_0000_prompt.txt         [S1] the text (Dia)
     corpus.list                               audio/utt_0000.wav|speaker|EN|text (GPT-SoVITS)
     metadata.csv, TextGrid/utt_0000.TextGrid  LJSpeech's table, and tiers `words` and `phones` (English TTS)
-    durations.jsonl                           phonemes and their durations in samples
 """
 
 from __future__ import annotations
@@ -145,26 +144,17 @@ def write_utterances(folder: str | Path, corpus: Iterable[Utterance], settings: 
     try:
         for place in ("audio", "audio_prompts", "TextGrid"):
             (root / place).mkdir(parents=True, exist_ok=True)
-        listed, table, durations = [], [], []
+        listed, table = [], []
         for each in corpus:
             save(root / "audio" / f"{each.name}.wav", each.wave, each.sample_rate)
             (root / "audio_prompts" / f"{each.name}_prompt.txt").write_text(f"[S1] {each.text}\n")
             _write_text_grid(root / "TextGrid" / f"{each.name}.TextGrid", each)
             listed.append(f"audio/{each.name}.wav|{each.voice.name}|EN|{each.text}")
             table.append(f"{each.name}|{each.text}|{each.text}")
-            row = {
-                "name": each.name,
-                "speaker": each.voice.name,
-                "text": each.text,
-                "phonemes": each.phonemes,
-                "durations": each.durations,
-            }
-            durations.append(json.dumps(row))
             total += len(each.wave)
         for name, lines in (
             ("corpus.list", listed),
             ("metadata.csv", table),
-            ("durations.jsonl", durations),
             ("corpus.json", [json.dumps(dict(settings))]),
         ):
             (root / name).write_text("\n".join(lines) + "\n")

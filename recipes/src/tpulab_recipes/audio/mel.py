@@ -1,7 +1,7 @@
 """Mel spectrograms that XLA compiles well: the Fourier transform is a convolution with cosines and sines.
 
 No complex numbers and no `reflection_pad1d`, which torch_xla does not lower. The filters are librosa's
-(Slaney's scale and norm). With `center=True` the power mel equals `librosa.feature.melspectrogram`; with
+(Slaney's scale and norm). With `center=True` the magnitude is librosa's; with
 `center=False` the log mel is the one that HiFi-GAN, VITS and GPT-SoVITS train on.
 """
 
@@ -41,10 +41,6 @@ class MelSettings:
     def padding(self) -> int:
         """Samples that are added at either end."""
         return self.n_fft // 2 if self.center else (self.n_fft - self.hop) // 2
-
-    def frames(self, samples: int) -> int:
-        """Frames of a wave of so many samples."""
-        return (samples + 2 * self.padding - self.n_fft) // self.hop + 1
 
 
 class MelSpectrogram(torch.nn.Module):
@@ -90,10 +86,6 @@ class MelSpectrogram(torch.nn.Module):
     def mel(self, magnitude: torch.Tensor) -> torch.Tensor:
         """Float[batch, n_mels, frame] of Float[batch, n_fft / 2 + 1, frame]."""
         return self.filters @ magnitude
-
-    def power(self, waves: torch.Tensor) -> torch.Tensor:
-        """The mel spectrogram of the power, as `librosa.feature.melspectrogram` has it."""
-        return self.mel(self.magnitude(waves, floor=0.0) ** 2)
 
     def forward(self, waves: torch.Tensor) -> torch.Tensor:
         """Float[batch, n_mels, frame]: the natural logarithm of the mel spectrogram of the magnitude, at

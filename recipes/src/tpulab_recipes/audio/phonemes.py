@@ -28,11 +28,6 @@ class Phoneme:
     closure: float = 0.0
     """Share of the duration for which the mouth is closed, before a burst of friction."""
 
-    @property
-    def steady(self) -> bool:
-        """A vowel whose formants stay."""
-        return self.voice == 1.0 and self.noise == 0 and self.glide is None
-
 
 _IY, _UH, _AA, _AO, _EH = (
     (270, 2290, 3010),
@@ -125,6 +120,3 @@ LEXICON: dict[str, dict[str, str]] = {
 PRONUNCIATIONS: dict[str, tuple[str, ...]] = {
     word: tuple(spoken.split()) for words in LEXICON.values() for word, spoken in words.items()
 }
-
-#: Every label of the corpus; a phoneme's number is its place here, and silence is 0.
-SYMBOLS: tuple[str, ...] = tuple(PHONEMES)
