@@ -123,7 +123,9 @@ try {
       stdio: 'inherit',
       env: {
         ...process.env,
-        PYTHONPATH: path.join(checkout.root, 'kernel-agent', 'src'),
+        PYTHONPATH: ['kernel-agent', 'recipes']
+          .map(part => path.join(checkout.root, part, 'src'))
+          .join(path.delimiter),
         TPULAB_TORCH_PYTHON: torchPythons.torchTpu,
         TPULAB_AOT_RESULTS: results
       }

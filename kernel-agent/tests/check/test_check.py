@@ -94,6 +94,54 @@ def test_a_kernel_of_a_tpu_is_interpreted_on_the_cpu_and_compiled_for_the_chip(t
     assert b"tpu_custom_call" in (tmp_path / f"{program['number']}.mlirbc").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("cell", "error"),
+    [
+        ("name = input('Name? ')", "EOFError"),
+        ("import getpass\ngetpass.getpass()", "EOFError"),
+        ("def f(:", "SyntaxError"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        ("from . import other", "ImportError"),
+        ("quit()", None),
+        ("import sys\nsys.stdout.close()\nsys.stderr = None", None),
+        ("\n%%bash\ntouch ran", None),
+        ("for _ in range(100_000):\n    print('words' * 100)", None),
+    ],
+)
+def test_odd_cells_end_with_their_error_or_not_at_all(cell: str, error: str | None, tmp_path: Path) -> None:
+    run = _run([notebooks.IMPORTS, cell, "jax.jit(jnp.sin)(1.0)"], tmp_path, "--limit", "100")
+    assert (run["failed"] or {}).get("error") == error
+    assert [each["name"] for each in run["programs"]] == ([] if error else ["sin"])
+    assert not run["stopped"]
+    assert not (tmp_path / "ran").exists()
+    assert "<cell" not in str(run["failed"])
+
+
+@pytest.mark.parametrize(
+    ("notebook", "words"),
+    [
+        ({"worksheets": [], "metadata": {}, "nbformat": 3}, "format is 3"),
+        ({"cells": [], "metadata": {"kernelspec": {"language": "julia"}}}, "language is julia"),
+        ({"cells": [{"cell_type": "code", "source": None}]}, "cannot be read"),
+        ([1, 2], "cannot be read"),
+    ],
+)
+def test_a_notebook_that_cannot_be_checked_is_one_sentence(
+    notebook: object, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "n.ipynb"
+    file.write_text(json.dumps(notebook))
+    with pytest.raises(chips.PreflightError, match=words):
+        read_notebook(file)
+
+
+def test_missing_metadata_is_no_fault(tmp_path: Path) -> None:
+    file = tmp_path / "n.ipynb"
+    cells = [{"cell_type": "code", "source": "x", "metadata": each} for each in (None, {"tags": None}, {})]
+    file.write_text(json.dumps({"cells": cells, "metadata": None}))
+    assert [cell.number for cell in read_notebook(file)] == [1, 2, 3]
+
+
 def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
     endless = "import threading\njax.jit(jnp.cos)(1.0)\nthreading.Event().wait()"
     run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")
@@ -158,7 +206,8 @@ def _exported(file: Path, rows: int = 64) -> Path:
         for (shape, dtype), role in zip(shapes, ("state", "batch", "state"), strict=True)
     ]
     loss = {"shape": [], "dtype": "float32", "role": "other"}
-    about = {"format": 1, "name": "train", "inputs": arrays, "outputs": [loss, arrays[0], arrays[2]]}
+    about = {"format": 1, "name": "train", "source": "torch", "inputs": arrays}
+    about["outputs"] = [loss, arrays[0], arrays[2]]
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("program.json", json.dumps(about))
         archive.writestr("step.mlirbc", artifact)

@@ -17,12 +17,16 @@ import jax
 import jax.numpy as jnp
 from check_aot import steps
 from jax._src import compiler
+from tpulab_recipes.compile_ahead.tpu_compiler import MACHINES
 
 from tpulab.check import checking, chips
 from tpulab.check.cell import preflight
 from tpulab.check.compiler import Compiler
 from tpulab.check.judge import Budget
 from tpulab.check.saved import load_compiled
+
+#: For the table that `npm run test:aot` makes.
+RESULTS = Path(os.environ.get("TPULAB_AOT_RESULTS", os.devnull))
 
 DATA_PARALLEL = """import functools, jax, jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P, AxisType
@@ -199,3 +203,19 @@ def test_a_step_that_does_not_fit_one_chip_fits_in_another_layout() -> None:
     assert answer["rows"][0]["fits"]
     assert answer["pruned"] > 0
     assert "make_mesh" in answer["code"][0]
+
+
+@pytest.mark.parametrize("name", ["00-getting-started", "02-multi-core-jax", "03-profiling-jax", "05-ddpm"])
+def test_the_programs_of_a_notebook_fit_every_chip(name: str) -> None:
+    """Of the notebooks in JAX, with the settings of the lesson; the table shows the largest program."""
+    source = Path(__file__).parents[3] / "notebooks" / f"{name}.ipynb"
+    request = checking.Request(source, chips.machines_named(", ".join(MACHINES.values())), limit=300)
+    found = checking.check(request, chips.read_prices(), Budget())
+    assert [each["rule"] for each in found["findings"] if each["level"] == "error"] == []
+    compiler_name = f"jax {found['jax']}, libtpu {found['libtpu']}"
+    for chip, machine in MACHINES.items():
+        results = [each["results"][machine] for each in found["programs"]]
+        assert {each["fits"] for each in results} == {"fits"}
+        line = {"step": f"notebook {name}", "program": "", "compiler": compiler_name, "chip": chip}
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(line | {"found": {"need": max(each["need"] for each in results)}}) + "\n")

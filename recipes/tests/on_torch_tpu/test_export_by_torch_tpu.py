@@ -20,7 +20,6 @@ pytestmark = pytest.mark.skipif(
 )
 torch = pytest.importorskip("torch")
 
-from tpulab_recipes.compile_ahead.step_program import StepProgram  # noqa: E402
 from tpulab_recipes.compile_ahead.torch_export import ExportedStep, LoweringBackend, export_step  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
 from tpulab_recipes.torch_training import make_adamw  # noqa: E402
@@ -70,11 +69,11 @@ def exported(step_of: Any = None) -> tuple[ExportedStep, Network]:
 def test_jax_computes_the_same_update_from_the_lowered_step(tmp_path: Path) -> None:
     import jax
 
-    from tpulab.check.exported import as_function
+    from tpulab.check.exported import as_function, read_step
 
     found, model = exported()
     found.program.save(tmp_path / "step.zip")
-    program = StepProgram.load(tmp_path / "step.zip")
+    program = read_step(tmp_path / "step.zip")
     assert program.source.startswith("torch_tpu 0.2.0, torch 2.")
     with jax.enable_x64(True):
         results = jax.jit(as_function(program, "cpu"))(*[value.numpy() for value in found.arguments])

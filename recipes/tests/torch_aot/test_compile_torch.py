@@ -26,8 +26,9 @@ import pytest
 
 pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
 
-from tpulab_recipes.compile_ahead.step_program import StepProgram
 from tpulab_recipes.compile_ahead.tpu_compiler import MACHINES
+
+from tpulab.check.exported import read_step
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 PYTHON = os.environ.get("TPULAB_TORCH_PYTHON", "")
@@ -72,7 +73,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def compiled(recipe: str, place: Path, chip: str, *, shard: bool = False) -> dict[str, Any]:
     """The result of `tpulab check` for a step: now, or when this compiler last saw the same program."""
     step = f"{recipe}, in slices" if shard else recipe
-    program = hashlib.sha256(StepProgram.load(place).module).hexdigest()[:16]
+    program = hashlib.sha256(read_step(place).module).hexdigest()[:16]
     row = {"step": step, "program": program, "compiler": COMPILER, "chip": chip}
     for line in reversed(RESULTS.read_text().splitlines() if RESULTS.exists() else []):
         before = json.loads(line)
@@ -110,5 +111,5 @@ def test_sliced_parameters_need_less_of_each_chip(exported: Callable[[str], Path
 
 
 def bytes_of_state(place: Path) -> int:
-    inputs = StepProgram.load(place).inputs
+    inputs = read_step(place).inputs
     return sum(4 * math.prod(value.shape) for value in inputs if value.role == "state")

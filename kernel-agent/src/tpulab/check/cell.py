@@ -12,7 +12,7 @@ from typing import Any
 
 from tpulab.check import report
 from tpulab.check.capture import Place, Placer, Recorder, place_of
-from tpulab.check.checking import PROPOSE_LIMIT, Request, compile_all, report_of
+from tpulab.check.checking import PROPOSE_LIMIT, Request, Work, compile_all, report_of
 from tpulab.check.chips import PreflightError, machines_named, read_prices
 from tpulab.check.judge import Budget
 from tpulab.check.layouts import Answers
@@ -101,7 +101,7 @@ def preflight(
             propose_limit=propose_limit,
             save_compiled=None if save_compiled is None else Path(save_compiled),
         )
-        work = [(machine, folder, run, answers.answer) for machine in machines]
+        work = [Work(machine, folder, run, answers.answer) for machine in machines]
         results = compile_all(work, request, _progress if propose else lambda _: None)
     runs = {machine.devices: run for machine in machines}
     found = report_of(request, runs, results, listed, Budget(), placer)

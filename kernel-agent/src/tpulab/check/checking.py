@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def check(
             return lambda question: lines.ask(question, request.limit)
 
         work = [
-            (machine, folder, run, asking(lines))
+            Work(machine, folder, run, asking(lines))
             for machine in request.machines
             for folder, run, lines in (runs[machine.devices],)
         ]
@@ -128,21 +128,34 @@ def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
 
 
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
-Work = tuple[Machine, Path, Mapping[str, Any], Ask]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is compiled for a machine: the programs of a run, whose modules are in `folder`; `ask` answers as
+    `layouts.Answers` does."""
+
+    machine: Machine
+    folder: Path
+    run: Mapping[str, Any]
+    ask: Ask
+
+    @property
+    def programs(self) -> list[Mapping[str, Any]]:
+        return [program for program in self.run["programs"] if program["refused"] is None]
 
 
 def compile_all(
     work: Sequence[Work], request: Request, progress: Progress = lambda _: None
 ) -> dict[str, dict[str, Any]]:
-    """By machine name: versions, the compiled programs by number, and what else is requested. `Ask` answers
-    as `layouts.Answers` does."""
+    """By machine name: versions, the compiled programs by number, and what else is requested."""
     results: dict[str, dict[str, Any]] = {}
     failed: list[PreflightError] = []
     waiting = list(work)
     lock = threading.Lock()
     asking = threading.Lock()
     begun = 0
-    total = sum(program["refused"] is None for _, _, run, _ in work for program in run["programs"])
+    total = sum(len(each.programs) for each in work)
 
     def counted(words: str) -> None:
         nonlocal begun
@@ -155,20 +168,22 @@ def compile_all(
             with lock:
                 if not waiting or failed:
                     return
-                machine, folder, run, ask = waiting.pop(0)
+                one = waiting.pop(0)
 
-            def one_at_a_time(question: Mapping[str, Any], ask: Ask = ask) -> dict[str, Any]:
+            def one_at_a_time(question: Mapping[str, Any], ask: Ask = one.ask) -> dict[str, Any]:
                 # Machines with as many devices share one process of the source.
                 with asking:
                     return ask(question)
 
             try:
-                found = _compile_for(machine, folder, run, request, one_at_a_time, counted, progress)
+                with MachineCompiler(one.machine, one.folder) as compiler:
+                    alone = replace(one, ask=one_at_a_time)
+                    found = _MachineCheck(alone, request, compiler, progress).result(counted)
             except PreflightError as error:
                 failed.append(error)
                 return
             with lock:
-                results[machine.name] = found
+                results[one.machine.name] = found
 
     threads = [threading.Thread(target=compile_some, daemon=True) for _ in range(MOST_COMPILERS)]
     for thread in threads:
@@ -179,117 +194,94 @@ def compile_all(
         raise failed[0]
     if request.save_compiled is not None:
         files = (
-            folder / f"{program['number']}.{machine.name}"
-            for machine, folder, run, _ in work
-            for program in run["programs"]
+            each.folder / f"{program['number']}.{each.machine.name}"
+            for each in work
+            for program in each.programs
         )
         saved.write(request.save_compiled, filter(Path.is_file, files))
     return results
 
 
-def _compile_for(
-    machine: Machine,
-    folder: Path,
-    run: Mapping[str, Any],
-    request: Request,
-    ask: Ask,
-    counted: Progress,
-    progress: Progress,
-) -> dict[str, Any]:
-    programs = [program for program in run["programs"] if program["refused"] is None]
-    found: dict[str, Any] = {"compiled": {}}
-    if not programs:
-        return found
-    with MachineCompiler(machine, folder) as compiler:
-        for program in programs:
-            counted(f"compiling {program['name']} for {machine.name}")
-            answer = compiler.compile(program, save=request.save_compiled is not None)
-            found["compiled"][program["number"]] = answer
+class _MachineCheck:
+    """Everything that is compiled for one machine."""
+
+    def __init__(self, work: Work, request: Request, compiler: MachineCompiler, progress: Progress) -> None:
+        self._work, self._request, self._compiler = work, request, compiler
+        self._progress = progress
+        self._main = main_program(work.programs)
+        self._compiled: dict[int, dict[str, Any]] = {}
+
+    def result(self, counted: Progress) -> dict[str, Any]:
+        request, name = self._request, self._work.machine.name
+        found: dict[str, Any] = {"compiled": self._compiled}
+        for program in self._work.programs:
+            counted(f"compiling {program['name']} for {name}")
+            answer = self._compiler.compile(program, save=request.save_compiled is not None)
+            self._compiled[program["number"]] = answer
             found.setdefault("libtpu", answer.get("libtpu"))
-        if request.largest_batch:
-            found["batch"] = _largest_batch(machine, run, found["compiled"], ask, compiler, progress)
-        if request.propose:
-            compiled = found["compiled"]
-            found["proposals"] = _proposals(machine, run, compiled, request, ask, compiler, progress)
-    return found
+        if request.largest_batch and self._main is not None:
+            found["batch"] = self._largest_batch(self._main)
+        if request.propose and self._compiled:
+            found["proposals"] = self._proposals()
+        return found
 
+    def _proposals(self) -> dict[str, Any]:
+        """Layouts of the main program; the best ones compared on CPU devices."""
+        main, ask, machine, request = self._main, self._work.ask, self._work.machine, self._request
+        facts = {"refused": "there is no program"} if main is None else ask({"number": main["number"]})
+        if main is None or "refused" in facts:
+            return propose.nothing(None if main is None else main["name"], facts["refused"])
 
-def _proposals(
-    machine: Machine,
-    run: Mapping[str, Any],
-    compiled: Mapping[int, Mapping[str, Any]],
-    request: Request,
-    ask: Ask,
-    compiler: MachineCompiler,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Layouts of the main program, compiled for the machine; the best ones compared on CPU devices."""
-    main = main_program(run["programs"])
-    facts = {"refused": "there is no program"} if main is None else ask({"number": main["number"]})
-    if main is None or "refused" in facts:
-        return propose.nothing(None if main is None else main["name"], facts["refused"])
+        def compile_one(layout: Layout) -> dict[str, Any]:
+            words = f"compiling {main['name']} for {machine.name}, layout {len(search.tried) + 1}"
+            return self._compile({"number": main["number"], "layout": layout.facts()}, words)
 
-    def compile_one(layout: Layout) -> dict[str, Any]:
-        progress(f"compiling {main['name']} for {machine.name}, layout {len(search.tried) + 1}")
-        lowered = ask({"number": main["number"], "layout": layout.facts()})
-        return compiler.compile(lowered) if "number" in lowered else lowered | {"compiles": None}
+        def prove(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
+            compared = len(layouts) - 1
+            self._progress(f"running {compared} layouts of {main['name']} on {machine.devices} CPU devices")
+            written = ask({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
+            if "folder" not in written:
+                return [{"note": written.get("refused", "not run")}] * compared
+            command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
+            log = Path(written["folder"], "log")
+            with Lines(command, log, cpu_environment()) as child:
+                try:
+                    found = [child.next(request.limit) for _ in range(compared)]
+                except PreflightError as error:
+                    return [{"note": str(error)}] * compared
+            return [each or {"note": child.last_words or "its process ended"} for each in found]
 
-    def prove(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
-        compared = len(layouts) - 1
-        progress(f"running {compared} layouts of {main['name']} on {machine.devices} CPU devices")
-        written = ask({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
-        if "folder" not in written:
-            return [{"note": written.get("refused", "not run")}] * compared
-        command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
-        log = Path(written["folder"], "log")
-        with Lines(command, log, cpu_environment()) as child:
-            try:
-                found = [child.next(request.limit) for _ in range(compared)]
-            except PreflightError as error:
-                return [{"note": str(error)}] * compared
-        return [each or {"note": child.last_words or "its process ended"} for each in found]
+        search = propose.Search(machine, facts, main["flops"], compile_one, request.propose_limit)
+        search.run()
+        return propose.result(search, main, self._compiled.get(main["number"]), prove)
 
-    search = propose.Search(machine, facts, main["flops"], compile_one, request.propose_limit)
-    search.run()
-    return propose.result(search, main, compiled.get(main["number"]), prove)
+    def _compile(self, question: Mapping[str, Any], words: str) -> dict[str, Any]:
+        """Another form of a program; where it cannot be lowered, `compiles` is None and `refused` the
+        reason."""
+        self._progress(words)
+        lowered = self._work.ask(question)
+        return self._compiler.compile(lowered) if "number" in lowered else lowered | {"compiles": None}
 
-
-def _largest_batch(
-    machine: Machine,
-    run: Mapping[str, Any],
-    compiled: Mapping[int, Mapping[str, Any]],
-    ask: Ask,
-    compiler: MachineCompiler,
-    progress: Progress,
-) -> dict[str, Any] | None:
-    """Rows of the main program that fit, and the next number that does not; each one compiled."""
-    main = main_program(run["programs"])
-    rows = None if main is None else capture.batch_of(main)
-    if main is None or rows is None:
-        return None
-    known: dict[int, bool] = {rows: bool(compiled.get(main["number"], {}).get("compiles"))}
-
-    unknown: list[str] = []
-
-    def fits(batch: int) -> bool | None:
-        if batch in known:
-            return known[batch]
-        if len(known) >= MOST_BATCHES:
+    def _largest_batch(self, main: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Rows of the main program that fit, and the next number that does not; each one compiled."""
+        rows = capture.batch_of(main)
+        if rows is None:
             return None
-        progress(f"compiling {main['name']} with {batch} rows for {machine.name}")
-        lowered = ask({"number": main["number"], "rows": batch})
-        if "number" not in lowered:
-            unknown.append(f"{batch} rows: {lowered.get('refused', 'not lowered')}")
-            return None
-        answer = compiler.compile(lowered)
-        if answer.get("compiles") is None:
-            unknown.append(f"{batch} rows: {answer['note']}")
-            return None
-        known[batch] = bool(answer["compiles"])
-        return known[batch]
+        known: dict[int, bool] = {rows: bool(self._compiled[main["number"]]["compiles"])}
+        unknown: list[str] = []
 
-    found = search_batch(rows, max(1, main["devices"]), fits)
-    return found and found | {"note": unknown[0] if unknown else ""}
+        def fits(batch: int) -> bool | None:
+            if batch not in known and len(known) < MOST_BATCHES:
+                words = f"compiling {main['name']} with {batch} rows for {self._work.machine.name}"
+                answer = self._compile({"number": main["number"], "rows": batch}, words)
+                if answer["compiles"] is None:
+                    unknown.append(f"{batch} rows: {answer.get('refused') or answer.get('note')}")
+                else:
+                    known[batch] = bool(answer["compiles"])
+            return known.get(batch)
+
+        found = search_batch(rows, max(1, main["devices"]), fits)
+        return found and found | {"note": unknown[0] if unknown else ""}
 
 
 def search_batch(rows: int, unit: int, fits: Callable[[int], bool | None]) -> dict[str, Any] | None:

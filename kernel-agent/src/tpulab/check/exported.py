@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tpulab.check.chips import PreflightError
+
+#: `batch`: rows are divided among the devices. `state`: parameters and optimizer state, which the step
+#: replaces. `other`: constants and the state of the random numbers.
+Role = Literal["batch", "state", "other"]
+_FORMAT = 1
+_ABOUT, _MODULE = "program.json", "step.mlirbc"
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An argument or a result. `role`: `batch` (its rows are divided), `state` (the step replaces it) or
-    `other`."""
+    """An argument or a result; `dtype` is NumPy's name, or `bfloat16`."""
 
     shape: tuple[int, ...]
     dtype: str
-    role: str
+    role: Role = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +34,40 @@ class Step:
     """`module`: a StableHLO portable artifact whose `main` takes `inputs` and returns `outputs`, in order."""
 
     name: str
+    #: the framework that wrote it, with its version
+    source: str
     inputs: Sequence[Array]
     outputs: Sequence[Array]
     module: bytes
 
+    def save(self, file: Path | str) -> None:
+        """Writes one file, whole or not at all."""
+        file = Path(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f"{file.name}.writing")
+        about = asdict(self) | {"format": _FORMAT}
+        del about["module"]
+        try:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(_ABOUT, json.dumps(about))
+                archive.writestr(_MODULE, self.module)
+            os.replace(partial, file)
+        finally:
+            partial.unlink(missing_ok=True)
+
 
 def read_step(file: Path) -> Step:
-    """Raises `PreflightError` (`source_unusable`) for a file that no recipe exported."""
+    """Raises `PreflightError` (`source_unusable`) for a file that `Step.save` did not write."""
     try:
         with zipfile.ZipFile(file) as archive:
-            about, module = json.loads(archive.read("program.json")), archive.read("step.mlirbc")
-        if about["format"] != 1:
+            about, module = json.loads(archive.read(_ABOUT)), archive.read(_MODULE)
+        if about["format"] != _FORMAT:
             raise ValueError(f"format {about['format']}")
         inputs, outputs = (
             [Array(tuple(each["shape"]), each["dtype"], each["role"]) for each in about[side]]
             for side in ("inputs", "outputs")
         )
-        return Step(str(about["name"]), inputs, outputs, module)
+        return Step(str(about["name"]), str(about["source"]), inputs, outputs, module)
     except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
         raise PreflightError(
             "source_unusable",

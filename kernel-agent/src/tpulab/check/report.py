@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,16 +13,29 @@ from xml.etree import ElementTree
 from tpulab.check.chips import GIB
 from tpulab.check.judge import RULES, words_of
 
-_WORDS = {"fits": "fits", "tight": "tight", "no": "no", "refused": "refused"}
+#: Colours of a terminal, and marks of a page, by what a cell or line is about.
 _COLOURS = {
-    "fits": "32",
-    "tight": "33",
-    "no": "31",
-    "refused": "31",
-    "error": "31",
-    "warning": "33",
-    "note": "2",
-}
+    "fits": "32", "tight": "33", "no": "31", "refused": "31", "error": "31", "warning": "33", "note": "2",
+}  # fmt: skip
+_MARKS = {"fits": "✓", "tight": "⚠", "no": "✕", "refused": "✕", "error": "✕", "warning": "⚠", "note": "·"}
+#: Layouts that are shown; the others are in the JSON.
+MOST_LAYOUTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    text: str
+    #: a key of the tables above, whose word follows the text
+    kind: str = ""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A sentence, and for machines and layouts a table with a heading, and code."""
+
+    words: str
+    table: list[list[_Cell]] = field(default_factory=list)
+    code: Sequence[str] = ()
 
 
 def gib(number: float) -> str:
@@ -38,17 +52,48 @@ def _a_chip(machine: Mapping[str, Any]) -> float:
     return float(machine["devices"] / machine["chips"])
 
 
-def summary_rows(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Below the programs: the memory, time and cost of each machine."""
+def _row(first: str, *others: str) -> list[_Cell]:
+    return [_Cell(text) for text in (first, *others)]
+
+
+def _parts(report: Mapping[str, Any]) -> Iterator[_Part]:
+    yield _Part(_head_line(report), [*_programs(report), *_summary(report)])
+    for machine in report["machines"]:
+        found = report["totals"][machine["name"]].get("proposals")
+        if found and not found["rows"]:
+            yield _Part(f"{machine['name']}: {found['reason']}")
+        elif found:
+            head = f"Layouts of {found['program']} for {machine['name']}, {found['compiled']} compiled"
+            head += f", {found['pruned']} left out by their bytes" if found["pruned"] else ""
+            yield _Part(f"{head}. {found['reason']}".strip(), _layouts(found, machine), found["code"])
+
+
+def _programs(report: Mapping[str, Any]) -> list[list[_Cell]]:
+    machines = report["machines"]
+    rows = [_row("GiB per chip", *(each["name"] for each in machines))]
+    rows.append(_row("available", *(f"{each['usableBytes'] * _a_chip(each) / GIB:g}" for each in machines)))
+    names = max([0, *(len(name_of(each)) for each in report["programs"])])
+    for program in report["programs"]:
+        row = _row(f"{name_of(program).ljust(names)}  {words_of(program['place'])}")
+        for machine in machines:
+            result = program["results"].get(machine["name"])
+            size = "" if not result or result["need"] is None else gib(result["need"] * _a_chip(machine))
+            row.append(_Cell(size, result["fits"]) if result else _Cell("-"))
+        rows.append(row)
+    return rows
+
+
+def _summary(report: Mapping[str, Any]) -> list[list[_Cell]]:
+    """The time and cost of each machine."""
     totals = [report["totals"][machine["name"]] for machine in report["machines"]]
 
-    def cells(show: Any) -> list[str]:
-        return [show(total) or "-" for total in totals]
+    def row(title: str, show: Callable[[Mapping[str, Any]], str | None]) -> list[_Cell]:
+        return _row(title, *(show(total) or "-" for total in totals))
 
-    def money(name: str) -> Any:
-        def show(total: Mapping[str, Any]) -> str:
+    def money(name: str) -> Callable[[Mapping[str, Any]], str | None]:
+        def show(total: Mapping[str, Any]) -> str | None:
             if total["stepSeconds"] is None:
-                return "-"
+                return None
             value = total[name]
             return "unknown" if value is None else f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"
 
@@ -58,71 +103,48 @@ def summary_rows(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         found = total["batch"]
         if found is None:
             return "unknown"
-        more = (
-            f" ({found['next']} does not)"
-            if found["next"]
-            else ", more unknown"
-            if found["note"]
-            else " or more"
-        )
-        return f"{found['fits'] or 'none'}{more}"
+        more = f" ({found['next']} does not)" if found["next"] else " or more"
+        return f"{found['fits'] or 'none'}{', more unknown' if found['note'] and not found['next'] else more}"
 
     rows = [
-        ("compile, s", cells(lambda total: f"{total['compileSeconds']:.1f}")),
-        (
+        _row("", *("" for _ in totals)),
+        row("compile, s", lambda total: f"{total['compileSeconds']:.1f}"),
+        row(
             "step at least, ms",
-            cells(lambda t: None if t["stepSeconds"] is None else f"{t['stepSeconds'] * 1e3:.3g}"),
+            lambda t: None if t["stepSeconds"] is None else f"{t['stepSeconds'] * 1e3:.3g}",
         ),
-        ("bound by", cells(lambda total: total["bound"])),
-        ("1,000 steps from, USD", cells(money("usdFor1000Steps"))),
+        row("bound by", lambda total: total["bound"]),
+        row("1,000 steps from, USD", money("usdFor1000Steps")),
     ]
-    steps = next((total["epochSteps"] for total in totals if total["epochSteps"]), None)
-    if steps:
-        rows.append((f"{steps:,} steps from, USD", cells(money("usdForEpoch"))))
+    if steps := next((total["epochSteps"] for total in totals if total["epochSteps"]), None):
+        rows.append(row(f"{steps:,} steps from, USD", money("usdForEpoch")))
     if any(total["batch"] for total in totals):
-        rows.append(("largest batch", cells(batch)))
+        rows.append(row("largest batch", batch))
     return rows
 
 
-#: Layouts that are shown; the others are in the JSON.
-MOST_LAYOUTS = 8
+def _layouts(found: Mapping[str, Any], machine: Mapping[str, Any]) -> list[list[_Cell]]:
+    """The step as written, and the best layouts with plain FSDP among them."""
 
-
-def proposal_rows(found: Mapping[str, Any], machine: Mapping[str, Any]) -> list[list[str]]:
-    """A heading, the step as written, and the best layouts with plain FSDP among them."""
-
-    def row(name: str, each: Mapping[str, Any], numbers: str) -> list[str]:
+    def row(name: str, each: Mapping[str, Any], numbers: str) -> list[_Cell]:
         memory = "-" if each["need"] is None else gib(each["need"] * _a_chip(machine))
         teraflop = "" if each.get("flops") is None else f"{each['flops'] / 1e12:.3g}"
         moved = f"{each['collectiveBytes'] / 1e6:.3g}" if each["fits"] else ""
-        return [name, f"{memory} {'' if each['fits'] else 'no'}".strip(), teraflop, moved, numbers]
+        return [*_row(name), _Cell(memory, "" if each["fits"] else "no"), *_row(teraflop, moved, numbers)]
 
-    rows = [["layout", "GiB per chip", "TFLOP", "collectives, MB", "on CPU devices"]]
+    rows = [_row("layout", "GiB per chip", "TFLOP", "collectives, MB", "on CPU devices")]
     if written := found["written"]:
         rows.append(row(f"as written, {written['devices']} of {machine['devices']} devices", written, ""))
     best = found["rows"][:MOST_LAYOUTS]
     for each in best + [other for other in found["rows"][MOST_LAYOUTS:] if other["name"] == "FSDP"]:
-        difference = each["difference"]
-        verdict = "equal" if each["equal"] else "differs"
-        numbers = each["note"] if difference is None else f"{verdict}, {difference:.0e}"
-        rows.append(row(each["name"], each, numbers))
+        difference, verdict = each["difference"], "equal" if each["equal"] else "differs"
+        rows.append(
+            row(each["name"], each, each["note"] if difference is None else f"{verdict}, {difference:.0e}")
+        )
     return rows
 
 
-def _proposals(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]], list[str]]]:
-    """For each machine: a sentence, the table, the code."""
-    for machine in report["machines"]:
-        found = report["totals"][machine["name"]].get("proposals")
-        if found and not found["rows"]:
-            yield f"{machine['name']}: {found['reason']}", [], []
-        elif found:
-            head = f"Layouts of {found['program']} for {machine['name']}, {found['compiled']} compiled"
-            head += f", {found['pruned']} left out by their bytes" if found["pruned"] else ""
-            sentence = f"{head}. {found['reason']}".strip()
-            yield sentence, proposal_rows(found, machine), found["code"]
-
-
-def head_line(report: Mapping[str, Any]) -> str:
+def _head_line(report: Mapping[str, Any]) -> str:
     programs, machines = len(report["programs"]), len(report["machines"])
     cells = f"{report['cells']} cells on the CPU" if report["cells"] else "ran on the CPU"
     return (
@@ -132,7 +154,7 @@ def head_line(report: Mapping[str, Any]) -> str:
     )
 
 
-def end_line(report: Mapping[str, Any], code: int | None) -> str:
+def _end_line(report: Mapping[str, Any], code: int | None) -> str:
     levels = [each["level"] for each in report["findings"]]
     counts = ", ".join(
         f"{levels.count(level)} {level}{'s' * (levels.count(level) != 1)}"
@@ -146,104 +168,59 @@ def end_line(report: Mapping[str, Any], code: int | None) -> str:
 
 def text(report: Mapping[str, Any], code: int | None, colour: bool = False) -> str:
     def paint(words: str, kind: str) -> str:
-        return f"\x1b[{_COLOURS[kind]}m{words}\x1b[0m" if colour else words
+        return f"\x1b[{_COLOURS[kind]}m{words}\x1b[0m" if colour and kind else words
 
-    machines = report["machines"]
-    wide = max([28, *(len(name_of(each)) + len(words_of(each["place"])) + 4 for each in report["programs"])])
-    lines = [head_line(report), ""]
-    lines.append("GiB per chip".ljust(wide) + "".join(each["name"].rjust(16) for each in machines))
-    available = [f"{each['usableBytes'] * _a_chip(each) / GIB:g}" for each in machines]
-    lines.append("available".ljust(wide) + "".join(words.rjust(16) for words in available))
-    names = max([0, *(len(name_of(each)) for each in report["programs"])])
-    for program in report["programs"]:
-        line = f"{name_of(program).ljust(names)}  {words_of(program['place'])}".ljust(wide)
-        for machine in machines:
-            result = program["results"].get(machine["name"])
-            if result is None:
-                line += "-".rjust(16)
-                continue
-            size = "" if result["need"] is None else gib(result["need"] * _a_chip(machine))
-            verdict = _WORDS[result["fits"]]
-            line += (
-                " " * max(1, 16 - len(size) - 1 - len(verdict)) + size + " " + paint(verdict, result["fits"])
-            )
-        lines.append(line)
-    lines.append("")
-    for title, cells in summary_rows(report):
-        lines.append(title.ljust(wide) + "".join(cell.rjust(16) for cell in cells))
-    lines.append("")
-    for sentence, table, pasted in _proposals(report):
-        lines.append(sentence)
-        sizes = [max(map(len, column)) for column in zip(*table, strict=True)]
-        for first, *others in table:
-            columns = zip(others, sizes[1:], strict=True)
-            lines.append(
-                f"  {first.ljust(sizes[0])}" + "".join(f"  {cell.rjust(size)}" for cell, size in columns)
-            )
-        lines += ["", *pasted, *([""] if pasted else [])]
+    lines: list[str] = []
+    for part in _parts(report):
+        lines += [part.words, *([""] if part.table else [])]
+        sizes = [max(len(_plain(cell)) for cell in column) for column in zip(*part.table, strict=True)]
+        for first, *others in part.table:
+            line = first.text.ljust(sizes[0])
+            for cell, size in zip(others, sizes[1:], strict=True):
+                shown = f"{cell.text} {paint(cell.kind, cell.kind)}".strip()
+                line += " " * (3 + size - len(_plain(cell))) + shown
+            lines.append(line.rstrip())
+        lines += ["", *part.code, *([""] if part.code else [])]
     width = max([0, *(len(each["where"]) for each in report["findings"])])
     for finding in report["findings"]:
         level = paint(finding["level"].ljust(8), finding["level"])
         lines.append(f"{level} {finding['where'].ljust(width)}  {finding['message']}")
-    if report["findings"]:
-        lines.append("")
-    lines.append(end_line(report, code))
-    return "\n".join(lines)
+    return "\n".join([*lines, *([""] if report["findings"] else []), _end_line(report, code)])
+
+
+def _plain(cell: _Cell) -> str:
+    return f"{cell.text} {cell.kind}".strip()
 
 
 #: The colours come from the page around it, so that it can be read in light and dark.
 _STYLE = """<style>
 .tpulab-check{font-variant-numeric:tabular-nums;max-width:100%;overflow-x:auto}
 .tpulab-check table{border-collapse:collapse;margin:4px 0 8px}
-.tpulab-check th,.tpulab-check td{border-bottom:1px solid color-mix(in srgb,currentColor 20%,transparent);
-padding:3px 10px;text-align:right;white-space:nowrap;background:none;color:inherit}
-.tpulab-check th:first-child,.tpulab-check td:first-child{text-align:left}
-.tpulab-check ul{list-style:none;padding:0;margin:0}.tpulab-check small{opacity:.75}
-.tpulab-check b{font-weight:600}
+.tpulab-check td{border-bottom:1px solid color-mix(in srgb,currentColor 20%,transparent);
+padding:3px 10px;text-align:right;white-space:pre;background:none;color:inherit}
+.tpulab-check tr:first-child{font-weight:600}.tpulab-check td:first-child{text-align:left}
+.tpulab-check ul{list-style:none;padding:0;margin:0}
 </style>"""
-_MARKS = {"fits": "✓", "tight": "⚠", "no": "✕", "refused": "✕", "error": "✕", "warning": "⚠", "note": "·"}
 
 
 def as_html(report: Mapping[str, Any]) -> str:
-    esc, machines = html.escape, report["machines"]
-    head = "".join(
-        f"<th>{esc(each['name'])}<br><small>{each['chips']} chips of "
-        f"{each['usableBytes'] * _a_chip(each) / GIB:g} GiB</small></th>"
-        for each in machines
-    )
-    rows = []
-    for program in report["programs"]:
-        cells = ""
-        for machine in machines:
-            result = program["results"].get(machine["name"])
-            if result is None:
-                cells += "<td>-</td>"
-                continue
-            size = "" if result["need"] is None else f" {gib(result['need'] * _a_chip(machine))} GiB"
-            word = {"no": "does not fit"}.get(result["fits"], result["fits"])
-            cells += f"<td>{_MARKS[result['fits']]} <b>{word}</b>{size}</td>"
-        where = esc(words_of(program["place"]))
-        rows.append(f"<tr><td><code>{esc(name_of(program))}</code> <small>{where}</small></td>{cells}</tr>")
-    for title, values in summary_rows(report):
-        rows.append(
-            f"<tr><td>{esc(title)}</td>" + "".join(f"<td>{esc(value)}</td>" for value in values) + "</tr>"
+    def marked(kind: str, *words: str) -> str:
+        return " ".join(filter(None, (_MARKS.get(kind, ""), *map(html.escape, words))))
+
+    body = ""
+    for part in _parts(report):
+        rows = (
+            "".join(f"<td>{marked(cell.kind, cell.text, cell.kind)}</td>" for cell in row)
+            for row in part.table
         )
+        body += f"<p>{html.escape(part.words)}</p>"
+        body += f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>" if part.table else ""
+        body += f"<pre>{html.escape(chr(10).join(part.code))}</pre>" if part.code else ""
     found = "".join(
-        f"<li>{_MARKS[each['level']]} <b>{esc(each['where'])}</b> {esc(each['message'])}</li>"
-        for each in report["findings"]
+        f"<li>{marked(each['level'], each['where'], each['message'])}</li>" for each in report["findings"]
     )
-    layouts = ""
-    for sentence, table, pasted in _proposals(report):
-        body = "".join(f"<tr>{''.join(f'<td>{esc(cell)}</td>' for cell in row)}</tr>" for row in table)
-        layouts += f"<p>{esc(sentence)}</p><table>{body}</table>"
-        layouts += f"<pre>{esc(chr(10).join(pasted))}</pre>" if pasted else ""
-    note = (
-        f"<small>{esc(head_line(report))}. Prices of {esc(report['prices']['date'])}, lower bounds.</small>"
-    )
-    return (
-        f'{_STYLE}<div class="tpulab-check"><table><thead><tr><th>Memory per chip</th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>{layouts}<ul>{found}</ul>{note}</div>"
-    )
+    end = html.escape(_end_line(report, None))
+    return f'{_STYLE}<div class="tpulab-check">{body}<ul>{found}</ul><p>{end}</p></div>'
 
 
 def junit(report: Mapping[str, Any]) -> str:

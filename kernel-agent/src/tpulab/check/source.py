@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import re
@@ -48,7 +47,6 @@ _OUTSIDE = (
     "%%markdown",
     "%%latex",
 )
-MOST_OUTPUT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +61,19 @@ class Cell:
 def read_notebook(file: Path) -> list[Cell]:
     """The code cells that are not tagged to be left out."""
     try:
-        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        notebook = json.loads(file.read_text(encoding="utf-8"))
+        if "worksheets" in notebook:
+            raise ValueError("its format is 3: convert it by `jupyter nbconvert --to notebook`")
+        language = ((notebook.get("metadata") or {}).get("kernelspec") or {}).get("language") or "python"
+        if str(language).lower() not in ("python", "ipython"):
+            raise ValueError(f"its language is {language}: a check runs Python")
+        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         return [
             Cell(number, "".join(cell["source"]), RAISES_TAG in tags)
             for number, cell in enumerate(code, 1)
-            if not SKIP_TAGS & (tags := set(cell.get("metadata", {}).get("tags", ())))
+            if not SKIP_TAGS & (tags := set((cell.get("metadata") or {}).get("tags") or ()))
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise PreflightError(
             "source_unusable", f"{file} cannot be read as a notebook ({type(error).__name__}: {error})."
         ) from error
@@ -101,7 +104,6 @@ class Run:
         self.began = time.monotonic()
         self.cells = 0
         self.failed: dict[str, Any] | None = None
-        self.output = io.StringIO()
         self._written = threading.Lock()
 
     def write(self, stopped: bool = False) -> None:
@@ -130,7 +132,8 @@ class Run:
                 place = asdict(place_of(frame.filename, frame.lineno or 1))
         if isinstance(error, SyntaxError) and place is None and error.filename:
             place = asdict(place_of(error.filename, error.lineno or 1))
-        words = (str(error).strip() or "no message").splitlines()[0][:300]
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        words = (message.strip() or "no message").splitlines()[0][:300]
         self.failed = {"error": type(error).__name__, "message": words, "place": place}
 
     def script(self, arguments: Sequence[str]) -> None:
@@ -166,9 +169,10 @@ class Run:
     def _watched(self) -> Any:
         try:
             with (
+                Path(os.devnull).open("w", encoding="utf-8") as nowhere,
                 self.recorder.recording(),
-                contextlib.redirect_stdout(self.output),
-                contextlib.redirect_stderr(self.output),
+                contextlib.redirect_stdout(nowhere),
+                contextlib.redirect_stderr(nowhere),
             ):
                 yield
         except PreflightError:
@@ -178,20 +182,19 @@ class Run:
                 self.fail(error)
         except BaseException as error:
             self.fail(error)
-        finally:
-            if self.output.tell() > MOST_OUTPUT:
-                self.output.seek(0)
-                self.output.truncate()
 
 
 def python_of(source: str) -> str:
     """A cell without the parts that are not Python."""
-    first, *rest = source.split("\n")
+    # Empty lines before a magic do not count.
+    first, *rest = source.lstrip().split("\n")
     word = first.split()[0] if first.split() else ""
     if word in _OUTSIDE:
         return ""
     # IPython drops empty lines at the beginning, which shifts the numbers of the others.
-    return "\n".join(["pass", *rest]) if word in _AROUND else source
+    if word not in _AROUND:
+        return source
+    return source.partition("%%")[0] + "\n".join(["pass", *rest])
 
 
 def _shell() -> Any:
@@ -202,6 +205,7 @@ def _shell() -> Any:
     config = Config()
     config.HistoryManager.enabled = False
     shell = InteractiveShell.instance(config=config)
+    shell.ask_exit = lambda: None
     shell.system = lambda *_, **__: None
     shell.getoutput = lambda *_, **__: []
     shell.showtraceback = lambda *_, **__: None
@@ -243,7 +247,9 @@ def main(argv: Sequence[str]) -> int:
     own, arguments = split_arguments(argv)
     options = parser.parse_args(own)
     os.environ.setdefault("MPLBACKEND", "Agg")
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    out, questions = os.fdopen(os.dup(1), "w", encoding="utf-8"), os.fdopen(os.dup(0), encoding="utf-8")
+    # Nobody answers `input()`, which fails at once.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path[:] = [place for place in sys.path if place]
     run = Run(options.source, options.folder.resolve())
 
@@ -268,15 +274,15 @@ def main(argv: Sequence[str]) -> int:
     alarm.cancel()
     run.write()
     if options.serve:
-        serve(run, out)
+        serve(run, questions, out)
     # Threads of the user's code must not delay the end of the check.
     sys.stdout.flush()
     os._exit(0)
 
 
-def serve(run: Run, out: Any) -> None:
+def serve(run: Run, questions: Any, out: Any) -> None:
     answers = Answers(run.recorder, run.folder)
-    for line in sys.stdin:
+    for line in questions:
         out.write(json.dumps(answers.answer(json.loads(line))) + "\n")
         out.flush()
 

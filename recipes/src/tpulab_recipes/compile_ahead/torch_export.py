@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tpulab_recipes.compile_ahead.step_program import Role, StepProgram, Value
+from tpulab.check.exported import Array, Role, Step
 from tpulab_recipes.compile_ahead.torch_lowering import VARIABLES, Named, Operations, Slot
 from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.cpu import CpuBackend
@@ -61,7 +61,7 @@ class ExportedStep:
     """`arguments` and `results` are tensors in the order of the program's `main`. By torch_xla the results
     are traced and not computed: the next `backend.sync()` runs the step, as it would any other."""
 
-    program: StepProgram
+    program: Step
     arguments: list[Any]
     results: list[Any]
 
@@ -104,8 +104,8 @@ def _tensors(tree: Any) -> list[Any]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _value(tensor: Any, role: Role) -> Value:
-    return Value(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), role)
+def _value(tensor: Any, role: Role) -> Array:
+    return Array(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), role)
 
 
 def _by_torch_tpu(
@@ -117,7 +117,7 @@ def _by_torch_tpu(
     recording = _Recording()
     for role, tensors in (("batch", batch), ("state", state())):
         for tensor in tensors:
-            recording.find(tensor, role)  # type: ignore[arg-type]
+            recording.find(tensor, role)
     # Attention as one operation of the processor's own is nothing that a TPU has.
     with (
         torch.random.fork_rng(devices=()),
@@ -128,7 +128,7 @@ def _by_torch_tpu(
         figures = _tensors(step())
     results = [*figures, *state()]
     numbers = [recording.find(tensor, "other") for tensor in results]
-    program = StepProgram(
+    program = Step(
         name,
         f"torch_tpu {version('torch_tpu')}, torch {torch.__version__}",
         [_value(value, role) for value, role in recording.inputs.values()],
@@ -321,7 +321,7 @@ def _by_torch_xla(
     def role(number: int) -> Role:
         return "batch" if number in rows else "state" if number in changed else "other"
 
-    program = StepProgram(
+    program = Step(
         name,
         f"torch_xla {torch_xla.__version__}",
         [_value(tensor, role(number)) for number, tensor in zip(numbers, arguments, strict=True)],
