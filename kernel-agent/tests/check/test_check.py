@@ -135,7 +135,7 @@ def test_a_notebook_that_cannot_be_checked_is_one_sentence(
         read_notebook(file)
 
 
-def test_missing_metadata_is_no_fault(tmp_path: Path) -> None:
+def test_missing_metadata_is_accepted(tmp_path: Path) -> None:
     file = tmp_path / "n.ipynb"
     cells = [{"cell_type": "code", "source": "x", "metadata": each} for each in (None, {"tags": None}, {})]
     file.write_text(json.dumps({"cells": cells, "metadata": None}))
