@@ -1,8 +1,7 @@
 /** The page without its views: built once when the address and the token are known. */
 import { pageStorage } from '../../src/platform/page-storage.js';
-import { JupyterBackend } from '../../src/backends/jupyter-backend.js';
 import { GatewayBackend } from '../../src/backends/gateway-backend.js';
-import { ContentsManager, ServerConnection } from '@jupyterlab/services';
+import { ContentsManager } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Backends } from '../../src/backends/backends.js';
@@ -86,25 +85,5 @@ function pageBackends(gateway: string, token: string): Backends {
     {}
   );
   bridge.start();
-  return new Backends(new JupyterBackend(withoutJupyter()), bridge, { storage: pageStorage() });
-}
-
-const NOTHING: Readonly<Record<string, unknown>> = {
-  kernels: [],
-  sessions: [],
-  kernelspecs: { default: '', kernelspecs: {} }
-};
-
-/** This page has no Jupyter server besides the gateway: its lists are empty, and no request is sent. */
-function withoutJupyter(): ServerConnection.ISettings {
-  return ServerConnection.makeSettings({
-    baseUrl: 'http://jupyter.invalid/',
-    wsUrl: 'ws://jupyter.invalid/',
-    token: '',
-    fetch: async input => {
-      const { pathname } = new URL(input instanceof Request ? input.url : input);
-      const list = NOTHING[pathname.split('/').at(-1) ?? ''];
-      return list === undefined ? new Response(null, { status: 404 }) : Response.json(list);
-    }
-  });
+  return new Backends(null, bridge, { storage: pageStorage() });
 }

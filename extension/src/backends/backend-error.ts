@@ -1,4 +1,5 @@
 /** Why a backend cannot be used: one class, a stable code, and a sentence with the remedy. */
+import { type Place, remoteOfPlace } from './spec-names.js';
 
 export type BackendErrorCode =
   | 'bridge.noServerExtension'
@@ -12,6 +13,7 @@ export type BackendErrorCode =
   | 'bridge.protocol'
   | 'bridge.notReady'
   | 'bridge.disabled'
+  | 'jupyter.none'
   | 'jupyter.unreachable'
   | 'jupyter.timeout'
   | 'remote.down'
@@ -28,4 +30,12 @@ export class BackendError extends Error {
     super(message, options);
     this.name = 'BackendError';
   }
+}
+
+/** For a remote that was removed, and for the Jupyter server in a page that has none. */
+export function unknownPlace(place: Place): BackendError {
+  const name = remoteOfPlace(place);
+  return name === null
+    ? new BackendError('jupyter.none', 'This page has no Jupyter server; choose another kernel.')
+    : new BackendError('remote.unknown', `There is no machine "${name}"; add it, or choose another kernel.`);
 }

@@ -1,4 +1,5 @@
 /** The kernel servers of this page, and the known place of each kernel. */
+import type { ServerConnection } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { SessionRoutes } from './session-routes.js';
@@ -6,7 +7,7 @@ import type { Place } from './spec-names.js';
 import { remotePlace, splitSpecName } from './spec-names.js';
 import { Remotes } from './remotes-model.js';
 import { SyncFolders } from './sync-folders.js';
-import type { IPageBackends } from './tokens.js';
+import type { IBridgeBackends } from './tokens.js';
 import type { IBackend } from '../tokens.js';
 import type { BridgeBackend } from './bridge-backend.js';
 import type { GatewayBackend, IGatewayBackendOptions } from './gateway-backend.js';
@@ -20,20 +21,20 @@ export interface IBackendsOptions {
   readonly remote?: IGatewayBackendOptions;
 }
 
-export class Backends implements IPageBackends, IDisposable {
+export class Backends implements IBridgeBackends, IDisposable {
   /** Shared by the kernel and the session manager. */
   readonly routes = new SessionRoutes();
   readonly remotes: Remotes;
   readonly syncFolders: SyncFolders;
 
   constructor(
-    readonly jupyter: JupyterBackend,
+    readonly jupyter: JupyterBackend | null,
     readonly bridge: BridgeBackend,
     private readonly options: IBackendsOptions = {}
   ) {
     this.remotes = new Remotes(bridge, options.storage ?? null);
     this.syncFolders = new SyncFolders(options.storage ?? null);
-    jupyter.changed.connect(this.forward, this);
+    jupyter?.changed.connect(this.forward, this);
     bridge.changed.connect(this.forward, this);
     bridge.changed.connect(this.checkRemotes, this);
     this.remotes.changed.connect((_, name) => this.remoteChanged(name));
@@ -41,7 +42,7 @@ export class Backends implements IPageBackends, IDisposable {
   }
 
   get backends(): readonly IBackend[] {
-    return [this.jupyter, ...this.gateways];
+    return this.jupyter === null ? this.gateways : [this.jupyter, ...this.gateways];
   }
 
   /** The bridge on this machine, and the remotes behind it. */
@@ -51,6 +52,10 @@ export class Backends implements IPageBackends, IDisposable {
 
   get remoteBackends(): readonly RemoteBackend[] {
     return [...this._remotes.values()];
+  }
+
+  get serverSettings(): ServerConnection.ISettings {
+    return this.jupyter?.serverSettings ?? this.bridge.liveSettings;
   }
 
   get changed(): ISignal<this, IBackend> {
@@ -133,9 +138,7 @@ export class Backends implements IPageBackends, IDisposable {
     });
     this._remotes.set(name, backend);
     backend.changed.connect(this.forward, this);
-    if (!this._usable) {
-      return;
-    }
+    if (!this._usable) return;
     backend.start();
     this._gatewayAdded.emit(backend);
     this._changed.emit(backend);

@@ -72,9 +72,7 @@ export async function requestBridge(question: BridgeQuestion): Promise<BridgeAns
     const text = await response.text();
     return { response, text, body: asJson(text) };
   } catch (cause) {
-    if (response && !response.ok) {
-      return { response, text: '', body: undefined };
-    }
+    if (response && !response.ok) return { response, text: '', body: undefined };
     const code = timeout.aborted ? 'request.timeout' : response ? 'request.cutOff' : 'request.noAnswer';
     throw new NoAnswer(code, cause instanceof Error ? cause.message : String(cause), { cause });
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addressesFor, bridgeUrlsFor } from './bridge-url.js';
+import { addressesFor, bridgeUrlsFor } from './bridge-backend.js';
 
 test('prefers the other loopback name, so that no cookie of the page travels', () => {
   expect(bridgeUrlsFor('http://127.0.0.1:9/', '127.0.0.1')).toEqual([

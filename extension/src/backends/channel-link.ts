@@ -139,9 +139,7 @@ export class ChannelLink {
 
   /** Holds back messages from now on; null when no numbered socket is open or a hold is active already. */
   hold(): Hold | null {
-    if (this.#deliver === null || this.#hold !== null) {
-      return null;
-    }
+    if (this.#deliver === null || this.#hold !== null) return null;
     this.#hold = new Hold((first, drop) => {
       const held = this.#held;
       this.#hold = null;
@@ -172,9 +170,7 @@ export class ChannelLink {
 
   /** Whether a message may be sent; called once for each. */
   maySend(msgIdOf: () => string | null): boolean {
-    if (this.#unsent.size === 0) {
-      return true;
-    }
+    if (this.#unsent.size === 0) return true;
     const id = msgIdOf();
     return id === null || !this.#unsent.delete(id);
   }

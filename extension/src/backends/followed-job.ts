@@ -53,9 +53,7 @@ export class FollowedJob<Status extends { readonly state: JobState }> extends Ch
     this._last = this._last
       .then(async () => {
         clearTimeout(this._timer);
-        if (this.isDisposed) {
-          return;
-        }
+        if (this.isDisposed) return;
         try {
           await before?.();
           this._status = await this.api.request<Status>(method, this.route, body);
@@ -65,9 +63,7 @@ export class FollowedJob<Status extends { readonly state: JobState }> extends Ch
         }
       })
       .then(() => {
-        if (this.isDisposed) {
-          return;
-        }
+        if (this.isDisposed) return;
         if (this._status?.state === 'running') {
           this._timer = setTimeout(() => void this.refresh(), POLL_MS);
         }

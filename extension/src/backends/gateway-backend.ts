@@ -162,9 +162,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   dispose(): void {
-    if (this.isDisposed) {
-      return;
-    }
+    if (this.isDisposed) return;
     this._abort.abort();
     this.wake();
     this._changed.emit();
@@ -184,12 +182,8 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
         continue;
       }
       const error = await this.probe();
-      if (this.isOver()) {
-        return;
-      }
-      if (this.finder.refusal() !== null) {
-        continue;
-      }
+      if (this.isOver()) return;
+      if (this.finder.refusal() !== null) continue;
       this._isRefused = false;
       if (error === null) {
         this._attempt = 0;
@@ -229,9 +223,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     const known = this._address;
     const knownError = known === null ? null : await this.check([known], options);
     this._isDoubted ||= known?.proof !== undefined && UNPROVEN.has(knownError?.code ?? '');
-    if (known !== null && knownError === null) {
-      return null;
-    }
+    if (known !== null && knownError === null) return null;
     try {
       return await this.check(await this.finder.candidates(options), options);
     } catch (error) {
@@ -270,9 +262,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   private adopt(address: IBridgeAddress): void {
     this._isDoubted = false;
     const { url, token, proof } = this._address ?? {};
-    if (url === address.url && token === address.token && proof?.key === address.proof?.key) {
-      return;
-    }
+    if (url === address.url && token === address.token && proof?.key === address.proof?.key) return;
     this._address = address;
     this._settings = fixedBridgeSettings(address, this.options.fetch);
   }
@@ -282,9 +272,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     lastError: IBackendError | null;
     nextRetryAt: number | null;
   }): void {
-    if (this.isDisposed) {
-      return;
-    }
+    if (this.isDisposed) return;
     this._state = next.state;
     this._everServed ||= next.state === 'ok';
     this._lastError = next.lastError;
@@ -294,9 +282,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 
   /** Waits for a wake-up, at most `timeoutMs` (null: no limit). A wake-up since the start of the last attempt counts. */
   private wait(timeoutMs: number | null): Promise<void> {
-    if (this._isWoken) {
-      return Promise.resolve();
-    }
+    if (this._isWoken) return Promise.resolve();
     return new Promise(resolve => {
       const timer = timeoutMs === null ? null : setTimeout(() => this._wake?.(), timeoutMs);
       this._wake = () => {
@@ -315,9 +301,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   private until(condition: () => boolean, timeoutMs: number): Promise<void> {
-    if (condition()) {
-      return Promise.resolve();
-    }
+    if (condition()) return Promise.resolve();
     return new Promise(resolve => {
       const finish = (): void => {
         clearTimeout(timer);

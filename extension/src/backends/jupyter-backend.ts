@@ -37,9 +37,7 @@ export class JupyterBackend implements IBackend {
   }
 
   private update(state: BackendState, error: IBackendError | null): void {
-    if (state === this._state && error?.message === this._lastError?.message) {
-      return;
-    }
+    if (state === this._state && error?.message === this._lastError?.message) return;
     this._state = state;
     this._lastError = error;
     this._changed.emit();

@@ -64,9 +64,7 @@ export function messageStart(
 }
 
 function idIn(data: unknown, part: 2 | 3): string | null {
-  if (typeof data !== 'object' || data === null || !('byteLength' in data)) {
-    return null;
-  }
+  if (typeof data !== 'object' || data === null || !('byteLength' in data)) return null;
   try {
     return fieldOf(partOf(data as ArrayBuffer | ArrayBufferView, part), 'msg_id');
   } catch {

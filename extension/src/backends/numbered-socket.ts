@@ -119,9 +119,7 @@ function listen(
     link.detached(deliver);
   });
   socket.addEventListener('message', event => {
-    if (passed.has(event) || !isNumbered()) {
-      return;
-    }
+    if (passed.has(event) || !isNumbered()) return;
     event.stopImmediatePropagation();
     const data: unknown = event.data;
     if (typeof data === 'string') {

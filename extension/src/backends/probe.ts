@@ -4,10 +4,48 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, randomBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { PROTOCOL_VERSION } from '@tpulab/protocol';
-import { asBridgeAddress, asHealth, type KnownHealth } from './answers.js';
+import { type BridgeAddress, type Health, PROTOCOL_VERSION } from '@tpulab/protocol';
 import { BackendError } from './backend-error.js';
 import { fixedBridgeSettings, type IBridgeAddress } from './bridge-settings.js';
+
+/** The part of the health answer that the page needs; a newer bridge may change the rest. */
+type KnownHealth = Pick<Health, 'status' | 'protocolVersion' | 'gatewayId'>;
+
+function asBridgeAddress(body: unknown): BridgeAddress | null {
+  if (!isRecord(body)) return null;
+  const { status, url, token, message, proxy = null, proofKey = null } = body;
+  if (status !== 'ready' && status !== 'starting' && status !== 'failed') return null;
+  if (
+    !isTextOrNull(url) ||
+    !isTextOrNull(token) ||
+    !isTextOrNull(message) ||
+    !isTextOrNull(proxy) ||
+    !isTextOrNull(proofKey) ||
+    (url !== null && !isHttpUrl(url))
+  ) {
+    return null;
+  }
+  return { status, url, token, message, proxy, proofKey };
+}
+
+function asHealth(body: unknown): KnownHealth | null {
+  if (!isRecord(body)) return null;
+  const { status, protocolVersion, gatewayId } = body;
+  if ((status !== 'ok' && status !== 'starting') || typeof gatewayId !== 'string') return null;
+  return typeof protocolVersion === 'number' ? { status, protocolVersion, gatewayId } : null;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function isTextOrNull(value: unknown): value is string | null {
+  return value === null || typeof value === 'string';
+}
+
+function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && ['http:', 'https:'].includes(new URL(text).protocol);
+}
 
 export interface IProbeOptions {
   timeoutMs: number;
@@ -60,9 +98,7 @@ export async function requestAddress(
     const { url, token, proxy = null, proofKey: key = null } = answer;
     const direct =
       url !== null && token !== null ? { url, token, ...(key !== null && { proof: { url, key } }) } : null;
-    if (direct !== null || proxy !== null) {
-      return { direct, proxy };
-    }
+    if (direct !== null || proxy !== null) return { direct, proxy };
   }
   if (answer.status === 'failed') {
     throw new BackendError(
@@ -78,9 +114,7 @@ export async function requestAddress(
  * returns when it is the bridge, or when no proof is available.
  */
 export async function requestProof({ proof }: IBridgeAddress, options: IProbeOptions): Promise<void> {
-  if (proof === undefined) {
-    return;
-  }
+  if (proof === undefined) return;
   const challenge = bytesToHex(randomBytes(32));
   const url = `${URLExt.join(proof.url, 'bridge/v1/identity')}?challenge=${challenge}`;
   const timeout = AbortSignal.timeout(options.timeoutMs);
@@ -115,9 +149,7 @@ export async function requestHealth(address: IBridgeAddress, options: IProbeOpti
       settings
     );
     body = await response.json().catch((error: unknown) => {
-      if (timeout.aborted) {
-        throw error;
-      }
+      if (timeout.aborted) throw error;
       return null;
     });
   } catch (cause) {

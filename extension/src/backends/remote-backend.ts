@@ -81,9 +81,7 @@ export class RemoteBackend extends GatewayBackend {
 }
 
 function refusalOf(name: string, remote: Remote | null): IRefusal | null {
-  if (remote?.state === 'connected') {
-    return null;
-  }
+  if (remote?.state === 'connected') return null;
   return {
     error: new BackendError(
       remote?.state === 'preempted' ? 'remote.preempted' : 'remote.down',

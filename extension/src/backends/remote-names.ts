@@ -3,13 +3,9 @@ import type { AddRemote, Remote } from '@tpulab/protocol';
 
 /** `v5e-8`; null while unknown or without an accelerator. */
 export function acceleratorName({ accelerator }: Pick<Remote, 'accelerator'>): string | null {
-  if (accelerator === null) {
-    return null;
-  }
+  if (accelerator === null) return null;
   const { type, chip, chips } = accelerator;
-  if (chip !== null) {
-    return chips > 0 ? `${chip}-${chips}` : chip;
-  }
+  if (chip !== null) return chips > 0 ? `${chip}-${chips}` : chip;
   return type;
 }
 
@@ -24,9 +20,7 @@ export function remoteKernelName(displayName: string, remoteDisplayName: string)
 
 /** The location of a remote, in one line. */
 export function sourceName(source: AddRemote['source']): string {
-  if (source.kind === 'colab') {
-    return `Colab, TPU ${source.accelerator}`;
-  }
+  if (source.kind === 'colab') return `Colab, TPU ${source.accelerator}`;
   return source.kind === 'ssh'
     ? source.destination
     : [

@@ -47,9 +47,7 @@ export class RemotesApi {
   async list(): Promise<Remote[] | null> {
     const { remotes } = await this.request<Partial<RemoteList>>('GET', 'bridge/v1/machines').catch(
       (error: unknown): Partial<RemoteList> => {
-        if (error instanceof RemotesError && error.code === 'remotes.unknownRoute') {
-          return {};
-        }
+        if (error instanceof RemotesError && error.code === 'remotes.unknownRoute') return {};
         throw error;
       }
     );
@@ -118,9 +116,7 @@ export class RemotesApi {
       const what = withoutAnswer(cause, timeoutMs);
       throw new RemotesError('remotes.unreachable', `The TPULab server on this machine ${what}.`, { cause });
     });
-    if (!answer.response.ok) {
-      throw errorOf(answer);
-    }
+    if (!answer.response.ok) throw errorOf(answer);
     return (answer.body ?? answer.text) as T;
   }
 }
@@ -132,9 +128,7 @@ function path(name: string, action?: string): string {
 
 function withoutAnswer(cause: unknown, timeoutMs: number): string {
   const code = cause instanceof NoAnswer ? cause.code : null;
-  if (code === 'request.noAddress') {
-    return 'is not ready yet';
-  }
+  if (code === 'request.noAddress') return 'is not ready yet';
   return code === 'request.timeout' ? `did not answer within ${timeoutMs / 1000} s` : 'cannot be reached';
 }
 

@@ -52,9 +52,7 @@ export class Remotes implements IDisposable {
 
   /** Resolves once the hub has listed its remotes, at the latest after `timeoutMs`. */
   settled(timeoutMs: number): Promise<void> {
-    if (this._isKnown) {
-      return Promise.resolve();
-    }
+    if (this._isKnown) return Promise.resolve();
     return new Promise(resolve => {
       const finish = (): void => {
         clearTimeout(timer);
@@ -88,9 +86,7 @@ export class Remotes implements IDisposable {
     this._listing.add(reported);
     try {
       const listed = (await this.api.list()) ?? [];
-      if (this._isDisposed) {
-        return;
-      }
+      if (this._isDisposed) return;
       // Events that arrived while the list was in flight may be newer than the list. If they are not, newer events follow.
       const list = listed.flatMap(remote =>
         reported.has(remote.name) ? (this.get(remote.name) ?? []) : remote

@@ -107,13 +107,9 @@ export class SessionRoutes {
   /** The real place and id of the session that Lab knows as `labId`; null when no list has shown it. */
   sessionTarget(labId: string): ISessionTarget | null {
     const alias = this._aliases.get(labId);
-    if (alias !== undefined) {
-      return alias;
-    }
+    if (alias !== undefined) return alias;
     for (const [place, { sessions }] of this._places) {
-      if (sessions.has(labId)) {
-        return { place, id: labId };
-      }
+      if (sessions.has(labId)) return { place, id: labId };
     }
     return null;
   }
@@ -140,9 +136,7 @@ export class SessionRoutes {
   /** The model with the id that Lab knows. */
   asLabSees(place: Place, model: Session.IModel): Session.IModel {
     for (const [labId, target] of this._aliases) {
-      if (target.place === place && target.id === model.id) {
-        return { ...model, id: labId };
-      }
+      if (target.place === place && target.id === model.id) return { ...model, id: labId };
     }
     return model;
   }
@@ -154,9 +148,7 @@ export class SessionRoutes {
   }
 
   learnKernel(place: Place, model: Pick<Kernel.IModel, 'id'> | null): void {
-    if (model === null) {
-      return;
-    }
+    if (model === null) return;
     // A kernel never moves, so entries are only added; ids are small and a page sees few. Otherwise a remote that lists a kernel of
     // this machine, or of another remote, would receive the code that users run on that kernel.
     const known = this._kernels.get(model.id);

@@ -49,13 +49,9 @@ export class SyncFolders {
   /** The folder on `remote` in which a kernel for the document `path` starts; null when its folder is not synced. */
   pathOn(remote: string, path: string): string | null {
     const synced = this.get(remote);
-    if (synced === null) {
-      return null;
-    }
+    if (synced === null) return null;
     const { folder, remoteFolder } = synced;
-    if (folder !== '' && path !== folder && !path.startsWith(`${folder}/`)) {
-      return null;
-    }
+    if (folder !== '' && path !== folder && !path.startsWith(`${folder}/`)) return null;
     const inside = folder === '' ? path : path.slice(folder.length + 1);
     return `${remoteFolder.replace(/\/+$/, '')}/${inside}`;
   }

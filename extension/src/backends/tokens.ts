@@ -2,6 +2,7 @@
  * The kernel servers of this page. JupyterLab's page has its own server, a bridge and remotes behind the bridge; a page
  * served by a bridge has only that bridge and its remotes.
  */
+import type { ServerConnection } from '@jupyterlab/services';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 import type { IBackend } from '../tokens.js';
@@ -15,10 +16,12 @@ import type { Place } from './spec-names.js';
 import type { SyncFolders } from './sync-folders.js';
 
 export interface IBridgeBackends {
-  /** The page's own server first, where it has one. */
+  /** The Jupyter server first, where the page has one. */
   readonly backends: readonly IBackend[];
   /** The page's own Jupyter server; null for a page that a bridge serves. */
   readonly jupyter: JupyterBackend | null;
+  /** Of the Jupyter server, or of the bridge in a page that it serves. */
+  readonly serverSettings: ServerConnection.ISettings;
   /** The bridge on this machine: always listed, whatever its state. */
   readonly bridge: GatewayBackend;
   /** The bridge on this machine, and the remotes behind it. */
@@ -52,11 +55,6 @@ export interface IBridgeBackends {
   specsListed(place: Place, names: Iterable<string>): void;
   /** The sockets of a kernel's connections; null for a kernel of the page's own server. */
   socketsOf(kernelId: string, specName: string): KernelSockets | null;
-}
-
-/** Backends of a page that a Jupyter server serves. */
-export interface IPageBackends extends IBridgeBackends {
-  readonly jupyter: JupyterBackend;
 }
 
 export const IBridgeBackends = new Token<IBridgeBackends>(

@@ -2,12 +2,8 @@
 import { ServerConnection } from '@jupyterlab/services';
 
 export function asConnectionFailure(error: unknown): Error | null {
-  if (error instanceof ServerConnection.NetworkError) {
-    return error;
-  }
-  if (error instanceof ServerConnection.ResponseError && LOST.has(error.response.status)) {
-    return error;
-  }
+  if (error instanceof ServerConnection.NetworkError) return error;
+  if (error instanceof ServerConnection.ResponseError && LOST.has(error.response.status)) return error;
   return null;
 }
 

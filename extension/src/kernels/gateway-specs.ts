@@ -4,7 +4,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { RemoteBackend } from '../backends/remote-backend.js';
 import { remoteKernelName } from '../backends/remote-names.js';
-import { within } from '../platform/bounded-wait.js';
+import { within } from '../platform/wait.js';
 import type { LogoLoader } from './logos.js';
 import type { SpecCache } from './spec-cache.js';
 import { labSpecName } from '../backends/spec-names.js';

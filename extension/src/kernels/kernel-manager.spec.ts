@@ -1,8 +1,13 @@
 import { CommsOverSubshells } from '@jupyterlab/services';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Fault } from '../testing/fake-jupyter-server.js';
-import { Page, until } from '../testing/page.js';
+import { Backends } from '../backends/backends.js';
+import { longWaits, Page, until } from '../testing/page.js';
 import { CompositeKernelManager } from './kernel-manager.js';
+import { LogoLoader } from './logos.js';
+import { CompositeSessionClient } from './session-client.js';
+import { SpecCache } from './spec-cache.js';
+import { CompositeSpecClient } from './spec-client.js';
 
 let page: Page;
 let manager: CompositeKernelManager;
@@ -169,4 +174,32 @@ test('a connection that has given up is restored as soon as the bridge serves ag
   page.backends.bridge.reconnectNow();
   await until(() => given.connectionStatus === 'connected');
   expect(untouched).toEqual([]);
+});
+
+test('needs no Jupyter server', async () => {
+  const bare = new Backends(null, page.backends.bridge);
+  const waits = { ...longWaits(), firstListMs: 10 };
+  const specClient = new CompositeSpecClient(bare, new SpecCache(null), new LogoLoader(), waits);
+  const kernels = new CompositeKernelManager({ backends: bare, specClient });
+  const sessions = new CompositeSessionClient(bare, waits);
+  await kernels.ready;
+  const specs = await specClient.get();
+  expect(Object.keys(specs.kernelspecs).sort()).toEqual(['bridge/python3', 'tpulab-jax']);
+  expect(specs.default).toBe('tpulab-jax');
+  const kernel = await kernels.startNew({ name: 'tpulab-jax' });
+  await until(() => kernel.connectionStatus === 'connected');
+  const request = { path: 'a.ipynb', name: '', type: 'notebook', kernel: { name: 'bridge/python3' } };
+  const session = await sessions.startNew(request);
+  expect((await sessions.listRunning()).map(({ id }) => id)).toEqual([session.id]);
+  await kernels.refreshRunning();
+  expect(kernels.runningCount).toBe(2);
+  for (const name of ['python3', undefined]) {
+    await expect(kernels.startNew(name === undefined ? {} : { name })).rejects.toMatchObject({
+      code: 'jupyter.none'
+    });
+  }
+  await kernels.shutdownAll();
+  expect(page.bridge.kernels.size).toBe(0);
+  expect(bare.backends).toEqual([bare.bridge]);
+  kernels.dispose();
 });

@@ -7,15 +7,14 @@ import type { CommsOverSubshells } from '@jupyterlab/services';
 import { BaseManager, type Kernel, KernelManager, type ServerConnection } from '@jupyterlab/services';
 import type { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
-import { BackendError } from '../backends/backend-error.js';
+import { unknownPlace } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { BridgeKernelClient } from './bridge-kernel-client.js';
 import type { Place } from '../backends/spec-names.js';
-import { remoteOfPlace } from '../backends/spec-names.js';
-import type { IPageBackends } from '../backends/tokens.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
 
 export interface ICompositeKernelManagerOptions {
-  backends: IPageBackends;
+  backends: IBridgeBackends;
   /** Specs as the page knows them, for `kernel.spec`. */
   specClient: KernelManager.IOptions['kernelSpecAPIClient'];
   standby?: Poll.Standby | (() => boolean | Poll.Standby);
@@ -30,35 +29,38 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
 
   constructor(options: ICompositeKernelManagerOptions) {
     const { backends, specClient } = options;
-    super({ serverSettings: backends.jupyter.serverSettings });
-    this.serverSettings = backends.jupyter.serverSettings;
+    super({ serverSettings: backends.serverSettings });
+    this.serverSettings = backends.serverSettings;
     this._backends = backends;
     this._options = options;
-    this._jupyter = new KernelManager({
-      serverSettings: this.serverSettings,
-      ...(specClient && { kernelSpecAPIClient: specClient }),
-      ...(options.standby !== undefined && { standby: options.standby })
-    });
-    this._jupyter.runningChanged.connect((_, models) => {
-      backends.routes.kernelsListed('jupyter', models);
-      this.emitRunning();
-    });
-    this._jupyter.connectionFailure.connect((_, error) => this._connectionFailure.emit(error));
-    this._jupyter.ready.then(
-      () => backends.routes.kernelsListed('jupyter', [...this._jupyter.running()]),
-      () => undefined
-    );
+    if (backends.jupyter !== null) {
+      const jupyter = new KernelManager({
+        serverSettings: this.serverSettings,
+        ...(specClient && { kernelSpecAPIClient: specClient }),
+        ...(options.standby !== undefined && { standby: options.standby })
+      });
+      jupyter.runningChanged.connect((_, models) => {
+        backends.routes.kernelsListed('jupyter', models);
+        this.emitRunning();
+      });
+      jupyter.connectionFailure.connect((_, error) => this._connectionFailure.emit(error));
+      jupyter.ready.then(
+        () => backends.routes.kernelsListed('jupyter', [...jupyter.running()]),
+        () => undefined
+      );
+      this._managers.set('jupyter', jupyter);
+      backends.jupyter.reconnectRequested.connect(() => this.reconnect('jupyter'), this);
+    }
     backends.gateways.forEach(gateway => this.addGateway(gateway));
     backends.gatewayAdded.connect(this.onGatewayAdded, this);
     backends.gatewayRemoved.connect(this.onGatewayRemoved, this);
-    backends.jupyter.reconnectRequested.connect(() => this.reconnect('jupyter'), this);
   }
 
   get isReady(): boolean {
-    return this._jupyter.isReady;
+    return this._managers.get('jupyter')?.isReady ?? true;
   }
   get ready(): Promise<void> {
-    return this._jupyter.ready;
+    return this._managers.get('jupyter')?.ready ?? Promise.resolve();
   }
   get runningChanged(): ISignal<this, Kernel.IModel[]> {
     return this._runningChanged;
@@ -70,13 +72,13 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     return this.all.reduce((count, manager) => count + manager.runningCount, 0);
   }
   get kernelInfoTimeout(): number {
-    return this._jupyter.kernelInfoTimeout;
+    return this.manager('bridge').kernelInfoTimeout;
   }
   set kernelInfoTimeout(value: number) {
     this.all.forEach(manager => (manager.kernelInfoTimeout = value));
   }
   get commsOverSubshells(): CommsOverSubshells {
-    return this._jupyter.commsOverSubshells;
+    return this.manager('bridge').commsOverSubshells;
   }
   set commsOverSubshells(value: CommsOverSubshells) {
     this.all.forEach(manager => (manager.commsOverSubshells = value));
@@ -110,18 +112,16 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
 
   async shutdownAll(): Promise<void> {
     // An unreachable gateway has no kernels to shut down now, and must not keep the others alive.
-    const present = this._backends.gateways.filter(({ state }) => state === 'ok');
-    const managers = [this._jupyter, ...present.map(({ id }) => this.manager(id))];
+    const present = this._backends.backends.filter(({ id, state }) => id === 'jupyter' || state === 'ok');
+    const managers = present.map(({ id }) => this.manager(id));
     const results = await Promise.allSettled(managers.map(manager => manager.shutdownAll()));
     const failed = results.find(result => result.status === 'rejected');
-    if (failed) {
-      throw failed.reason;
-    }
+    if (failed) throw failed.reason;
   }
 
   async refreshRunning(): Promise<void> {
     const gateways = this._backends.gateways.map(gateway => this.refreshGateway(gateway));
-    await Promise.all([this._jupyter.refreshRunning(), ...gateways]);
+    await Promise.all([this._managers.get('jupyter')?.refreshRunning(), ...gateways]);
   }
 
   async findById(id: string): Promise<Kernel.IModel | undefined> {
@@ -133,9 +133,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   override dispose(): void {
-    if (this.isDisposed) {
-      return;
-    }
+    if (this.isDisposed) return;
     this._backends.gatewayAdded.disconnect(this.onGatewayAdded, this);
     this._backends.gatewayRemoved.disconnect(this.onGatewayRemoved, this);
     this.all.forEach(manager => manager.dispose());
@@ -150,12 +148,15 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
       ...(specClient && { kernelSpecAPIClient: specClient }),
       standby: bridgeStandby ?? 'when-hidden'
     });
-    manager.kernelInfoTimeout = this._jupyter.kernelInfoTimeout;
-    manager.commsOverSubshells = this._jupyter.commsOverSubshells;
+    const [first] = this.all;
+    if (first) {
+      manager.kernelInfoTimeout = first.kernelInfoTimeout;
+      manager.commsOverSubshells = first.commsOverSubshells;
+    }
     // Its list may fail for long; the state of the backend reports it, and Lab does not wait for it.
     manager.ready.catch(() => undefined);
     manager.runningChanged.connect(() => this.emitRunning());
-    this._gateways.set(gateway.id, manager);
+    this._managers.set(gateway.id, manager);
     gateway.recovered.connect(this.restore, this);
   }
 
@@ -165,21 +166,14 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
 
   private onGatewayRemoved(_: unknown, gateway: GatewayBackend): void {
     gateway.recovered.disconnect(this.restore, this);
-    this._gateways.get(gateway.id)?.dispose();
-    this._gateways.delete(gateway.id);
+    this._managers.get(gateway.id)?.dispose();
+    this._managers.delete(gateway.id);
     this.emitRunning();
   }
 
-  /** The manager of a place; throws for a remote that was removed. */
   private manager(place: Place): KernelManager {
-    const manager = place === 'jupyter' ? this._jupyter : this._gateways.get(place);
-    if (manager === undefined) {
-      const name = remoteOfPlace(place) ?? place;
-      throw new BackendError(
-        'remote.unknown',
-        `There is no machine "${name}"; add it, or choose another kernel.`
-      );
-    }
+    const manager = this._managers.get(place);
+    if (manager === undefined) throw unknownPlace(place);
     return manager;
   }
 
@@ -194,7 +188,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   /** Never rejects: its backend state has the error. */
   private async refreshGateway(gateway: GatewayBackend): Promise<void> {
     if (gateway.state === 'ok') {
-      await this._gateways
+      await this._managers
         .get(gateway.id)
         ?.refreshRunning()
         .catch(() => undefined);
@@ -232,13 +226,12 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   private get all(): readonly KernelManager[] {
-    return [this._jupyter, ...this._gateways.values()];
+    return [...this._managers.values()];
   }
 
-  private readonly _backends: IPageBackends;
+  private readonly _backends: IBridgeBackends;
   private readonly _options: ICompositeKernelManagerOptions;
-  private readonly _jupyter: KernelManager;
-  private readonly _gateways = new Map<Place, KernelManager>();
+  private readonly _managers = new Map<Place, KernelManager>();
   private readonly _connections = new Map<Place, Set<Kernel.IKernelConnection>>();
   private readonly _runningChanged = new Signal<this, Kernel.IModel[]>(this);
   private readonly _connectionFailure = new Signal<this, Error>(this);

@@ -18,7 +18,7 @@ import {
   SessionManager
 } from '@jupyterlab/services';
 import { pageStorage } from '../platform/page-storage.js';
-import { IBridgeBackends, type IPageBackends } from '../backends/tokens.js';
+import { IBridgeBackends } from '../backends/tokens.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { LogoLoader } from './logos.js';
 import { CompositeSessionManager, CompositeSpecManager } from './managers.js';
@@ -123,10 +123,10 @@ export const kernelPlugins = [kernelManager, kernelSpecManager, sessionManager];
 /** Builds our manager; when that throws, switches the bridge off for this page, reports why, and builds the stock manager. */
 function withBackends<T>(
   backends: IBridgeBackends | null,
-  ours: (known: IPageBackends) => T,
+  ours: (known: IBridgeBackends) => T,
   stock: () => T
 ): T {
-  if (backends?.isUsable && hasJupyter(backends)) {
+  if (backends?.isUsable) {
     try {
       return ours(backends);
     } catch (error) {
@@ -136,20 +136,16 @@ function withBackends<T>(
   return stock();
 }
 
-function hasJupyter(backends: IBridgeBackends): backends is IPageBackends {
-  return backends.jupyter !== null;
-}
-
 /** Calls `action` whenever a gateway serves again, including gateways that become known later. */
-function onRecovery(backends: IPageBackends, action: () => void): void {
+function onRecovery(backends: IBridgeBackends, action: () => void): void {
   backends.gateways.forEach(gateway => gateway.recovered.connect(action));
   backends.gatewayAdded.connect((_, gateway) => gateway.recovered.connect(action));
 }
 
-const specClients = new WeakMap<IPageBackends, CompositeSpecClient>();
+const specClients = new WeakMap<IBridgeBackends, CompositeSpecClient>();
 
 /** One client for the spec manager and for `kernel.spec`, so that both know the same specs. */
-function specClient(backends: IPageBackends): CompositeSpecClient {
+function specClient(backends: IBridgeBackends): CompositeSpecClient {
   let client = specClients.get(backends);
   if (client === undefined) {
     client = new CompositeSpecClient(backends, new SpecCache(pageStorage()), new LogoLoader());

@@ -159,10 +159,10 @@ test('an unreachable Jupyter server retains its last list, hides no bridge sessi
   client.connectionFailure.connect((_, error) => failures.push(error));
   expect((await client.listRunning()).map(model => model.path)).toEqual(['j.ipynb', 'b.ipynb']);
   expect(failures).toHaveLength(1);
-  expect(page.backends.jupyter.state).toBe('down');
+  expect(page.backends.jupyter?.state).toBe('down');
   page.jupyter.fault = null;
   await client.listRunning();
-  expect(page.backends.jupyter.state).toBe('ok');
+  expect(page.backends.jupyter?.state).toBe('ok');
 });
 
 test('the first list fails as in a plain JupyterLab when the Jupyter server is away', async () => {

@@ -4,16 +4,16 @@
  */
 import { type Kernel, KernelAPI, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
-import { within } from '../platform/bounded-wait.js';
+import { within } from '../platform/wait.js';
 import { firstAnswers } from './first-answers.js';
-import { BackendError } from '../backends/backend-error.js';
+import { unknownPlace } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { asLabSees, readyToStart } from './bridge-kernel-client.js';
 import { asConnectionFailure } from './failure.js';
 import type { ISessionTarget } from '../backends/session-routes.js';
 import type { Place } from '../backends/spec-names.js';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
-import type { IPageBackends } from '../backends/tokens.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
 
 export interface ISessionWaits {
   /** How long the first list waits for gateways that have not answered yet. */
@@ -43,14 +43,16 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   readonly serverSettings: ServerConnection.ISettings;
 
   constructor(
-    private readonly backends: IPageBackends,
+    private readonly backends: IBridgeBackends,
     private readonly waits: ISessionWaits = SESSION_WAITS
   ) {
-    this.serverSettings = backends.jupyter.serverSettings;
-    this._jupyter = new SessionAPI.SessionAPIClient({ serverSettings: this.serverSettings });
+    this.serverSettings = backends.serverSettings;
+    if (backends.jupyter !== null) {
+      this._clients.set('jupyter', new SessionAPI.SessionAPIClient({ serverSettings: this.serverSettings }));
+    }
     backends.gateways.forEach(gateway => this.addGateway(gateway));
     backends.gatewayAdded.connect((_, gateway) => this.addGateway(gateway));
-    backends.gatewayRemoved.connect((_, { id }) => this._gateways.delete(id));
+    backends.gatewayRemoved.connect((_, { id }) => this._clients.delete(id));
   }
 
   /** The Jupyter server is unreachable. Failures of gateways are never Lab's own: they are in their states. */
@@ -67,9 +69,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const jupyter = this.listJupyter();
     // Waits for all, so that no rejection is unhandled while another request is awaited.
     const [own] = await Promise.allSettled([jupyter, this.listGateways()]);
-    if (own.status === 'rejected') {
-      throw own.reason;
-    }
+    if (own.status === 'rejected') throw own.reason;
     return this.backends.routes.sessions();
   }
 
@@ -105,9 +105,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   async update(change: SessionUpdate): Promise<Session.IModel> {
     const target = this.target(change.id);
     const wanted = change.kernel ? this.placeFor(change.kernel) : null;
-    if (wanted !== null && wanted !== target.place) {
-      return this.move(change, target, wanted);
-    }
+    if (wanted !== null && wanted !== target.place) return this.move(change, target, wanted);
     const patched = await this.client(target.place).update(
       asBackendSees(target.place, { ...change, id: target.id })
     );
@@ -183,9 +181,10 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   private async listJupyter(): Promise<void> {
     const { jupyter, routes } = this.backends;
+    if (jupyter === null) return;
     const ticket = routes.ticket();
     try {
-      const models = await within(this._jupyter.listRunning(), this.waits.jupyterListMs);
+      const models = await within(this.client('jupyter').listRunning(), this.waits.jupyterListMs);
       if (models === null) {
         const seconds = this.waits.jupyterListMs / 1000;
         throw new ServerConnection.NetworkError(
@@ -202,9 +201,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
         jupyter.failed({ code: 'jupyter.unreachable', message: failure.message });
         this._connectionFailure.emit(failure);
       }
-      if (!this._jupyterListed) {
-        throw error;
-      }
+      if (!this._jupyterListed) throw error;
     }
   }
 
@@ -218,15 +215,13 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   /** Never rejects: an unresponsive gateway retains its last list. */
   private async listGateway(gateway: GatewayBackend): Promise<void> {
-    if (gateway.state !== 'ok') {
-      return;
-    }
+    if (gateway.state !== 'ok') return;
     const { routes } = this.backends;
     const ticket = routes.ticket();
     const listed = this.client(gateway.id)
       .listRunning()
       .then(models => {
-        if (this._gateways.has(gateway.id)) {
+        if (this._clients.has(gateway.id)) {
           routes.sessionsListed(
             gateway.id,
             ticket,
@@ -240,16 +235,13 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   private addGateway(gateway: GatewayBackend): void {
     const { id, liveSettings } = gateway;
-    this._gateways.set(id, new SessionAPI.SessionAPIClient({ serverSettings: liveSettings }));
+    this._clients.set(id, new SessionAPI.SessionAPIClient({ serverSettings: liveSettings }));
     gateway.recovered.connect(() => this.removeLeftovers(id));
   }
 
-  /** Throws for a remote that was removed. */
   private client(place: Place): Session.ISessionAPIClient {
-    const client = place === 'jupyter' ? this._jupyter : this._gateways.get(place);
-    if (client === undefined) {
-      throw new BackendError('remote.unknown', `"${place}" is not known; choose another kernel.`);
-    }
+    const client = this._clients.get(place);
+    if (client === undefined) throw unknownPlace(place);
     return client;
   }
 
@@ -262,9 +254,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const path = remote === null ? null : this.backends.syncFolders.pathOn(remote, request.path);
     const { name, id } = (request.kernel ?? {}) as { name?: string; id?: string };
     const gateway = this.backends.gateway(place);
-    if (path === null || gateway === null || name === undefined || id !== undefined) {
-      return request;
-    }
+    if (path === null || gateway === null || name === undefined || id !== undefined) return request;
     const kernels = new KernelAPI.KernelAPIClient({ serverSettings: gateway.liveSettings });
     const started = await kernels.startNew({ name, path } as Kernel.IKernelOptions);
     return { ...request, kernel: { id: started.id } };
@@ -276,12 +266,8 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   /** The backend of the requested kernel; null when the request does not name one. */
   private placeFor(kernel: { id?: string; name?: string } | null): Place | null {
-    if (kernel?.id !== undefined) {
-      return this.backends.routes.kernelPlace(kernel.id);
-    }
-    if (kernel?.name === undefined) {
-      return null;
-    }
+    if (kernel?.id !== undefined) return this.backends.routes.kernelPlace(kernel.id);
+    if (kernel?.name === undefined) return null;
     return this.backends.specPlace(kernel.name);
   }
 
@@ -297,8 +283,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     return place !== 'jupyter' && model.kernel ? { ...model, kernel: asLabSees(place, model.kernel) } : model;
   }
 
-  private readonly _jupyter: Session.ISessionAPIClient;
-  private readonly _gateways = new Map<Place, Session.ISessionAPIClient>();
+  private readonly _clients = new Map<Place, Session.ISessionAPIClient>();
   private readonly _connectionFailure = new Signal<this, Error>(this);
   private readonly _kernelsChanged = new Signal<this, void>(this);
   private readonly _removing = new Map<string, Promise<void>>();
@@ -314,12 +299,8 @@ function leftoverKey(place: Place, path: string): string {
 /** The request with the backend's own kernelspec name; `id` of a kernel outranks its name, as in Jupyter's API. */
 function asBackendSees<T extends { kernel?: unknown }>(place: Place, request: T): T {
   const kernel = request.kernel as Partial<Kernel.IModel> | null | undefined;
-  if (!kernel) {
-    return request;
-  }
-  if (kernel.id !== undefined) {
-    return { ...request, kernel: { id: kernel.id } };
-  }
+  if (!kernel) return request;
+  if (kernel.id !== undefined) return { ...request, kernel: { id: kernel.id } };
   if (place !== 'jupyter' && kernel.name !== undefined) {
     return { ...request, kernel: { ...kernel, name: splitSpecName(kernel.name).name } };
   }

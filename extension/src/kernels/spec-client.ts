@@ -4,13 +4,14 @@
  */
 import { type KernelSpec, KernelSpecAPI, type ServerConnection } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
+import { BackendError } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { asConnectionFailure } from './failure.js';
 import { firstAnswers } from './first-answers.js';
 import { GatewaySpecs, type Specs } from './gateway-specs.js';
 import type { LogoLoader } from './logos.js';
 import type { SpecCache } from './spec-cache.js';
-import type { IPageBackends } from '../backends/tokens.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
 
 export interface ISpecWaits {
   /** How long the first list waits for gateways that have not answered yet. */
@@ -31,13 +32,14 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   readonly serverSettings: ServerConnection.ISettings;
 
   constructor(
-    private readonly backends: IPageBackends,
+    private readonly backends: IBridgeBackends,
     private readonly cache: SpecCache,
     private readonly logos: LogoLoader,
     private readonly waits: ISpecWaits = SPEC_WAITS
   ) {
-    this.serverSettings = backends.jupyter.serverSettings;
-    this._jupyter = new KernelSpecAPI.KernelSpecAPIClient({ serverSettings: this.serverSettings });
+    this.serverSettings = backends.serverSettings;
+    this._jupyter =
+      backends.jupyter && new KernelSpecAPI.KernelSpecAPIClient({ serverSettings: this.serverSettings });
     backends.gateways.forEach(gateway => this.addGateway(gateway));
     backends.gatewayAdded.connect((_, gateway) => {
       this.addGateway(gateway);
@@ -59,7 +61,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   }
 
   async get(): Promise<KernelSpec.ISpecModels> {
-    const [own] = await Promise.allSettled([this._jupyter.get(), this.refreshGateways()]);
+    const [own] = await Promise.allSettled([this.ownSpecs(), this.refreshGateways()]);
     if (own.status === 'fulfilled') {
       this._own = own.value;
       this.backends.specsListed('jupyter', Object.keys(own.value.kernelspecs));
@@ -90,9 +92,14 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     return Object.assign({}, ...[...this._gateways.values()].map(each => each.specs())) as Specs;
   }
 
+  private ownSpecs(): Promise<KernelSpec.ISpecModels> {
+    const none = new BackendError('jupyter.none', 'No server of this page has listed a kernel yet.');
+    return this._jupyter?.get() ?? Promise.reject(none);
+  }
+
   private merged(): KernelSpec.ISpecModels {
     const own = this._own;
-    // If a kernelspec `tpulab-*` is also installed by hand, the bridge's wins, as in `IPageBackends.specPlace`.
+    // If a kernelspec `tpulab-*` is also installed by hand, the bridge's wins, as in `IBridgeBackends.specPlace`.
     const kernelspecs: Record<string, KernelSpec.ISpecModel | undefined> = {
       ...own?.kernelspecs,
       ...this.gatewaySpecs()
@@ -126,7 +133,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     this._gateways.set(gateway.id, specs);
   }
 
-  private readonly _jupyter: KernelSpecAPI.KernelSpecAPIClient;
+  private readonly _jupyter: KernelSpecAPI.KernelSpecAPIClient | null;
   private readonly _gateways = new Map<string, GatewaySpecs>();
   private readonly _connectionFailure = new Signal<this, Error>(this);
   private readonly _gatewaySpecsChanged = new Signal<this, void>(this);

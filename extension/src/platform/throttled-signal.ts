@@ -21,9 +21,7 @@ export class ThrottledSignal<T extends object> implements IDisposable {
   }
 
   fire(): void {
-    if (this._isDisposed) {
-      return;
-    }
+    if (this._isDisposed) return;
     if (this._timer !== null) {
       this._pending = true;
       return;
@@ -33,9 +31,7 @@ export class ThrottledSignal<T extends object> implements IDisposable {
   }
 
   dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
+    if (this._isDisposed) return;
     this._isDisposed = true;
     if (this._timer !== null) {
       clearTimeout(this._timer);
