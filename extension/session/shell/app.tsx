@@ -3,8 +3,8 @@ import { Widget } from '@lumino/widgets';
 import { MessageLoop } from '@lumino/messaging';
 import { followLongOutput } from '../notebook/long-output.js';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { type JSX, useEffect, useMemo, useState, useLayoutEffect, useRef } from 'react';
-import { type Keyboard, openSession } from '../page/open-session.js';
+import { type JSX, useEffect, useState, useLayoutEffect, useRef } from 'react';
+import { type Keyboard, type OpenSession, openSession } from '../page/open-session.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
 import type { SessionPage } from '../page/session-page.js';
@@ -26,14 +26,38 @@ export interface AppProps {
 
 const KEYBOARD_KEY = 'tpulab:session-keyboard';
 
-export function App({ page, theme, notebook }: AppProps): JSX.Element {
+/** A notebook is open as long as its page, however often React mounts its view. */
+const opened = new WeakMap<SessionPage, OpenSession>();
+
+export function App(props: AppProps): JSX.Element | null {
+  const { page, notebook } = props;
   const storage = pageStorage();
   const [keyboard] = useState<Keyboard>(storage?.getItem(KEYBOARD_KEY) === 'colab' ? 'colab' : 'jupyterlab');
-  const session = useMemo(() => {
+  const [session, setSession] = useState(opened.get(page));
+  useLayoutEffect(() => {
     const share = async (path: string): Promise<void> =>
       (await import('./share.js')).showShareDialog(page, path);
-    return openSession(page, notebook, { keyboard, share });
+    const open = opened.get(page) ?? openSession(page, notebook, { keyboard, share });
+    opened.set(page, open);
+    setSession(open);
   }, [page, notebook, keyboard]);
+  const chooseKeyboard = (chosen: Keyboard): void => {
+    storage?.setItem(KEYBOARD_KEY, chosen);
+    // The keys are bound when a notebook is opened.
+    void session?.saving.save().then(() => window.location.reload());
+  };
+  return session ? (
+    <Shell {...props} session={session} keyboard={keyboard} onKeyboard={chooseKeyboard} />
+  ) : null;
+}
+
+type ShellProps = AppProps & {
+  readonly session: OpenSession;
+  readonly keyboard: Keyboard;
+  readonly onKeyboard: (chosen: Keyboard) => void;
+};
+
+function Shell({ page, theme, session, keyboard, onKeyboard }: ShellProps): JSX.Element {
   const [isDrawerOpen, setDrawerOpen] = useState(() => window.matchMedia(WIDE).matches);
   const [isPanelOpen, setPanelOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);
@@ -111,11 +135,6 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
     return () => over.abort();
   }, [panel, page]);
 
-  const chooseKeyboard = (chosen: Keyboard): void => {
-    storage?.setItem(KEYBOARD_KEY, chosen);
-    // The keys are bound when a notebook is opened.
-    void saving.save().then(() => window.location.reload());
-  };
   return (
     <div className={`tpl-Page${page.access.isReadOnly ? ' jp-mod-readOnly' : ''}`}>
       <TopBar
@@ -123,7 +142,7 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
         session={session}
         theme={theme}
         keyboard={keyboard}
-        onKeyboard={chooseKeyboard}
+        onKeyboard={onKeyboard}
         isDrawerOpen={isDrawerOpen}
         onDrawer={() => setDrawerOpen(!isDrawerOpen)}
         onPalette={() => setPaletteOpen(true)}

@@ -1,5 +1,5 @@
 /** One text file in the page: read, edited, saved. A change of another program is never overwritten without consent. */
-import { type JSX, useEffect, useMemo, useRef, useState } from 'react';
+import { type JSX, useEffect, useRef, useState } from 'react';
 import { Prec } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 import { CodeEditor } from '@jupyterlab/codeeditor';
@@ -17,7 +17,7 @@ import { FileBanners } from './file-banners.js';
 import { Icon } from './icons.js';
 import { NoticeBar } from './notice-bar.js';
 import { saveText } from './top-bar.js';
-import { useSignals } from './use-signal.js';
+import { useOwned, useSignals } from './use-signal.js';
 import { messageOf, trans } from '../text.js';
 
 /** An editor with more text would slow the page down. */
@@ -120,18 +120,19 @@ class TextSaving extends Saving {
   private lineEnd = '\n';
 }
 
-export default function TextFileView({
-  page,
-  path
-}: {
+interface TextFileProps {
   readonly page: SessionPage;
   readonly path: string;
-}): JSX.Element {
+}
+
+export default function TextFileView(props: TextFileProps): JSX.Element | null {
+  const saving = useOwned(() => new TextSaving(props.page, props.path));
+  return saving && <TextFile {...props} saving={saving} />;
+}
+
+function TextFile({ page, path, saving }: TextFileProps & { readonly saving: TextSaving }): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
-  const { saving, notices } = useMemo(
-    () => ({ saving: new TextSaving(page, path), notices: new Notices() }),
-    [page, path]
-  );
+  const [notices] = useState(() => new Notices());
   useSignals(saving.changed, notices.changed);
   const { state } = saving;
   useEffect(() => {
@@ -169,7 +170,6 @@ export default function TextFileView({
       editor?.dispose();
     };
   }, [saving, path]);
-  useEffect(() => () => saving.dispose(), [saving]);
   const name = PathExt.basename(path);
   const save = async (): Promise<void> =>
     download(path, state.kind === 'unreadable' ? await page.drive.bytes(path) : saving.text());

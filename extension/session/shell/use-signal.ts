@@ -1,7 +1,9 @@
-/** Redraws when a signal is emitted, at most once per frame. */
+/** Views of objects with signals. */
 import type { ISignal } from '@lumino/signaling';
-import { useEffect, useReducer } from 'react';
+import type { IDisposable } from '@lumino/disposable';
+import { useEffect, useLayoutEffect, useReducer, useState } from 'react';
 
+/** Redraws when a signal is emitted, at most once per frame. */
 export function useSignals(...signals: readonly (ISignal<unknown, unknown> | null | undefined)[]): void {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
@@ -22,4 +24,17 @@ export function useSignals(...signals: readonly (ISignal<unknown, unknown> | nul
     // The signals themselves are the dependencies.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, signals);
+}
+
+/** An object that lives as long as the view; null in its first drawing. React may draw a view, or mount it, more than once. */
+export function useOwned<T extends IDisposable>(create: () => T): T | null {
+  const [owned, setOwned] = useState<T | null>(null);
+  useLayoutEffect(() => {
+    const created = create();
+    setOwned(created);
+    return () => created.dispose();
+    // A view of another object is another view.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
+  return owned;
 }
