@@ -10,9 +10,7 @@ export interface HeldArraysProps {
 }
 
 export function HeldArrays({ arrays, shown, trans }: HeldArraysProps): JSX.Element | null {
-  if (arrays.length === 0) {
-    return null;
-  }
+  if (arrays.length === 0) return null;
   return (
     <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('Largest live arrays')}>
       {arrays.slice(0, shown).map(({ bytes, count, shape, dtype, names }, at) => (

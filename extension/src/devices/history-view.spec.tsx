@@ -8,6 +8,7 @@ import { deviceFigures, machineSample } from '../events/samples.spec-data.js';
 import { MachineTelemetry } from './machine-telemetry.js';
 import { DrawLoop } from '../ui/draw-loop.js';
 import { HistoryView } from './history-view.js';
+import { DevicesNow } from './now-view.js';
 import { RANGES, windowOf } from './history-window.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
@@ -99,5 +100,27 @@ describe('the charts of a machine', () => {
     expect(headings()).toEqual(['Host CPU22%', 'Host memory4.0 GiB', 'Host network2.0 KiB/s · 512 B/s']);
     click('Show fewer');
     expect(headings()).toHaveLength(1);
+  });
+});
+
+describe('the present devices', () => {
+  const place = reactPlace();
+
+  it('are a row each up to 16, and cells of a grid beyond', () => {
+    vi.stubGlobal('ResizeObserver', Observer);
+    vi.stubGlobal('IntersectionObserver', Observer);
+    const loop = new DrawLoop(window);
+    const machine = new MachineTelemetry('bridge');
+    const shown = (count: number): (string | null)[] => {
+      const devices = Array.from({ length: count }, (_, ordinal) => deviceFigures(ordinal));
+      machine.applySample(machineSample(count, { devices }));
+      place.show(<DevicesNow devices={null} machine={machine} loop={loop} trans={trans} />);
+      return [...place.host.querySelectorAll('ul, [role="slider"]')].map(node => node.ariaLabel);
+    };
+    expect(shown(16)).toEqual(['Devices by number']);
+    expect(place.host.querySelectorAll('li')).toHaveLength(16);
+    expect(shown(17)).toEqual(['Devices, one cell each']);
+    loop.dispose();
+    machine.dispose();
   });
 });

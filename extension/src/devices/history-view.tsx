@@ -1,16 +1,14 @@
 /** The history of machine and chips: charts over ten minutes, two hours or two days. Host charts beyond the processor on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type JSX, useState } from 'react';
-import { percentText, sizeText } from '@tpulab/protocol';
+import { type JSX, useEffect, useState } from 'react';
+import { type DevicesHistory, percentText, sizeText } from '@tpulab/protocol';
 import type { LineViewSeries } from '../ui/charts/line-view.js';
 import { type DeviceField, deviceFigure, type Figure, LINES_UP_TO } from './figures.js';
-import { type RangeName, RANGES } from './history-window.js';
+import { type Range, type RangeName, RANGES } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
-import { HostCharts } from './host-charts.js';
-import { type ChartProps, FigureChart, BYTES, newest } from './figure-chart.js';
-import { useHistory } from './use-history.js';
+import { BYTES, type ChartProps, FigureChart, newest } from './figure-chart.js';
 
 export interface HistoryViewProps {
   readonly machine: MachineTelemetry;
@@ -169,9 +167,7 @@ function UseChart(props: DeviceChartProps): JSX.Element | null {
     });
   }
   const [first] = lines;
-  if (!first) {
-    return null;
-  }
+  if (!first) return null;
   if (each) {
     return (
       <>
@@ -215,4 +211,166 @@ function rangeText(name: RangeName, trans: TranslationBundle): string {
     case 'days':
       return trans.__('2 days');
   }
+}
+
+/** Charts of the host: its processor, and on demand its memory, network and disk. */
+function HostCharts(props: ChartProps): JSX.Element {
+  const { machine, trans } = props;
+  const [more, setMore] = useState(false);
+  const host = machine.sample?.host;
+  return (
+    <>
+      <FigureChart
+        {...props}
+        title={trans.__('Host CPU')}
+        meta={newest(machine, 'host.cpuPercent', percentText)}
+        figures={['host.cpuPercent']}
+        series={[{ name: trans.__('CPU'), colour: '--jp-tpulab-host', fill: true }]}
+        yText={percentText}
+        top={100}
+      />
+      {more ? (
+        <>
+          <FigureChart
+            {...props}
+            title={trans.__('Host memory')}
+            meta={newest(machine, 'host.memoryUsedBytes', sizeText)}
+            figures={['host.memoryUsedBytes']}
+            series={[{ name: trans.__('in use'), colour: '--jp-brand-color1', fill: true }]}
+            yText={sizeText}
+            yTicks={BYTES}
+            top={host?.memoryTotalBytes ?? 0}
+          />
+          {isReported(host?.networkReceivedBytesPerS) ? (
+            <RateChart
+              {...props}
+              title={trans.__('Host network')}
+              ways={[
+                { figure: 'host.networkReceivedBytesPerS', name: trans.__('received') },
+                { figure: 'host.networkSentBytesPerS', name: trans.__('sent') }
+              ]}
+            />
+          ) : null}
+          {isReported(host?.diskReadBytesPerS) ? (
+            <RateChart
+              {...props}
+              title={trans.__('Host disk')}
+              ways={[
+                { figure: 'host.diskReadBytesPerS', name: trans.__('read') },
+                { figure: 'host.diskWrittenBytesPerS', name: trans.__('written') }
+              ]}
+            />
+          ) : null}
+        </>
+      ) : null}
+      <button
+        type="button"
+        className="jp-TPULab-link jp-TPULabHistory-more"
+        aria-expanded={more}
+        onClick={() => setMore(!more)}
+      >
+        {more ? trans.__('Show fewer') : trans.__('Host memory, network and disk')}
+      </button>
+    </>
+  );
+}
+
+type RateChartProps = ChartProps & {
+  readonly title: string;
+  readonly ways: readonly [Way, Way];
+};
+
+interface Way {
+  readonly figure: Figure;
+  readonly name: string;
+}
+
+/** Bytes per second in both directions, in and out. */
+function RateChart(props: RateChartProps): JSX.Element {
+  const { title, ways, machine } = props;
+  const [first, second] = ways;
+  return (
+    <FigureChart
+      {...props}
+      title={title}
+      meta={ways.map(({ figure }) => newest(machine, figure, rateText)).join(' · ')}
+      figures={[first.figure, second.figure]}
+      series={[
+        { name: first.name, colour: '--jp-tpulab-device' },
+        { name: second.name, colour: '--jp-tpulab-input', dash: [4, 3] }
+      ]}
+      yText={rateText}
+      yTicks={BYTES}
+      top={1_024}
+    />
+  );
+}
+
+function rateText(bytesPerS: number): string {
+  return `${sizeText(bytesPerS)}/s`;
+}
+
+/** Not every system reports these. */
+function isReported(figure: number | null | undefined): boolean {
+  return typeof figure === 'number';
+}
+
+/** React: the history of a machine for a range, requested again periodically while a view is open. */
+interface HistoryState {
+  readonly history: DevicesHistory | null;
+  /** Error of the last request; null after a success. */
+  readonly failure: string | null;
+}
+
+/** After a failure. */
+const RETRY_MS = 10_000;
+
+function useHistory(source: MachineSource | null, range: Range, paused: boolean): HistoryState {
+  const [state, setState] = useState<HistoryState & { readonly range: Range | null }>({
+    history: null,
+    failure: null,
+    range: null
+  });
+  useEffect(() => {
+    if (!source || paused) return;
+    const stopping = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const setStateUnlessOver: typeof setState = next => {
+      if (!stopping.signal.aborted) {
+        setState(next);
+      }
+    };
+    const request = (): void => {
+      source
+        .history(range.tierS, Date.now() - range.lengthMs, stopping.signal)
+        .then(
+          history => {
+            setStateUnlessOver({ history, failure: null, range });
+            return range.refreshMs;
+          },
+          (error: unknown) => {
+            setStateUnlessOver(before => ({
+              ...before,
+              failure: error instanceof Error ? error.message : String(error)
+            }));
+            return RETRY_MS;
+          }
+        )
+        .then(
+          waitMs => {
+            if (!stopping.signal.aborted) {
+              timer = setTimeout(request, waitMs);
+            }
+          },
+          () => undefined
+        );
+    };
+    request();
+    return () => {
+      stopping.abort();
+      clearTimeout(timer);
+    };
+  }, [source, range, paused]);
+  // Data requested for another range does not belong to this one.
+  return state.range === range ? state : { history: null, failure: state.failure };
 }

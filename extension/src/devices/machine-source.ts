@@ -73,9 +73,7 @@ export class MachineSource implements IDisposable {
   async removeLock(): Promise<string | null> {
     try {
       const answer = await this._request('bridge/v1/devices/lock', { method: 'DELETE' });
-      if (answer.response.ok) {
-        return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : UNSURE;
-      }
+      if (answer.response.ok) return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : UNSURE;
       return messageOf(answer) ?? `The TPULab server answered with status ${answer.response.status}.`;
     } catch {
       return UNSURE;
@@ -90,9 +88,7 @@ export class MachineSource implements IDisposable {
   }
 
   private _poll(): void {
-    if (this._looking || this._timer !== undefined || this.isDisposed) {
-      return;
-    }
+    if (this._looking || this._timer !== undefined || this.isDisposed) return;
     this._looking = true;
     this._pages()
       .then(([page, holders]) => {
@@ -125,16 +121,10 @@ export class MachineSource implements IDisposable {
 
   private async _get<T>(path: string, schema: { readonly static: T }, signal?: AbortSignal): Promise<T> {
     const answer = await this._request(path, { signal });
-    if (!answer.response.ok) {
-      throw new MachineError(`status ${answer.response.status}`);
-    }
-    if (answer.body === undefined) {
-      throw new MachineError('no answer');
-    }
+    if (!answer.response.ok) throw new MachineError(`status ${answer.response.status}`);
+    if (answer.body === undefined) throw new MachineError('no answer');
     const body = bodyAs(schema, answer);
-    if (body === null) {
-      throw new MachineError(UNREADABLE);
-    }
+    if (body === null) throw new MachineError(UNREADABLE);
     return body;
   }
 

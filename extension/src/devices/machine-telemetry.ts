@@ -43,9 +43,7 @@ export class MachineTelemetry implements IDisposable {
 
   applySample(event: MachineEvent): void {
     const isAnotherGateway = event.gatewayId !== this._gatewayId;
-    if (!isAnotherGateway && event.machineSeq <= this._seq) {
-      return;
-    }
+    if (!isAnotherGateway && event.machineSeq <= this._seq) return;
     this._gatewayId = event.gatewayId;
     this._seq = event.machineSeq;
     this._sample = event.machine;

@@ -22,9 +22,7 @@ export function kindText(device: RuntimeDevice): string {
 /** For the status bar: `8 XLA devices, CPU`. */
 export function summaryText(message: DevicesMessage, trans: TranslationBundle): string {
   const [first] = message.devices;
-  if (!first) {
-    return trans.__('No XLA device');
-  }
+  if (!first) return trans.__('No XLA device');
   const kinds = [...new Set(message.devices.map(kindText))].join(', ');
   return trans._n('%1 XLA device, %2', '%1 XLA devices, %2', message.devices.length, kinds);
 }
@@ -32,9 +30,7 @@ export function summaryText(message: DevicesMessage, trans: TranslationBundle): 
 /** Null where the runtime does not report it, which is ordinary on XLA:CPU. */
 export function memoryOf(device: RuntimeDevice): DeviceMemory | null {
   const { memoryUsedBytes: usedBytes, memoryTotalBytes: totalBytes } = device;
-  if (usedBytes === null || totalBytes === null || totalBytes === 0) {
-    return null;
-  }
+  if (usedBytes === null || totalBytes === null || totalBytes === 0) return null;
   return memoryFrom(usedBytes, totalBytes);
 }
 

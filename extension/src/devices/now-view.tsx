@@ -1,52 +1,48 @@
-/** The present state of the devices: a tile for each, with its problems. The panel's section and the widget show it. */
+/** The present state of the devices: a row for each, or a grid of many, with their problems. The panel's section and the widget show it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { DevicesMessage } from '@tpulab/protocol';
-import type { JSX } from 'react';
-import { fromBackticks } from '../text/marked.js';
+import { type JSX, memo } from 'react';
+import type { DevicesMessage, DevicesPage, MachineSample } from '@tpulab/protocol';
+import { fromBackticks, withBackticks } from '../text/marked.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { Marked } from '../ui/marked-view.js';
 import { HeatView } from './heat-view.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import { summaryText } from './model.js';
-import { noTelemetry } from './no-telemetry.js';
 import { rangesText } from './owners.js';
-import { linkText } from './tile-text.js';
 import {
   areSimulated,
-  type Density,
-  densityFor,
   type DevicesSummary,
   type DeviceTile,
+  linkText,
+  ROWS_UP_TO,
   summaryOf,
-  tilesOf
+  tilesOf,
+  tileText
 } from './tiles.js';
-import { TilesView } from './tiles-view.js';
 
 export interface DevicesNowProps {
   /** Devices of the kernel's runtime; null for none, or an unused runtime. */
   readonly devices: DevicesMessage | null;
   /** Null where the bridge has no sampler. */
   readonly machine: MachineTelemetry | null;
-  readonly density: Density | 'auto';
   readonly loop: DrawLoop;
   readonly trans: TranslationBundle;
 }
 
-export function DevicesNow({ devices, machine, density, loop, trans }: DevicesNowProps): JSX.Element {
+export function DevicesNow({ devices, machine, loop, trans }: DevicesNowProps): JSX.Element {
   const sample = machine?.sample ?? null;
   const page = machine?.page ?? null;
   const tiles = tilesOf(sample, devices, page);
-  const shape = densityFor(tiles.length, density);
   // Without a sampler no sample will arrive.
   const why = machine && noTelemetry({ sample, page, runtime: devices }, trans);
   return (
     <>
       {tiles.length > 0 ? (
         <>
-          {shape === 'grid' ? (
+          {tiles.length > ROWS_UP_TO ? (
             <HeatView tiles={tiles} loop={loop} trans={trans} />
           ) : (
-            <TilesView tiles={tiles} density={shape} trans={trans} />
+            <TilesView tiles={tiles} trans={trans} />
           )}
           <Remarks summary={summaryOf(tiles)} simulated={areSimulated(sample, devices)} trans={trans} />
         </>
@@ -67,9 +63,7 @@ export function devicesText(
   trans: TranslationBundle
 ): string[] {
   const tiles = tilesOf(machine?.sample ?? null, devices, machine?.page ?? null);
-  if (tiles.length === 0) {
-    return [];
-  }
+  if (tiles.length === 0) return [];
   const summary = summaryOf(tiles);
   const head = headText(summary, tiles, devices, trans);
   return summary.memory ? [head, trans.__('HBM %1', summary.memory.text)] : [head];
@@ -138,5 +132,230 @@ function Remarks({
         </p>
       ) : null}
     </>
+  );
+}
+
+/** Why there are no figures of chips, in a sentence with the remedy. */
+interface NoTelemetry {
+  readonly text: string;
+  /** The user can do something. */
+  readonly act: boolean;
+}
+
+interface KnownOfMachine {
+  readonly sample: MachineSample | null;
+  readonly page: DevicesPage | null;
+  readonly runtime: DevicesMessage | null;
+}
+
+/** Null when chips report their figures, or when none are expected (a machine without chips whose runtime is known). */
+export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): NoTelemetry | null {
+  const { sample, page, runtime } = known;
+  if (!sample) return { text: trans.__('Waiting for the first sample of the machine.'), act: false };
+  const chips = page?.chips.length ?? 0;
+  switch (sample.metrics.state) {
+    case 'serving':
+      return sample.metrics.detail === null
+        ? null
+        : { text: trans.__('Some chips report no metrics: %1.', sample.metrics.detail), act: true };
+    case 'failing':
+      return {
+        text: trans.__(
+          'The process that holds the chips reports no metrics: %1. Another container or an older libtpu may own the port; restart that process to free it.',
+          sample.metrics.detail ?? trans.__('it does not answer')
+        ),
+        act: true
+      };
+    case 'idle':
+      return idleText(known, chips, trans);
+    case 'no-chips':
+      return runtime
+        ? null
+        : {
+            text: trans.__(
+              'This machine has no TPU. The devices of XLA appear when a cell uses them: %1',
+              withBackticks('jax.devices()')
+            ),
+            act: false
+          };
+  }
+}
+
+function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: TranslationBundle): NoTelemetry {
+  const owners = page?.chips.flatMap(chip => chip.owners) ?? [];
+  if (runtime && runtime.platform === 'cpu' && chips > 0) {
+    return {
+      text: trans.__(
+        'This machine has chips, but the kernel computes on the CPU. Restart the kernel, and check that its environment has libtpu.'
+      ),
+      act: true
+    };
+  }
+  if (owners.length > 0) {
+    return {
+      text: trans.__(
+        'A process holds the chips but serves no metrics: its libtpu is too old, or it uses another port (%1).',
+        withBackticks('TPU_RUNTIME_METRICS_PORTS')
+      ),
+      act: true
+    };
+  }
+  const use = withBackticks('jax.devices()');
+  if (chips > 0) {
+    return {
+      text: trans.__('The chips are free. Metrics appear when a cell uses them: %1', use),
+      act: false
+    };
+  }
+  // The environment indicates chips. Whether unlisted chips are free is unknown.
+  const text = page
+    ? trans.__(
+        'No chip is listed and no process reports metrics; a container may hide them. Metrics appear when a cell uses the chips: %1',
+        use
+      )
+    : trans.__('Chip metrics appear when a cell uses the chips: %1', use);
+  return { text, act: false };
+}
+
+/** A row for each device: number, duty cycle, memory, and its problems. */
+interface TilesViewProps {
+  readonly tiles: readonly DeviceTile[];
+  readonly trans: TranslationBundle;
+}
+
+function TilesView({ tiles, trans }: TilesViewProps): JSX.Element {
+  const isBare = tiles.every(({ memory, dutyPercent }) => memory === null && dutyPercent === null);
+  const ofSeveral = new Set(tiles.map(({ processIndex }) => processIndex)).size > 1;
+  const shape = isBare && !ofSeveral ? 'jp-mod-bare' : 'jp-mod-rows';
+  return (
+    <>
+      <ul className={`jp-TPULabDevices-chips ${shape}`} aria-label={trans.__('Devices by number')}>
+        {tiles.map(tile => (
+          <Tile key={`${tile.processIndex ?? ''} ${tile.id}`} {...tile} ofSeveral={ofSeveral} trans={trans} />
+        ))}
+      </ul>
+      {isBare ? null : <Legend tiles={tiles} trans={trans} />}
+    </>
+  );
+}
+
+type TileProps = DeviceTile & {
+  readonly ofSeveral: boolean;
+  readonly trans: TranslationBundle;
+};
+
+/** Redrawn for another figure only. */
+const Tile = memo(
+  function Tile({ ofSeveral, trans, ...tile }: TileProps): JSX.Element {
+    const { id, memory, dutyPercent, bandwidthPercent, tensorCorePercent, throttlePercent, link } = tile;
+    const { processIndex } = tile;
+    const text = tileText(tile, trans);
+    const isBad = link === 'unusable' || link === 'minor' || memory?.nearlyFull === true;
+    return (
+      <li className={`jp-TPULabChip${isBad ? ' jp-mod-full' : ''}`} title={text}>
+        <span className="jp-TPULab-number jp-TPULabChip-id">{id}</span>
+        {dutyPercent === null && memory === null && ofSeveral ? (
+          <span className="jp-TPULab-quiet">{trans.__('host %1', processIndex ?? 0)}</span>
+        ) : null}
+        {dutyPercent === null ? null : (
+          <Bar kind="duty" percent={dutyPercent} name={trans.__('Duty cycle of device %1', id)} hasFigure />
+        )}
+        {tensorCorePercent === null ? null : (
+          <Bar kind="core" percent={tensorCorePercent} name={trans.__('TensorCore of device %1', id)} />
+        )}
+        {memory ? (
+          <Bar
+            kind={memory.nearlyFull ? 'full' : 'memory'}
+            percent={memory.fraction * 100}
+            hasFigure
+            name={trans.__('Memory of device %1', id)}
+            text={memory.nearlyFull ? trans.__('%1, nearly full', memory.text) : memory.text}
+          />
+        ) : null}
+        {bandwidthPercent === null ? null : (
+          <Bar kind="bandwidth" percent={bandwidthPercent} name={trans.__('Bandwidth of device %1', id)} />
+        )}
+        {(throttlePercent ?? 0) > 0 || (link !== null && link !== 'healthy') ? (
+          <span className="jp-TPULabChip-marks" aria-hidden="true">
+            {(throttlePercent ?? 0) > 0 ? '▼' : ''}
+            {link !== null && link !== 'healthy' ? '✕' : ''}
+          </span>
+        ) : null}
+      </li>
+    );
+  },
+  (a, b) => (Object.keys(a) as (keyof TileProps)[]).every(name => sameField(a[name], b[name]))
+);
+
+/** Each sample has a new memory object; its text contains everything visible. */
+function sameField(a: TileProps[keyof TileProps], b: TileProps[keyof TileProps]): boolean {
+  if (typeof a === 'number' && typeof b === 'number') return Math.round(a) === Math.round(b);
+  const text = (of: TileProps[keyof TileProps]): unknown =>
+    typeof of === 'object' && of !== null && 'usedBytes' in of ? of.text : of;
+  return text(a) === text(b);
+}
+
+interface BarProps {
+  readonly kind: 'duty' | 'core' | 'memory' | 'full' | 'bandwidth';
+  readonly percent: number;
+  readonly name: string;
+  readonly text?: string;
+  readonly hasFigure?: boolean;
+}
+
+function Bar({ kind, percent, name, text, hasFigure = false }: BarProps): JSX.Element {
+  const whole = Math.round(percent);
+  const bar = (
+    <span
+      className={`jp-TPULabChip-bar jp-mod-${kind}`}
+      role="meter"
+      aria-label={name}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={whole}
+      aria-valuetext={text ?? `${whole}%`}
+    >
+      <span className={`jp-TPULabChip-used jp-mod-${kind}`} style={{ width: `${whole}%` }} />
+    </span>
+  );
+  return hasFigure ? (
+    <>
+      {bar}
+      <span className="jp-TPULab-number jp-TPULabChip-figure" aria-hidden="true">
+        {whole}%
+      </span>
+    </>
+  ) : (
+    bar
+  );
+}
+
+function Legend({ tiles, trans }: Pick<TilesViewProps, 'tiles' | 'trans'>): JSX.Element {
+  const some = (test: (tile: DeviceTile) => boolean): boolean => tiles.some(test);
+  return (
+    <p className="jp-TPULabDevices-legend" aria-hidden="true">
+      {some(({ dutyPercent }) => dutyPercent !== null) ? (
+        <Key kind="duty" name={trans.__('duty cycle')} />
+      ) : null}
+      {some(({ tensorCorePercent }) => tensorCorePercent !== null) ? (
+        <Key kind="core" name={trans.__('TensorCore')} />
+      ) : null}
+      {some(({ memory }) => memory !== null) ? <Key kind="memory" name={trans.__('HBM')} /> : null}
+      {some(({ bandwidthPercent }) => bandwidthPercent !== null) ? (
+        <Key kind="bandwidth" name={trans.__('HBM bandwidth')} />
+      ) : null}
+      {some(({ throttlePercent }) => (throttlePercent ?? 0) > 0) ? (
+        <span>{trans.__('▼ throttled')}</span>
+      ) : null}
+      {some(({ link }) => link !== null && link !== 'healthy') ? <span>{trans.__('✕ link')}</span> : null}
+    </p>
+  );
+}
+
+function Key({ kind, name }: { readonly kind: BarProps['kind']; readonly name: string }): JSX.Element {
+  return (
+    <span>
+      <span className={`jp-TPULabDevices-key jp-mod-${kind}`} /> {name}
+    </span>
   );
 }

@@ -2,12 +2,11 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { DevicesPage, SdkFigures } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { deviceFigures, devices, machineSample } from '../events/samples.spec-data.js';
-import { gridShape } from './heat-grid.js';
-import { noTelemetry } from './no-telemetry.js';
+import { gridShape } from './heat-view.js';
+import { noTelemetry } from './now-view.js';
 import { holdersOf, rangesText } from './owners.js';
-import { placedChips, sliceShape } from './slice-shape.js';
-import { tileText } from './tile-text.js';
-import { areSimulated, densityFor, summaryOf, tilesOf } from './tiles.js';
+import { placedChips, sliceShape } from './topology-view.js';
+import { areSimulated, summaryOf, tilesOf, tileText } from './tiles.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const GIB = 1_024 ** 3;
@@ -126,18 +125,6 @@ describe('tiles of devices', () => {
     expect(summaryOf(tilesOf(sampleOf(4), tpus(16, 4), null)).memory).toBeNull();
     const full = machineSample(1, { devices: [deviceFigures(3, { hbmUsedBytes: 15.5 * GIB })] });
     expect(summaryOf(tilesOf(full.machine, null, null)).full).toEqual([3]);
-  });
-
-  it('are drawn more densely the more there are, unless one wants it otherwise', () => {
-    expect([1, 16, 17, 64, 65, 256].map(count => densityFor(count, 'auto'))).toEqual([
-      'tiles',
-      'tiles',
-      'compact',
-      'compact',
-      'grid',
-      'grid'
-    ]);
-    expect(densityFor(256, 'tiles')).toBe('tiles');
   });
 
   it("show the SDK's data about the machine: throttling by device, and the worst link of each chip", () => {

@@ -4,9 +4,17 @@
  * The sampler knows duty cycle and bandwidth, and continues without a kernel; the runtime knows the kind of the device and its peak
  * memory, and on some machines only the runtime knows memory at all. Null always means "unknown".
  */
-import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import {
+  type DevicesMessage,
+  type DevicesPage,
+  type MachineSample,
+  type RuntimeDevice,
+  type SdkFigures,
+  secondsText,
+  sizeText
+} from '@tpulab/protocol';
 import { type DeviceMemory, isSimulated, kindText, memoryFrom, memoryOf } from './model.js';
-import { type LinkState, linksByChip, tensorCoreOf, throttleOf, worstLink } from './sdk.js';
 
 export interface DeviceTile {
   /** Displayed number: the device of the machine, or the runtime's id. */
@@ -37,9 +45,7 @@ export function tilesOf(
 ): DeviceTile[] {
   const inside = runtime?.devices ?? [];
   const outside = sample?.devices ?? [];
-  if (outside.length === 0) {
-    return inside.map(fromRuntime);
-  }
+  if (outside.length === 0) return inside.map(fromRuntime);
   const local = localDevices(inside, outside.length);
   const seen = new Set(local);
   const chipCount = new Set(outside.map(({ chip }) => chip)).size;
@@ -80,9 +86,7 @@ export function areSimulated(sample: MachineSample | null, runtime: DevicesMessa
 /** The runtime's devices in this machine, in order; empty where that cannot be determined. */
 function localDevices(devices: readonly RuntimeDevice[], count: number): readonly RuntimeDevice[] {
   const accelerators = devices.filter(({ platform }) => platform !== 'cpu');
-  if (accelerators.length === count) {
-    return accelerators;
-  }
+  if (accelerators.length === count) return accelerators;
   // A runtime of several processes knows memory of its own devices only; in a slice all memory is known, and this is host 0.
   const own = accelerators.filter(({ memoryTotalBytes }) => memoryTotalBytes !== null);
   const first = accelerators.filter(({ processIndex }) => processIndex === 0);
@@ -108,9 +112,7 @@ function fromRuntime(device: RuntimeDevice): DeviceTile {
 }
 
 function memoryFromFigures(usedBytes: number | null, totalBytes: number | null): DeviceMemory | null {
-  if (usedBytes === null || totalBytes === null || totalBytes <= 0) {
-    return null;
-  }
+  if (usedBytes === null || totalBytes === null || totalBytes <= 0) return null;
   return memoryFrom(usedBytes, totalBytes);
 }
 
@@ -146,15 +148,97 @@ export function summaryOf(tiles: readonly DeviceTile[]): DevicesSummary {
   };
 }
 
-/** How densely devices are drawn. */
-export type Density = 'tiles' | 'compact' | 'grid';
+/** More devices are drawn as a grid: a row each would fill the panel. */
+export const ROWS_UP_TO = 16;
 
-export const TILES_UP_TO = 16;
-export const COMPACT_UP_TO = 64;
+/** All known data of a device, in one line: for a title, a readout and screen readers. */
+export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
+  const { id, kind, chip, processIndex, memory, peakBytes } = tile;
+  const parts = [
+    kind === '' ? trans.__('device %1', id) : trans.__('device %1, %2', id, kind),
+    ...(chip === null ? [] : [trans.__('chip %1', chip)]),
+    ...(processIndex === null ? [] : [trans.__('host %1', processIndex)])
+  ];
+  const figures = [
+    ...(tile.dutyPercent === null ? [] : [trans.__('busy %1%', Math.round(tile.dutyPercent))]),
+    ...(tile.tensorCorePercent === null
+      ? []
+      : [trans.__('TensorCore %1%', Math.round(tile.tensorCorePercent))]),
+    ...(memory === null ? [] : [trans.__('memory %1', memory.text)]),
+    ...(peakBytes === null ? [] : [trans.__('peak %1', sizeText(peakBytes))]),
+    ...(tile.bandwidthPercent === null ? [] : [trans.__('bandwidth %1%', Math.round(tile.bandwidthPercent))]),
+    ...(tile.queued === null ? [] : [trans._n('%1 program queued', '%1 programs queued', tile.queued)]),
+    ...(tile.idleS === null || tile.idleS < 1
+      ? []
+      : [trans.__('idle for %1', secondsText(tile.idleS * 1_000))]),
+    ...(tile.throttlePercent === null || tile.throttlePercent === 0
+      ? []
+      : [trans.__('throttled by %1%', Math.round(tile.throttlePercent))]),
+    ...(tile.link === null ? [] : [linkText(tile.link, trans)])
+  ];
+  return figures.length === 0 ? parts.join(', ') : `${parts.join(', ')}: ${figures.join(' · ')}`;
+}
 
-export function densityFor(count: number, wanted: Density | 'auto'): Density {
-  if (wanted !== 'auto') {
-    return wanted;
+export function linkText(link: LinkState, trans: TranslationBundle): string {
+  switch (link) {
+    case 'healthy':
+      return trans.__('links healthy');
+    case 'transient':
+      return trans.__('a link had transient problems');
+    case 'minor':
+      return trans.__('a link has a persistent problem');
+    case 'unusable':
+      return trans.__('a link is unusable');
   }
-  return count <= TILES_UP_TO ? 'tiles' : count <= COMPACT_UP_TO ? 'compact' : 'grid';
+}
+
+/** Health of a chip's links to its neighbours, the worst of them: libtpu's 0, 1-5, 6-9 and 10. */
+type LinkState = 'healthy' | 'transient' | 'minor' | 'unusable';
+
+/** From the best to the worst. */
+const LINK_ORDER: readonly LinkState[] = ['healthy', 'transient', 'minor', 'unusable'];
+
+/** Null when none is known. */
+function worstLink(links: readonly LinkState[]): LinkState | null {
+  return LINK_ORDER[Math.max(-1, ...links.map(link => LINK_ORDER.indexOf(link)))] ?? null;
+}
+
+/** @param ordinal number of the device in its machine; null when the SDK does not report it */
+function throttleOf(sdk: SdkFigures | undefined, ordinal: number): number | null {
+  return sdk?.throttlePercent.find(({ device }) => device === ordinal)?.percent ?? null;
+}
+
+/** @param at position of the device among `count` of its machine; null unless the SDK reports exactly as many */
+function tensorCoreOf(sdk: SdkFigures | undefined, at: number, count: number): number | null {
+  return sdk?.tensorCorePercent.length === count ? (sdk.tensorCorePercent[at] ?? null) : null;
+}
+
+/**
+ * The worst link of each chip, by the chip's position in its machine. Links are named by tray and chip
+ * (`tray1.chip3.ici0`); chip numbers continue over trays only when each of the machine's chips is named, because a
+ * tray with missing chips does not show where the next one begins.
+ */
+function linksByChip(sdk: SdkFigures | undefined, chipCount: number): ReadonlyMap<number, LinkState> {
+  const named = (sdk?.links ?? []).flatMap(({ name, state }) => {
+    const found = /^tray(\d+)\.chip(\d+)\./.exec(name);
+    return found
+      ? [
+          {
+            tray: Number(found[1]),
+            chip: Number(found[2]),
+            state: state === 'ok' ? 'healthy' : state
+          } as const
+        ]
+      : [];
+  });
+  named.sort((a, b) => a.tray - b.tray || a.chip - b.chip);
+  const places = [...new Set(named.map(({ tray, chip }) => `${tray}.${chip}`))];
+  const isOneTray = new Set(named.map(({ tray }) => tray)).size === 1;
+  const worst = new Map<number, LinkState>();
+  if (!isOneTray && places.length !== chipCount) return worst;
+  for (const { tray, chip, state } of named) {
+    const at = places.length === chipCount ? places.indexOf(`${tray}.${chip}`) : chip;
+    worst.set(at, worstLink([worst.get(at) ?? 'healthy', state]) ?? state);
+  }
+  return worst;
 }

@@ -1,18 +1,24 @@
 /** The devices section: the machine from outside, the kernel's devices from inside, the holders of the chips, and the history. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { DevicesMessage, MemoryMessage } from '@tpulab/protocol';
-import { type JSX, useState } from 'react';
+import { type JSX, memo, useState } from 'react';
+import {
+  type DevicesMessage,
+  type HostFigures,
+  type MemoryMessage,
+  percentText,
+  sizeText,
+  usageText
+} from '@tpulab/protocol';
 import type { RangeName } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { MemoryView } from './held-arrays.js';
 import { HistoryView } from './history-view.js';
-import { HostView } from './host-view.js';
 import { DevicesNow } from './now-view.js';
 import { holdersOf } from './owners.js';
 import { OwnersView } from './owners-view.js';
-import { type Density, tilesOf } from './tiles.js';
+import { tilesOf } from './tiles.js';
 import { TopologyView } from './topology-view.js';
 
 export interface DevicesViewProps {
@@ -21,7 +27,6 @@ export interface DevicesViewProps {
   /** Null where the bridge has no sampler. */
   readonly machine: MachineTelemetry | null;
   readonly source: MachineSource | null;
-  readonly density: Density | 'auto';
   readonly range: RangeName;
   readonly showHistory: boolean;
   readonly loop: DrawLoop;
@@ -47,7 +52,7 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
   const [isMore, setMore] = useState(false);
   return (
     <div className="jp-TPULabDevices">
-      <DevicesNow devices={devices} machine={machine} density={props.density} loop={loop} trans={trans} />
+      <DevicesNow devices={devices} machine={machine} loop={loop} trans={trans} />
       {page && page.chips.length > 0 ? (
         <>
           <ChipsLine chips={page.chips} accelerator={page.accelerator.type} trans={trans} />
@@ -126,3 +131,47 @@ function ChipsLine({
     </>
   );
 }
+
+/** The host of the chips: processor, memory, disk and network. */
+interface HostViewProps {
+  readonly host: HostFigures;
+  readonly trans: TranslationBundle;
+}
+
+/** A list of names and figures; figures that this system does not report are omitted. */
+const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
+  const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
+  const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);
+  return (
+    <dl className="jp-TPULabHost" aria-label={trans.__('The host')}>
+      <div>
+        <dt title={trans._n('%1 core', '%1 cores', cores)}>{trans.__('Host CPU')}</dt>
+        <dd>{cpuPercent === null ? '–' : percentText(cpuPercent)}</dd>
+      </div>
+      <div>
+        <dt>{trans.__('RAM')}</dt>
+        <dd>
+          {memoryUsedBytes === null || memoryTotalBytes === null
+            ? '–'
+            : usageText(memoryUsedBytes, memoryTotalBytes)}
+        </dd>
+      </div>
+      {host.diskReadBytesPerS === null && host.diskWrittenBytesPerS === null ? null : (
+        <div>
+          <dt>{trans.__('Disk')}</dt>
+          <dd title={trans.__('read and written')}>
+            {trans.__('%1 in, %2 out', rate(host.diskReadBytesPerS), rate(host.diskWrittenBytesPerS))}
+          </dd>
+        </div>
+      )}
+      {host.networkReceivedBytesPerS === null && host.networkSentBytesPerS === null ? null : (
+        <div>
+          <dt>{trans.__('Network')}</dt>
+          <dd title={trans.__('received and sent')}>
+            {trans.__('%1 in, %2 out', rate(host.networkReceivedBytesPerS), rate(host.networkSentBytesPerS))}
+          </dd>
+        </div>
+      )}
+    </dl>
+  );
+});

@@ -121,7 +121,6 @@ const DevicesSection = memo(function DevicesSection({
           devices={devices}
           machine={machine}
           source={machineSource}
-          density={settings.density}
           range={settings.history === 'off' ? 'minutes' : settings.history}
           showHistory={settings.history !== 'off'}
           loop={loop}

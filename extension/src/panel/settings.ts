@@ -1,7 +1,6 @@
 /** The settings of the panel, from the setting registry: missing or invalid values are replaced by defaults. */
 import { DEFAULT_SETTINGS, type PanelSettings, SECTIONS } from './state.js';
 
-const DENSITIES = ['auto', 'tiles', 'compact', 'grid'] as const;
 const HISTORIES = ['minutes', 'hours', 'days', 'off'] as const;
 
 export function settingsFrom(composite: Readonly<Record<string, unknown>>): PanelSettings {
@@ -18,7 +17,6 @@ export function settingsFrom(composite: Readonly<Record<string, unknown>>): Pane
     stepsShown: number('stepsShown'),
     drawsPerSecond: number('drawsPerSecond'),
     lineNotes: composite['lineNotes'] !== false,
-    density: DENSITIES.find(one => one === composite['density']) ?? DEFAULT_SETTINGS.density,
     history: HISTORIES.find(one => one === composite['history']) ?? DEFAULT_SETTINGS.history,
     sections: SECTIONS.filter(isShown)
   };

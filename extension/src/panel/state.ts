@@ -2,7 +2,6 @@
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import type { Density } from '../devices/tiles.js';
 import type { Run } from '../events/run.js';
 import type { RangeName } from '../devices/history-window.js';
 import type { MachineSource } from '../devices/machine-source.js';
@@ -25,8 +24,6 @@ export interface PanelSettings {
   readonly drawsPerSecond: number;
   /** Inline annotations in cells. */
   readonly lineNotes: boolean;
-  /** How densely devices are drawn. */
-  readonly density: Density | 'auto';
   /** How far back the charts of the machine go at first. */
   readonly history: RangeName | 'off';
   /** Parts that are shown. */
@@ -37,7 +34,6 @@ export const DEFAULT_SETTINGS: PanelSettings = {
   stepsShown: 48,
   drawsPerSecond: 10,
   lineNotes: true,
-  density: 'auto',
   history: 'minutes',
   sections: SECTIONS
 };

@@ -14,7 +14,7 @@ function DeviceMonitor({ feed, loop, trans }: WidgetViewProps): JSX.Element {
       {text === '' ? (
         <p className="jp-TPULab-quiet">{trans.__('Devices appear when a cell uses them: jax.devices()')}</p>
       ) : (
-        <DevicesNow devices={kernel.devices} machine={machine} density="auto" loop={loop} trans={trans} />
+        <DevicesNow devices={kernel.devices} machine={machine} loop={loop} trans={trans} />
       )}
     </div>
   );
