@@ -31,7 +31,7 @@ export { resolveSource, setsUpAllHosts, sliceWarning, withCloudRemedy } from './
 export { failed, ok, warning } from './setup/host-checks.js';
 export { checkRemoteHost } from './setup/host-setup.js';
 export { readPayload } from './setup/payload.js';
-export { script } from './setup/script.js';
+export { script } from './setup/host-scripts.js';
 export { SshMaster } from './ssh/master.js';
 export type { SshTarget } from './ssh/ssh-config.js';
 export { viaMaster } from './ssh/ssh-process.js';

@@ -5,7 +5,7 @@ import type { RemoteSsh } from '@tpulab/protocol';
 import { deadline } from '@tpulab/platform/waiting.js';
 import type { Machine, RemoteShell } from './contracts.js';
 import { RemoteProblem } from './remote-error.js';
-import { script } from './setup/script.js';
+import { script } from './setup/host-scripts.js';
 import { forwardRefused } from './ssh/explain.js';
 import { type MasterOptions, SshMaster } from './ssh/master.js';
 import { SshProcess, viaMaster } from './ssh/ssh-process.js';

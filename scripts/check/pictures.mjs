@@ -21,7 +21,7 @@ const VIEWS = [
   [/^connect-/, ['extension/src/remotes/dialog', 'style/dialog.css']],
   [/^devices-/, ['extension/src/devices', 'style/devices.css']],
   [/^banner-/, ['extension/src/remotes/notice-view.tsx']],
-  [/^launcher-/, ['extension/src/launcher/lessons.ts', 'style/icons']]
+  [/^launcher-/, ['extension/src/launcher/plugin.ts', 'style/icons']]
 ];
 const RECORD = 'docs/images/pictures.json';
 

@@ -235,9 +235,7 @@ export abstract class Saving implements IDisposable {
     try {
       const known = this.version;
       const now = await store.get(path, { content: false });
-      if (known === undefined || now.hash === known) {
-        return false;
-      }
+      if (known === undefined || now.hash === known) return false;
       const theirs = await this.fetch();
       if (this.isSame(theirs)) {
         // Both have the same content, so there is nothing to decide.
@@ -255,9 +253,7 @@ export abstract class Saving implements IDisposable {
   private async watch(): Promise<void> {
     const { path, store } = this;
     const isWaiting = this.needsSave || this._state.kind === 'conflict' || this._state.kind === 'old-format';
-    if (document.hidden || this._isWatching || !this.isReady || this._isDisposed) {
-      return;
-    }
+    if (document.hidden || this._isWatching || !this.isReady || this._isDisposed) return;
     if (isWaiting) {
       // A manual save is notified of the change first.
       if (!this.isAutomatic && this._state.kind === 'dirty') await this.isChangedElsewhere();
@@ -299,9 +295,7 @@ export abstract class Saving implements IDisposable {
 
   /** The document has changed. */
   protected onModel(): void {
-    if (this._isSaving || this.isHalted) {
-      return;
-    }
+    if (this._isSaving || this.isHalted) return;
     if (!this.isUnsaved) {
       // The change needs no save, which is known only a moment after it.
       if (this._state.kind === 'dirty') {

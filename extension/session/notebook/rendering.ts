@@ -1,16 +1,155 @@
 /** How outputs and Markdown are shown. Parser, sanitizer, Mermaid and math come with the first text that needs them. */
-import type { IRenderMime } from '@jupyterlab/rendermime';
 import {
+  errorRendererFactory,
+  type IRenderMime,
   type IRenderMimeRegistry,
   RenderMimeRegistry,
   standardRendererFactories
 } from '@jupyterlab/rendermime';
-import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { ReadonlyPartialJSONObject, ReadonlyPartialJSONValue } from '@lumino/coreutils';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import type { IError } from '@jupyterlab/nbformat';
+import { sizeText } from '@tpulab/protocol';
 import { printedTextFactory } from '../../src/reattach/flood-output.js';
 import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
-import { foldedErrorFactory } from './folded-error.js';
-import { DataOutput } from './data-output.js';
+import { trans } from '../text.js';
+
+/** Unfolded from the start; when unfolded, written immediately. */
+const OPEN_CHILDREN = 20;
+const MAX_CHILDREN = 1_000;
+const MAX_TEXT = 100_000;
+
+class DataOutput extends Widget implements IRenderMime.IRenderer {
+  constructor(private readonly type: string) {
+    super();
+    this.addClass('tpl-DataOutput');
+  }
+
+  async renderModel({ data }: IRenderMime.IMimeModel): Promise<void> {
+    const value = data[this.type] as ReadonlyPartialJSONValue;
+    const isKnown = /^application\/(json|geo\+json)$/.test(this.type);
+    const tree = node(null, value, isKnown);
+    if (isKnown) {
+      this.node.replaceChildren(tree);
+      return;
+    }
+    const size = new Blob([typeof value === 'string' ? value : JSON.stringify(value)]).size;
+    const line = document.createElement('p');
+    line.textContent = trans.__('No view for %1 (%2)', this.type, sizeText(size));
+    const details = document.createElement('details');
+    const summary = document.createElement('summary');
+    summary.textContent = trans.__('Show the data');
+    details.append(summary, tree);
+    this.node.replaceChildren(line, details);
+  }
+}
+
+/** A value below its name. A folded part is rendered when it is unfolded. */
+function node(
+  name: string | null,
+  value: ReadonlyPartialJSONValue | undefined,
+  isOpen: boolean
+): HTMLElement {
+  if (typeof value !== 'object' || value === null) {
+    const leaf = document.createElement('div');
+    leaf.append(...named(name), literal(value));
+    return leaf;
+  }
+  const entries = Object.entries(value);
+  const isList = Array.isArray(value);
+  const details = document.createElement('details');
+  const summary = document.createElement('summary');
+  const count = isList ? `[${entries.length}]` : `{${entries.length}}`;
+  summary.append(...named(name), count);
+  details.append(summary);
+  const fill = (): void => {
+    const shown = entries.slice(0, MAX_CHILDREN);
+    details.append(...shown.map(([key, child]) => node(key, child, false)));
+    if (shown.length < entries.length) details.append(trans.__('… %1 more', entries.length - shown.length));
+  };
+  if (isOpen && entries.length <= OPEN_CHILDREN) {
+    details.open = true;
+    fill();
+  } else {
+    details.addEventListener('toggle', fill, { once: true });
+  }
+  return details;
+}
+
+function named(name: string | null): (Node | string)[] {
+  if (name === null) return [];
+  const key = document.createElement('b');
+  key.textContent = name;
+  return [key, ': '];
+}
+
+function literal(value: ReadonlyPartialJSONValue | undefined): HTMLElement {
+  const code = document.createElement('code');
+  const text = JSON.stringify(value ?? null);
+  code.textContent = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
+  return code;
+}
+
+/** An error: its cause in one line, and its traceback, which is folded when it is long. */
+const ERROR = 'application/vnd.jupyter.error';
+const TRACEBACK = 'application/vnd.jupyter.stderr';
+/** A traceback of at most this many lines can be read at a glance. */
+const SHORT = 12;
+
+const foldedErrorFactory: IRenderMime.IRendererFactory = {
+  safe: true,
+  mimeTypes: [ERROR],
+  // Preferred to the plain traceback.
+  defaultRank: (errorRendererFactory.defaultRank ?? 110) - 1,
+  createRenderer: options => new FoldedError(options)
+};
+
+class FoldedError extends Widget implements IRenderMime.IRenderer {
+  constructor(options: IRenderMime.IRendererOptions) {
+    super();
+    this.addClass('tpl-Error');
+    this.traceback = errorRendererFactory.createRenderer({ ...options, mimeType: TRACEBACK });
+    this.traceback.node.dataset['mimeType'] = TRACEBACK;
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const { ename, evalue, traceback } = model.data[ERROR] as unknown as IError;
+    const [first = ''] = evalue.split('\n', 1);
+    const what = document.createElement('strong');
+    what.textContent = first === '' ? ename : `${ename}: ${first}`;
+    const lines = traceback.join('\n').split('\n').length;
+    const details = document.createElement('details');
+    details.open = lines <= SHORT;
+    const summary = document.createElement('summary');
+    summary.append(
+      what,
+      Object.assign(document.createElement('span'), { textContent: trans.__('%1 lines', lines) })
+    );
+    details.append(summary, this.traceback.node);
+    this.node.replaceChildren(details);
+    await this.traceback.renderModel(model);
+  }
+
+  override dispose(): void {
+    this.traceback.dispose();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    MessageLoop.sendMessage(this.traceback, Widget.Msg.AfterAttach);
+  }
+  protected override onBeforeDetach(): void {
+    MessageLoop.sendMessage(this.traceback, Widget.Msg.BeforeDetach);
+  }
+  /** Otherwise the widget counts as attached, and cannot be disposed. */
+  protected override onAfterDetach(): void {
+    MessageLoop.sendMessage(this.traceback, Widget.Msg.AfterDetach);
+  }
+
+  private readonly traceback: IRenderMime.IRenderer;
+}
 
 const MATH = /\$|\\[([]|\\begin\{|\\(?:eq)?ref\{/;
 const MERMAID = /^\s*(```|~~~)\s*mermaid/m;

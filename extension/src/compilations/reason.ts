@@ -7,9 +7,7 @@ import { type TextPiece, withCode } from '../text/marked.js';
 /** The changes since the last compilation of the function; empty for a first one, which needs no reason. */
 export function reasonPieces(reason: CompileReason, trans: TranslationBundle): TextPiece[] {
   const { verdict, argument, before, after } = reason;
-  if (verdict === 'first') {
-    return [];
-  }
+  if (verdict === 'first') return [];
   if (argument !== null && before !== null && after !== null) {
     const sentence =
       verdict === 'static'
@@ -19,25 +17,19 @@ export function reasonPieces(reason: CompileReason, trans: TranslationBundle): T
           : (...marks: string[]) => trans.__('argument %1 was %2, now %3', ...marks);
     return withCode(sentence, argument, before, after);
   }
-  if (argument !== null) {
-    return withCode((...marks) => changedArgument(verdict, trans, marks), argument);
-  }
+  if (argument !== null) return withCode((...marks) => changedArgument(verdict, trans, marks), argument);
   return [{ text: changed(verdict, trans), code: false }];
 }
 
 /** `cell [7] line 12`, `train.py line 33`; empty when unknown. */
 export function locationText(location: CodeLocation | null, trans: TranslationBundle): string {
-  if (!location) {
-    return '';
-  }
+  if (!location) return '';
   const { cellId, executionCount, line, file } = location;
   if (executionCount !== null || cellId !== null) {
     const cell = executionCount === null ? trans.__('cell') : trans.__('cell [%1]', executionCount);
     return line === null ? cell : trans.__('%1 line %2', cell, line);
   }
-  if (file === null) {
-    return '';
-  }
+  if (file === null) return '';
   const name = file.split(/[\\/]/).at(-1) ?? file;
   return line === null ? name : trans.__('%1 line %2', name, line);
 }
@@ -48,9 +40,7 @@ export function cacheText(
   { short }: { readonly short: boolean },
   trans: TranslationBundle
 ): string {
-  if (!cache || cache.result === 'hit') {
-    return '';
-  }
+  if (!cache || cache.result === 'hit') return '';
   const outcome = cache.result === 'off' ? trans.__('Cache: off.') : trans.__('Cache: miss.');
   return short || cache.reason === null ? outcome : `${outcome} ${cache.reason}`;
 }

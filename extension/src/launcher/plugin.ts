@@ -1,20 +1,39 @@
 /** Launcher cards for the bridge's kernelspecs, under a category of ours. */
-import { downloadIcon } from '@jupyterlab/ui-components';
-import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { downloadIcon, LabIcon, notebookIcon } from '@jupyterlab/ui-components';
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { showErrorMessage } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet, type IDisposable } from '@lumino/disposable';
-import type { EnvironmentInfo } from '@tpulab/protocol';
+import { PathExt } from '@jupyterlab/coreutils';
+import type { EnvironmentInfo, LessonsCopied } from '@tpulab/protocol';
 import { IBridgeBackends } from '../backends/tokens.js';
-import { specIcon } from './icon.js';
-import { offerLessons, openLessons } from './lessons.js';
 import { CATEGORY_RANK } from '../ui/category-rank.js';
 import { showSetupDialog } from './setup-dialog.js';
 import { EnvironmentSetup, offeredEnvironment } from './setup-model.js';
 import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
+import { examplesIcon, tourIcon } from '../ui/icon.js';
+import { notebookOf, TOUR } from './templates.js';
+
+/** Icons for the cards of kernelspecs, from their logos. */
+const icons = new Map<string, LabIcon>();
+
+/**
+ * The logo as an icon; the notebook icon while there is none. The logo is drawn as an image inside the icon, because
+ * an icon's own markup becomes part of the page and a kernelspec's file must not.
+ */
+function specIcon(kernelName: string, logoUrl: string | undefined): LabIcon {
+  if (logoUrl === undefined || !/^data:image\/[\w.+-]+;base64,[\w+/=]*$/.test(logoUrl)) return notebookIcon;
+  const key = `${kernelName} ${logoUrl}`;
+  let icon = icons.get(key);
+  if (icon === undefined) {
+    const svgstr = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><image href="${logoUrl}" width="64" height="64"/></svg>`;
+    icon = new LabIcon({ name: `tpulab:kernelspec-${icons.size}`, svgstr });
+    icons.set(key, icon);
+  }
+  return icon;
+}
 
 const CREATE_NOTEBOOK = 'tpulab:create-notebook';
 const SET_UP = 'tpulab:set-up-environment';
@@ -31,9 +50,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     launcher: ILauncher | null,
     translator: ITranslator | null
   ): void => {
-    if (launcher === null) {
-      return;
-    }
+    if (launcher === null) return;
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const { commands } = app;
     const { kernelspecs } = app.serviceManager;
@@ -147,13 +164,102 @@ function nameIn(args: ReadonlyPartialJSONObject): string {
 
 /** Omits items from the launcher's list. A launcher that does not list its items through `items` is left alone. */
 function hideItems(launcher: ILauncher, isHidden: (item: IItem) => boolean): void {
-  if (!hasItems(launcher)) {
-    return;
-  }
+  if (!hasItems(launcher)) return;
   const listed = launcher.items.bind(launcher);
   launcher.items = () => [...listed()].filter(item => !isHidden(item)).values();
 }
 
 function hasItems(launcher: ILauncher): launcher is ILauncher & Pick<ILauncher.IModel, 'items'> {
   return 'items' in launcher && typeof launcher.items === 'function';
+}
+
+/** Shows the folder with the lessons. Throws readable errors. */
+async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): Promise<void> {
+  const { folder } = await remotes.api.request<LessonsCopied>('POST', 'bridge/v1/examples');
+  await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
+}
+
+/** A new notebook in `folder`, opened on a kernel of ours. */
+async function openTour(
+  { commands, serviceManager: { contents, kernelspecs } }: JupyterFrontEnd,
+  isBridgeSpec: (name: string) => boolean,
+  folder: string
+): Promise<void> {
+  const { path } = await contents.newUntitled({ path: folder, type: 'notebook' });
+  const content = JSON.parse(notebookOf(TOUR)) as { metadata: object };
+  const names = bridgeCards(kernelspecs.specs, isBridgeSpec)
+    .toSorted((a, b) => a.rank - b.rank)
+    .map(({ kernelName }) => kernelName);
+  // Its cells use JAX.
+  const name = names.find(each => each.includes('jax')) ?? names[0];
+  if (name !== undefined) {
+    const display_name = kernelspecs.specs?.kernelspecs[name]?.display_name ?? name;
+    content.metadata = { kernelspec: { name, display_name } };
+  }
+  await contents.save(path, { type: 'notebook', format: 'json', content });
+  // An existing tour with this name stays.
+  const wanted = PathExt.join(folder, TOUR.file);
+  const to = await contents.rename(path, wanted).then(
+    renamed => renamed.path,
+    () => path
+  );
+  await commands.execute('docmanager:open', { path: to });
+}
+
+/** The cards stand beside our kernels' cards, because both need our kernels. */
+function offerLessons(
+  app: JupyterFrontEnd,
+  launcher: ILauncher,
+  backends: IBridgeBackends,
+  trans: TranslationBundle,
+  showProblem: (title: string, why: string) => Promise<void>
+): void {
+  const offers = [
+    {
+      id: 'tpulab:open-tour',
+      icon: tourIcon,
+      label: trans.__('Take the tour'),
+      caption: TOUR.about,
+      problem: trans.__('The tour could not be opened'),
+      open: (folder: string) => openTour(app, name => backends.isBridgeSpec(name), folder)
+    },
+    {
+      id: 'tpulab:open-lessons',
+      icon: examplesIcon,
+      label: trans.__('Open the examples'),
+      caption: trans.__('Copy missing examples to your files and show them'),
+      problem: trans.__('The examples could not be opened'),
+      open: () => openLessons(app, backends)
+    }
+  ];
+  for (const { id, icon, label, caption, problem, open } of offers) {
+    app.commands.addCommand(id, {
+      label,
+      caption,
+      icon,
+      isEnabled: () => backends.bridge.state === 'ok',
+      describedBy: { args: { type: 'object', properties: { cwd: { type: 'string' } } } },
+      execute: ({ cwd }) =>
+        open(typeof cwd === 'string' ? cwd : '').catch((error: unknown) =>
+          showProblem(problem, error instanceof Error ? error.message : String(error))
+        )
+    });
+  }
+  let cards: DisposableSet | null = null;
+  const update = (): void => {
+    const isWanted = backends.bridge.state === 'ok';
+    if (isWanted && cards === null) {
+      const category = trans.__('TPULab');
+      cards = DisposableSet.from(
+        offers.map(({ id }, at) =>
+          launcher.add({ command: id, category, categoryRank: CATEGORY_RANK, rank: 91 + at })
+        )
+      );
+    } else if (!isWanted) {
+      cards?.dispose();
+      cards = null;
+    }
+  };
+  update();
+  backends.bridge.changed.connect(update);
 }

@@ -4,8 +4,8 @@
  */
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel } from '@jupyterlab/services';
-import type { ISignal } from '@lumino/signaling';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import { type ISignal, Signal } from '@lumino/signaling';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
@@ -21,7 +21,6 @@ import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
 import { followWidgetStates } from './open-widgets.js';
 import { SavedMark } from './saved-mark.js';
-import { OtherRuns } from './other-runs.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
 import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
@@ -328,4 +327,46 @@ function report(panel: NotebookPanel, shown: IShownUnplaced, { showUnplaced, tra
         document
       );
   showUnplaced(panel, message, shown);
+}
+
+/** Runs that others start on a kernel, for a read-only page: after each, the page reattaches. */
+class OtherRuns {
+  /** @param changed emitted when the cells of the page may have been updated to the executed code */
+  constructor(
+    kernel: Kernel.IKernelConnection,
+    changed: ISignal<unknown, void>,
+    private readonly signal: AbortSignal
+  ) {
+    const onMessage = (_: unknown, { header }: KernelMessage.IIOPubMessage): void => {
+      if (header.msg_type === 'execute_input') this.note();
+    };
+    const onChange = (): void => this.note();
+    kernel.iopubMessage.connect(onMessage);
+    changed.connect(onChange);
+    signal.addEventListener('abort', () => {
+      kernel.iopubMessage.disconnect(onMessage);
+      changed.disconnect(onChange);
+    });
+  }
+
+  /** The runs begun up to now are about to be read. */
+  seen(): void {
+    this._isNews = false;
+  }
+
+  /** True once there is an unseen run; false at the end. */
+  next(): Promise<boolean> {
+    return whenever([this._noted], () => this._isNews, this.signal).then(
+      () => true,
+      () => false
+    );
+  }
+
+  private note(): void {
+    this._isNews = true;
+    this._noted.emit();
+  }
+
+  private readonly _noted = new Signal<this, void>(this);
+  private _isNews = false;
 }

@@ -9,11 +9,10 @@ import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CellExecution, JournalEntry } from '@tpulab/protocol';
 import type { ChannelLink } from '../backends/channel-link.js';
 import { parentMessageId } from '../backends/message-id.js';
-import { adopt } from './adopt.js';
 import { capturedOf, captureMessages, modelsListen, restoreCaptured } from './captured.js';
-import { type Decision, decide, isFinished } from './decide.js';
+import { decide, type Decision, isFinished } from './decide.js';
 import { attached, handled, whenever } from './kernel-waits.js';
-import { frameOf, outputMessages, replyMessage } from './messages.js';
+import { frameOf, outputMessages, replyMessage, requestMessage } from './messages.js';
 import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
 import { type IPlace, placesOf } from './places.js';
 import { isSameContent } from './same-content.js';
@@ -338,4 +337,20 @@ function messageOf(entry: JournalEntry): KernelMessage.IMessage {
     content: entry.content ?? {},
     buffers: []
   } as unknown as KernelMessage.IMessage;
+}
+
+/**
+ * Makes Lab's kernel connection adopt a request of an earlier page: a future with the same message id, whose request is not
+ * sent because the kernel has it. From then on replies, outputs, questions, hooks and display updates take their usual paths.
+ */
+function adopt(
+  kernel: Kernel.IKernelConnection,
+  link: ChannelLink,
+  execution: CellExecution,
+  request: { readonly code: string; readonly clientSession: string }
+): ExecuteFuture {
+  link.keepBack(execution.msgId);
+  const message = requestMessage(execution, request.code, request.clientSession);
+  // Retained after its end, as Lab retains futures of its own cells: a display may be updated by another cell.
+  return kernel.sendShellMessage(message, true, false) as ExecuteFuture;
 }

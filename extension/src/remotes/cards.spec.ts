@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { expect, it } from 'vitest';
 import { remote } from '../testing/remotes.js';
-import { remoteCards } from './cards.js';
+import { remoteCards } from './state-text.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 

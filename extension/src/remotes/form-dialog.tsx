@@ -18,9 +18,7 @@ export class FormDialog extends Dialog<unknown> {
   }
 
   override handleEvent(event: Event): void {
-    if (event.type === 'keydown' && this._isOurs(event as KeyboardEvent)) {
-      return;
-    }
+    if (event.type === 'keydown' && this._isOurs(event as KeyboardEvent)) return;
     if (event.type === 'focus') {
       this._keepFocus(event);
       return;

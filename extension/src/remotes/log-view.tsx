@@ -17,9 +17,7 @@ export function LogView({ remote, actions, trans }: ILogProps): JSX.Element {
   const [lines, setLines] = useState<RemoteLogPage['lines'] | null>(null);
   const { name } = remote;
   useEffect(() => {
-    if (!isOpen) {
-      return;
-    }
+    if (!isOpen) return;
     let isClosed = false;
     const read = (): void => {
       actions.remotes.api.log(name).then(

@@ -64,16 +64,12 @@ export function NoticeBanner({
   useSeconds(isShown);
   useEffect(() => {
     const node = banner.current;
-    if (node === null) {
-      return undefined;
-    }
+    if (node === null) return undefined;
     const observer = new ResizeObserver(() => onHeight(node.offsetHeight));
     observer.observe(node);
     return () => observer.disconnect();
   }, [isShown, onHeight]);
-  if (!isShown) {
-    return null;
-  }
+  if (!isShown) return null;
   return (
     <div ref={banner} role="alert" className="jp-TPULabBanner">
       {announced.map(remote => (

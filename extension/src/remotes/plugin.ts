@@ -15,16 +15,16 @@ import { DisposableSet } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 import { createElement } from 'react';
-import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import type { Remote } from '@tpulab/protocol';
+import { remoteOfPlace, remotePlace, splitSpecName } from '../backends/spec-names.js';
 import { CATEGORY_RANK } from '../ui/category-rank.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
 import { connectIcon, machineIcon } from '../ui/icon.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { ICurrentKernel } from '../tokens.js';
 import { RemoteActions } from './actions.js';
-import { remoteCards } from './cards.js';
+import { remoteCards } from './state-text.js';
 import { CommandIDs } from '../commands.js';
-import { connectPage } from './connect-page.js';
 import { showConnectDialog } from './dialog/connect-dialog.js';
 import { ManagerView } from './manager-view.js';
 import { missingFile } from './missing-file.js';
@@ -34,6 +34,7 @@ import type { IConnectPage } from './dialog/remote-props.js';
 import { RemoteStatus } from './status-model.js';
 import { RemoteItem } from './status-view.js';
 import { showSyncDialog } from './sync-dialog.js';
+import { waitForSpec } from './open-notebook.js';
 
 const PLUGIN_ID = '@tpulab/labextension:remotes';
 
@@ -214,9 +215,7 @@ function addCards(launcher: ILauncher, remotes: Remotes, category: string, trans
   let shown = '';
   const update = (): void => {
     const wanted = remoteCards(remotes.all, Date.now(), trans);
-    if (JSON.stringify(wanted) === shown) {
-      return;
-    }
+    if (JSON.stringify(wanted) === shown) return;
     shown = JSON.stringify(wanted);
     cards.dispose();
     cards = DisposableSet.from(
@@ -244,9 +243,7 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
     const name = spec === undefined ? null : remoteOfPlace(splitSpecName(spec).place);
     const path =
       name === null ? null : missingFile((cell.model as Partial<ICodeCellModel>).outputs?.toJSON() ?? []);
-    if (panel === undefined) {
-      return;
-    }
+    if (panel === undefined) return;
     const shownHere = places.get(panel);
     if (name === null || path === null) {
       if (shownHere?.cell === cell.model.id) {
@@ -338,4 +335,55 @@ function nameIn(args: ReadonlyPartialJSONObject): string | null {
 function textIn(args: ReadonlyPartialJSONObject, key: string): string | null {
   const value = args[key];
   return typeof value === 'string' ? value : null;
+}
+
+/** A remote that the hub reports as connected is one or two round trips away. */
+const SERVING_WAIT_MS = 30_000;
+/** The first lesson, in the current folder. */
+const LESSON = '00-getting-started.ipynb';
+
+interface IConnectPageParts {
+  readonly app: JupyterFrontEnd;
+  readonly backends: IBridgeBackends;
+  readonly notebooks: INotebookTracker | null;
+  /** Folder of the file browser. */
+  readonly folder: () => string;
+  readonly trans: TranslationBundle;
+}
+
+function connectPage({ app, backends, notebooks, folder, trans }: IConnectPageParts): IConnectPage {
+  const { commands, serviceManager, shell } = app;
+  const shown = (): INotebookTracker['currentWidget'] => {
+    const current = notebooks?.currentWidget ?? null;
+    return current !== null && current === shell.currentWidget ? current : null;
+  };
+  return {
+    folder,
+    sync: (name, synced) => void commands.execute(CommandIDs.sync, { name, folder: synced }),
+    notebook: async () => {
+      const current = shown();
+      if (current !== null) return current.context.path;
+      const lesson = folder() === '' ? LESSON : `${folder()}/${LESSON}`;
+      const found = await serviceManager.contents.get(lesson, { content: false }).catch(() => null);
+      return found === null ? null : lesson;
+    },
+    open: async (remote: Remote, path: string | null) => {
+      await backends.gateway(remotePlace(remote.name))?.serving(SERVING_WAIT_MS);
+      const name = await waitForSpec(
+        remote,
+        serviceManager.kernelspecs,
+        SERVING_WAIT_MS,
+        trans.__('%1 lists no kernels; see its log.', remote.name)
+      );
+      const current = shown();
+      if (current !== null && current.context.path === path) {
+        await current.sessionContext.changeKernel({ name });
+        shell.activateById(current.id);
+      } else if (path === null) {
+        await commands.execute('notebook:create-new', { cwd: folder(), kernelName: name });
+      } else {
+        await commands.execute('docmanager:open', { path, factory: 'Notebook', kernel: { name } });
+      }
+    }
+  };
 }

@@ -69,9 +69,7 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
 
 function queueSentence({ name, queue }: Remote, now: number, trans: TranslationBundle): string {
   const continues = trans.__('It is connected as soon as it is ready.');
-  if (!queue) {
-    return continues;
-  }
+  if (!queue) return continues;
   const { state, since } = queue;
   const words =
     since === null
@@ -82,9 +80,7 @@ function queueSentence({ name, queue }: Remote, now: number, trans: TranslationB
 
 function currentStage({ stages }: Remote): string {
   const stage = stages.findLast(({ state }) => state === 'running');
-  if (!stage) {
-    return '';
-  }
+  if (!stage) return '';
   return stage.detail === null ? stage.title : `${stage.title}: ${stage.detail}`;
 }
 
@@ -110,4 +106,39 @@ export function isUnderWay({ state }: Pick<Remote, 'state'>): boolean {
     state === 'reconnecting' ||
     state === 'queued'
   );
+}
+
+/** The launcher's cards for remotes: the recent ones, with their state. No DOM. */
+interface IRemoteCard {
+  readonly name: string;
+  readonly label: string;
+  readonly caption: string;
+}
+
+/** Further remotes are listed in the dialog. */
+const CARDS = 4;
+
+/** Connected or connecting remotes first, then recent ones. */
+export function remoteCards(
+  remotes: readonly Remote[],
+  now: number,
+  trans: TranslationBundle
+): IRemoteCard[] {
+  const isAway = ({ state }: Remote): number => (state === 'disconnected' || state === 'preempted' ? 1 : 0);
+  return [...remotes]
+    .sort((a, b) => isAway(a) - isAway(b) || (b.lastConnectedAt ?? 0) - (a.lastConnectedAt ?? 0))
+    .slice(0, CARDS)
+    .map(remote => ({
+      name: remote.name,
+      label: trans.__('%1 (%2)', remote.name, cardState(remote, now, trans)),
+      caption:
+        remote.state === 'connected'
+          ? trans.__('Open a notebook on %1', remote.name)
+          : trans.__('Connect to %1', remote.name)
+    }));
+}
+
+/** Without a countdown, which would change the card every second. */
+function cardState(remote: Remote, now: number, trans: TranslationBundle): string {
+  return remote.state === 'reconnecting' ? trans.__('reconnecting') : stateText(remote, now, trans).label;
 }

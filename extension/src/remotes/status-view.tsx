@@ -16,9 +16,7 @@ export function RemoteItem({ model, trans, onShow }: IRemoteItemProps): JSX.Elem
   useChanges(model, false);
   const { shown } = model;
   useSeconds(shown?.state === 'reconnecting');
-  if (!shown) {
-    return null;
-  }
+  if (!shown) return null;
   const { label, detail } = stateText(shown, Date.now(), trans);
   const figures = figuresText(shown, trans);
   const text = shown.state === 'connected' ? figures || label : label;

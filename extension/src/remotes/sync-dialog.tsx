@@ -69,9 +69,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
   const route = `bridge/v1/machines/${encodeURIComponent(name)}/sync`;
   const isRunning = status?.state === 'running';
   useEffect(() => {
-    if (!isRunning) {
-      return;
-    }
+    if (!isRunning) return;
     const timer = setInterval(() => {
       // A failure here is shown by the state of the bridge; the next poll may succeed.
       remotes.api.request<SyncStatus>('GET', route).then(setStatus, () => undefined);
@@ -335,9 +333,7 @@ function LeftOutView(
 
 function StatusView({ status, trans }: { status: SyncStatus; trans: TranslationBundle }): JSX.Element {
   const { state, files, totalFiles, bytes, totalBytes, error } = status;
-  if (error !== null) {
-    return <ErrorCard message={error.message} trans={trans} />;
-  }
+  if (error !== null) return <ErrorCard message={error.message} trans={trans} />;
   const words = {
     idle: '',
     failed: '',

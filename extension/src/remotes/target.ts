@@ -10,18 +10,14 @@ export const CLOUD_FORM_IN_FULL = `gcloud:[PRODUCT/][ZONE/]NAME (${PRODUCTS.join
 /** Null when it can be neither. A word that begins with a dash would be an option. */
 export function sourceOf(text: string): AddRemote['source'] | null {
   const pasted = readPasted(text);
-  if ('refused' in pasted) {
-    return null;
-  }
+  if ('refused' in pasted) return null;
   const { target: destination, ...found } = pasted;
   if (isCloud(destination)) {
     const machine = machineOf(destination.replace(CLOUD, ''));
     return machine === null ? null : { ...machine, ...found };
   }
   const runtime = /^colab:(v5e1|v6e1)?$/i.exec(destination);
-  if (runtime) {
-    return { kind: 'colab', accelerator: runtime[1]?.toLowerCase() === 'v6e1' ? 'v6e1' : 'v5e1' };
-  }
+  if (runtime) return { kind: 'colab', accelerator: runtime[1]?.toLowerCase() === 'v6e1' ? 'v6e1' : 'v5e1' };
   return { kind: 'ssh', destination };
 }
 

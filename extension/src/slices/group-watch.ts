@@ -7,7 +7,6 @@ import type { IDisposable } from '@lumino/disposable';
 import { type IRunAgainOptions, RunAgain } from '../unreachable/run-again.js';
 import { isSliceKernel } from '../backends/spec-names.js';
 import type { NoticePlace } from '../ui/notebook-notice.js';
-import { type ILostGroup, type IRunCell, lostGroup } from './lost-group.js';
 
 export interface IGroupWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
@@ -70,9 +69,7 @@ export class GroupWatch implements IDisposable {
   }
 
   private poll(): void {
-    if (this.isDisposed) {
-      return;
-    }
+    if (this.isDisposed) return;
     const { session } = this.options.sessionContext;
     // Other cells show outputs of the processes before the last restart.
     const begun = new Set(this._runs.begun);
@@ -101,9 +98,7 @@ export class GroupWatch implements IDisposable {
 
   private read(): IRunCell[] {
     return this.options.notebook.widgets.flatMap(({ model }) => {
-      if (model.type !== 'code') {
-        return [];
-      }
+      if (model.type !== 'code') return [];
       const { id, executionCount, executionState, outputs } = model as CodeCell['model'];
       return [
         {
@@ -128,4 +123,33 @@ export class GroupWatch implements IDisposable {
 function isSame(one: ILostGroup, other: ILostGroup | null): boolean {
   const isNumbered = other?.executionCount !== Infinity;
   return one.cellId === other?.cellId && (!isNumbered || one.executionCount === other.executionCount);
+}
+
+/** Whether the hosts of a slice were lost, as shown by the cells of a notebook. */
+export interface IRunCell {
+  readonly id: string;
+  readonly executionCount: number | null;
+  /** The error that its outputs end with. */
+  readonly error: { readonly name: string; readonly value: string } | null;
+}
+
+interface ILostGroup {
+  readonly cellId: string;
+  readonly executionCount: number | null;
+  /** The first sentence of the error. */
+  readonly reason: string;
+}
+
+/** After these the kernel runs no cell before it is restarted. */
+const GROUP_HAS_ENDED = new Set(['HostLostError', 'GroupEndedError', 'SliceStartError', 'SliceError']);
+
+/** Null when the cell that ran last did not end with the loss of a host. */
+export function lostGroup(cells: readonly IRunCell[]): ILostGroup | null {
+  const last = cells.reduce<IRunCell | null>(
+    (newest, cell) => ((cell.executionCount ?? -1) > (newest?.executionCount ?? -1) ? cell : newest),
+    null
+  );
+  if (!last?.error || !GROUP_HAS_ENDED.has(last.error.name)) return null;
+  const [reason = ''] = last.error.value.split(/\.(?:\s|$)/, 1);
+  return { cellId: last.id, executionCount: last.executionCount, reason };
 }

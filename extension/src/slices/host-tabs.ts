@@ -99,9 +99,7 @@ function tabOf({ details, who, what }: IFold): { tab: HTMLButtonElement; panel: 
 function readFold(details: HTMLDetailsElement): IFold[] {
   const line = details.querySelector(':scope > summary')?.textContent ?? '';
   const [, who, numbers, what] = /^(hosts? ([\d, -]+)): (.*)$/s.exec(line) ?? [];
-  if (who === undefined || numbers === undefined || what === undefined) {
-    return [];
-  }
+  if (who === undefined || numbers === undefined || what === undefined) return [];
   const ranges = numbers.split(', ').map(range => {
     const [low = NaN, high = low] = range.split('-').map(Number);
     return [low, high] as const;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type IRunCell, lostGroup } from './lost-group.js';
+import { type IRunCell, lostGroup } from './group-watch.js';
 
 const LOST = {
   name: 'HostLostError',

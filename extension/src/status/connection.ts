@@ -28,12 +28,8 @@ export interface ConnectionInput {
 }
 
 export function connectionOf({ current, stream, telemetry }: ConnectionInput): Connection {
-  if (current.kind === 'none' || current.kind === 'no-kernel') {
-    return { kind: 'none' };
-  }
-  if (current.kind === 'local') {
-    return { kind: 'local' };
-  }
+  if (current.kind === 'none' || current.kind === 'no-kernel') return { kind: 'none' };
+  if (current.kind === 'local') return { kind: 'local' };
   const { backend, clientId, connection, status } = current;
   if (status === 'dead' || (stream?.kind === 'live' && telemetry?.isDead)) {
     return { kind: 'lost', reason: telemetry?.state?.reason ?? '', dead: true };

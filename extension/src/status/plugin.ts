@@ -33,9 +33,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
     settings: ISettingRegistry | null,
     translator: ITranslator | null
   ): void => {
-    if (!statusBar) {
-      return;
-    }
+    if (!statusBar) return;
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const model = new StatusModel(currentKernel, events);
     const shown: Shown = { connection: true, devices: true };

@@ -20,9 +20,7 @@ export function ConnectionItem({ model, onReconnect, trans }: ConnectionItemProp
   const { connection } = model;
   useSeconds(connection.kind === 'reconnecting');
   const text = connectionText(connection, Date.now(), trans);
-  if (!text) {
-    return null;
-  }
+  if (!text) return null;
   const { label, detail, canReconnect } = text;
   const content = (
     <>
@@ -68,9 +66,7 @@ function Devices({ telemetry, machine, onShow, trans }: DevicesProps): JSX.Eleme
   const { devices } = telemetry;
   const sample = machine?.sample ?? null;
   const busy = sample && sample.devices.length > 0 ? summaryOf(tilesOf(sample, null, null)) : null;
-  if (!devices && !busy) {
-    return null;
-  }
+  if (!devices && !busy) return null;
   return (
     <button
       type="button"

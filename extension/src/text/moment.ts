@@ -15,12 +15,8 @@ const DAY_MS = 24 * HOUR_MS;
 /** How long ago, in one unit: `now`, `5 min ago`, `2 h ago`, `3 days ago`. */
 export function agoText(unixMs: number, now: number, trans: TranslationBundle): string {
   const ms = Math.max(0, now - unixMs);
-  if (ms < MINUTE_MS) {
-    return trans.__('now');
-  }
-  if (ms < HOUR_MS) {
-    return trans.__('%1 min ago', Math.floor(ms / MINUTE_MS));
-  }
+  if (ms < MINUTE_MS) return trans.__('now');
+  if (ms < HOUR_MS) return trans.__('%1 min ago', Math.floor(ms / MINUTE_MS));
   return ms < DAY_MS
     ? trans.__('%1 h ago', Math.floor(ms / HOUR_MS))
     : trans._n('%1 day ago', '%1 days ago', Math.floor(ms / DAY_MS));

@@ -60,9 +60,7 @@ export class DrawLoop implements IDisposable {
   }
 
   private _schedule(): void {
-    if (this._isDisposed || this._frame !== null || this._timer !== undefined || !this._hasVisible()) {
-      return;
-    }
+    if (this._isDisposed || this._frame !== null || this._timer !== undefined || !this._hasVisible()) return;
     const waitMs = this._lastDrawn + this._intervalMs - this._source.performance.now();
     if (waitMs > 1) {
       this._timer = this._source.setTimeout(() => {
@@ -99,9 +97,7 @@ export class DrawLoop implements IDisposable {
 
   private _hasVisible(): boolean {
     for (const drawing of this._due) {
-      if (drawing.isVisible) {
-        return true;
-      }
+      if (drawing.isVisible) return true;
     }
     return false;
   }

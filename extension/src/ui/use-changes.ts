@@ -16,9 +16,7 @@ export const READABLE_INTERVAL_MS = 500;
 export function useChanges(model: Changing | null, paused: boolean, intervalMs = READABLE_INTERVAL_MS): void {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
-    if (paused || !model) {
-      return;
-    }
+    if (paused || !model) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let pending = false;
     const onTime = (): void => {
@@ -57,9 +55,7 @@ function untilNextMs(intervalMs: number): number {
 export function useSeconds(active: boolean): void {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
-    if (!active) {
-      return;
-    }
+    if (!active) return;
     const timer = setInterval(redraw, 1_000);
     return () => clearInterval(timer);
   }, [active]);

@@ -10,7 +10,7 @@ import { isSliceKernel, remoteOfPlace, splitSpecName } from '../backends/spec-na
 import { wait } from '../platform/wait.js';
 import { momentText } from '../text/moment.js';
 import type { INoticeAction, INoticeText, NoticePlace } from '../ui/notebook-notice.js';
-import { type Fate, fateOf } from './lost-kernels.js';
+import { type Fate, fateOf } from './model.js';
 import { type IRunAgainOptions, RunAgain } from './run-again.js';
 
 export interface IGoneWatchOptions extends IRunAgainOptions {
@@ -90,9 +90,7 @@ export class LostKernelWatch implements IDisposable {
 
   private onRemote(_: unknown, name: string | null): void {
     const lost = this._kernel;
-    if (lost === null || name !== lost.remote) {
-      return;
-    }
+    if (lost === null || name !== lost.remote) return;
     const { state } = this.options.remotes.get(name) ?? {};
     if (state === 'preempted') {
       this._wasPreempted = true;
@@ -128,9 +126,7 @@ export class LostKernelWatch implements IDisposable {
     for (let polls = 0; polls < MAX_POLLS && !signal.aborted; polls += 1) {
       const kernels = await mirrored(lost.remote, signal).catch(() => []);
       const kernel = kernels.find(({ kernelId }) => kernelId === lost.kernelId);
-      if (isOver(signal) || kernel?.wasShutDown === true) {
-        return;
-      }
+      if (isOver(signal) || kernel?.wasShutDown === true) return;
       const fate = fateOf(kernel, remotes.get(lost.remote));
       // Until the list of sessions is up to date with the machine, nothing can be started there.
       const isListed = sessionContext.session?.kernel?.id === lost.kernelId;

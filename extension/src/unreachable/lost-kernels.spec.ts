@@ -1,7 +1,7 @@
 import type { MirroredKernel } from '@tpulab/protocol';
 import { expect, test } from 'vitest';
 import { remote } from '../testing/remotes.js';
-import { fateOf } from './lost-kernels.js';
+import { fateOf } from './model.js';
 
 function kernel(given: Partial<MirroredKernel> = {}): MirroredKernel {
   const fields = { kernelId: 'k', name: 'jax', lastSeq: 9, bytes: 100, endedAt: null, documents: [] };

@@ -1,5 +1,5 @@
 /** Whether a notebook's kernel is on a remote that cannot serve it now. */
-import type { Remote } from '@tpulab/protocol';
+import type { MirroredKernel, Remote } from '@tpulab/protocol';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 
 export interface IAbsentRemote {
@@ -15,12 +15,28 @@ export function unreachableRemote(
   isKnown: boolean
 ): IAbsentRemote | null {
   const name = remoteOfPlace(splitSpecName(specName).place);
-  if (name === null) {
-    return null;
-  }
+  if (name === null) return null;
   const known = remote(name);
-  if (known === null) {
-    return isKnown ? { name, why: 'unknown' } : null;
-  }
+  if (known === null) return isKnown ? { name, why: 'unknown' } : null;
   return known.state === 'connected' ? null : { name, why: 'down' };
+}
+
+/**
+ * `taken`: its remote was preempted. `gone`: the remote is connected, and the kernel no longer exists. `kept`: it still exists.
+ * Null: a user has shut it down, or it is unknown so far.
+ */
+export type Fate = 'taken' | 'gone' | 'kept';
+
+export function fateOf(kernel: MirroredKernel | undefined, remote: Remote | null): Fate | null {
+  if (remote?.state === 'preempted') return 'taken';
+  if (remote?.state !== 'connected' || kernel === undefined || kernel.wasShutDown) return null;
+  switch (kernel.state) {
+    case 'ended':
+    case 'unknown':
+      return 'gone';
+    case 'following':
+      return 'kept';
+    default:
+      return null;
+  }
 }

@@ -47,9 +47,7 @@ export class RunAgain implements IDisposable {
     const cells = this.cells;
     const present = new Set(cells.map(({ model }) => model.id));
     const begun = [...this._begun].filter(id => present.has(id));
-    if (this._hasSeenStart) {
-      return begun;
-    }
+    if (this._hasSeenStart) return begun;
     // A cell with a number may have run before this page was opened.
     const numbered = cells
       .filter(({ model }) => model.executionCount !== null && !this._begun.has(model.id))

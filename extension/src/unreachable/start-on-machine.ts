@@ -25,9 +25,7 @@ export async function startOnMachine(
   await backend?.serving(SERVING_WAIT_MS).catch(() => undefined);
   // It may have a kernel there already, started after the first list of this page.
   await sessions.refreshRunning().catch(() => undefined);
-  if (sessionContext.isDisposed || sessionContext.session?.kernel) {
-    return;
-  }
+  if (sessionContext.isDisposed || sessionContext.session?.kernel) return;
   const running = [...sessions.running()].find(({ path }) => path === context.path);
   await sessionContext.changeKernel(running?.kernel ? { id: running.kernel.id } : { name: specName });
 }

@@ -16,12 +16,11 @@ import {
 } from './journal-folders.js';
 import { bridgeError } from '@tpulab/platform/bridge-error.js';
 import { endOrphan, endSilent, type KeeperAccess, presumed } from '../keeper-client/access.js';
-import { kernelEnv } from './kernel-env.js';
+import { kernelEnv, WORKING_DIR, workingDirectory } from './kernel-env.js';
 import type { KeeperSearch } from '../keeper-client/search.js';
 import { Kernel, type Reattach } from './kernel.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
 import { socketFolder } from '@tpulab/platform/socket-folder.js';
-import { WORKING_DIR, workingDirectory } from './working-directory.js';
 import { presenceOfKernel, readLaunch } from '../keeper-protocol/keeper-file.js';
 
 export interface KernelRegistryOptions {

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { workingDirectory } from './working-directory.js';
+import { workingDirectory } from './kernel-env.js';
 
 let root: string;
 

@@ -1,6 +1,15 @@
 /** The runtime of one remote: creates it after a person agrees, reaches it, detects that it was reclaimed, and ends it. */
 import { setTimeout as wait } from 'node:timers/promises';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
 import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '@tpulab/protocol';
+import { writeAtomically } from '@tpulab/platform/write-atomically.js';
+import { jsonIn } from '@tpulab/platform/json-text.js';
 import { RemoteProblem } from '../remote-error.js';
 import { staged } from '../contracts.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
@@ -14,7 +23,6 @@ import {
 } from './colab-command.js';
 import { explainColab, MANAGE_SESSIONS } from './colab-problem.js';
 import { balanceCheck, colabConsent } from './consent.js';
-import { type RuntimeFiles, type RuntimeRecord, RuntimeRecords } from './runtime-record.js';
 import { quoted } from '../ssh/ssh-shell.js';
 
 /** The HTTP limit of `colab new`, which waits for a TPU to become free. */
@@ -296,3 +304,82 @@ done <<TPULAB_END
 $(tr '\\0' '\\n' < /proc/1/environ | grep -E '^(TPU_[A-Za-z0-9_]*|PJRT_[A-Za-z0-9_]*|LD_LIBRARY_PATH)=')
 TPULAB_END
 fi`;
+
+/**
+ * The stored state of a remote's only runtime, in a folder for this user alone: `runtime.json`, and for each runtime a folder
+ * of its name with the session file of `colab`, a key, and the host key that it presented. Session files contain tokens; only `colab` reads
+ * them. A name is never reused, because `colab` would lose the earlier runtime of that name.
+ */
+const RuntimeRecord = Type.Object({
+  session: Type.String({ pattern: '^tpulab-[a-z0-9]+$' }),
+  /** `creating` until `colab` reports that it runs; it may run before that. */
+  state: Type.Union([Type.Literal('creating'), Type.Literal('created')]),
+  /** Runtimes that the account had before this one. */
+  before: Type.Array(Type.String())
+});
+type RuntimeRecord = Static<typeof RuntimeRecord>;
+
+interface RuntimeFiles {
+  /** Session file of `colab`. */
+  readonly config: string;
+  readonly key: string;
+  readonly knownHosts: string;
+}
+
+class RuntimeRecords {
+  constructor(private readonly folder: string) {}
+
+  /** null: no runtime is known. */
+  async read(): Promise<RuntimeRecord | null> {
+    const json = jsonIn(await readFile(this.#file, 'utf8').catch(() => null));
+    return Value.Check(RuntimeRecord, json) ? json : null;
+  }
+
+  /** Names a new runtime, and makes its folder and key. The record is written before the runtime is created. */
+  async begin(before: readonly string[]): Promise<RuntimeRecord> {
+    await this.#makeFolder(this.folder);
+    const session = `tpulab-${randomBytes(4).toString('hex')}`;
+    const { key } = this.filesOf(session);
+    await this.#makeFolder(path.dirname(key));
+    // No comment in the key: the comment travels with the public key, and would name the person and this computer.
+    await promisify(execFile)('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', key]);
+    return this.write({ session, state: 'creating', before: [...before] });
+  }
+
+  async write(record: RuntimeRecord): Promise<RuntimeRecord> {
+    await this.#makeFolder(this.folder);
+    await writeAtomically(this.#file, JSON.stringify(record));
+    return record;
+  }
+
+  /** The runtime has ended, or never existed. */
+  async forget(): Promise<void> {
+    const record = await this.read();
+    await rm(this.#file, { force: true });
+    if (record) await rm(path.dirname(this.filesOf(record.session).key), { recursive: true, force: true });
+  }
+
+  filesOf(session: string): RuntimeFiles {
+    const folder = path.join(this.folder, session);
+    return {
+      config: path.join(folder, 'sessions.json'),
+      key: path.join(folder, 'id_ed25519'),
+      knownHosts: path.join(folder, 'known_hosts')
+    };
+  }
+
+  /** A session file for queries about the whole account while no runtime exists. */
+  async emptyConfig(): Promise<string> {
+    await this.#makeFolder(this.folder);
+    return path.join(this.folder, 'none.json');
+  }
+
+  get #file(): string {
+    return path.join(this.folder, 'runtime.json');
+  }
+
+  async #makeFolder(folder: string): Promise<void> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await chmod(folder, 0o700);
+  }
+}

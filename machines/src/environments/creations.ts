@@ -4,7 +4,7 @@ import { NamedJobs, type RunningJob } from '@tpulab/platform/named-jobs.js';
 import type { EnvironmentCatalog } from './catalog.js';
 import { EnvironmentError } from './environment-error.js';
 import { create } from './operations.js';
-import { UvProgress } from './uv-progress.js';
+import { UvProgress } from './uv.js';
 
 type Creation = RunningJob<EnvironmentCreation>;
 

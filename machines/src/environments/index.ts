@@ -19,5 +19,4 @@ export {
   remove
 } from './operations.js';
 export { runProgram } from './run-program.js';
-export { findUv, runUv } from './uv.js';
-export { TransferRate, UvProgress } from './uv-progress.js';
+export { findUv, runUv, TransferRate, UvProgress } from './uv.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { UvProgress } from './uv-progress.js';
+import { UvProgress } from './uv.js';
 
 const MIB = 2 ** 20;
 let now = 0;

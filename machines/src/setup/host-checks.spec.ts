@@ -9,7 +9,7 @@ import { ChipTable } from '../chips/chip-table.js';
 import { FakeMachine } from '../../../kernel-bridge/src/devices/testing/fake-machine.js';
 import { GENERATIONS } from '../../../kernel-bridge/src/devices/testing/traces.js';
 import { type CheckContext, checkHost, chipNames, hasChips } from './host-checks.js';
-import { script } from './script.js';
+import { script } from './host-scripts.js';
 import { type HostFacts, parseFacts } from './probe-script.js';
 
 const run = promisify(execFile);

@@ -2,8 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { script } from './script.js';
-import { EXIT, hostScript } from './host-scripts.js';
+import { EXIT, hostScript, script } from './host-scripts.js';
 
 const FOLDER = fileURLToPath(new URL('../../host/', import.meta.url));
 const SHELLS = ['/bin/dash', '/bin/bash', '/bin/busybox'].filter(existsSync);

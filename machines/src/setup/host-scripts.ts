@@ -1,5 +1,5 @@
 /** The scripts that change a host: the files of `host/`, each with its required code in front. `preamble.sh` documents the common rules. */
-import { script } from './script.js';
+import { readFileSync } from 'node:fs';
 
 /** Exit codes of the scripts, as in `preamble.sh`; other codes come from the program that the script ran. */
 export const EXIT = {
@@ -27,3 +27,11 @@ export function hostScript(name: keyof typeof NEEDS): string {
 
 /** `$2` folder (relative). */
 export const REMOVE_SCRIPT = `rm -rf "$1/$2"`;
+
+/** Scripts that run on hosts, in sh and Python: files of this package, in `host/`. */
+const FOLDER = new URL('../../host/', import.meta.url);
+
+/** Several are concatenated. */
+export function script(...names: readonly string[]): string {
+  return names.map(name => readFileSync(new URL(name, FOLDER), 'utf8')).join('');
+}

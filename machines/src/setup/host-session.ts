@@ -1,8 +1,7 @@
 /** Runs our scripts on one host and turns their failures into typed errors. */
 import type { RemoteShell } from '../contracts.js';
 import { explainHost } from '../ssh/explain.js';
-import { EXIT } from './host-scripts.js';
-import { script as scriptOf } from './script.js';
+import { EXIT, script as scriptOf } from './host-scripts.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';

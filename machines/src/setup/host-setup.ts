@@ -24,7 +24,7 @@ import {
   readContext,
   type SetupContext
 } from './host-layout.js';
-import { script } from './script.js';
+import { script } from './host-scripts.js';
 import { HostSession, QUICK_MS } from './host-session.js';
 import { installAll } from './install-all.js';
 import { setupCache } from './payload.js';

@@ -3,7 +3,7 @@ import type { CleanOptions, HostSetup, PreparedHost, RemoteShell, SetupOptions }
 import { RemoteProblem } from '../remote-error.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import { staged } from '../contracts.js';
-import { script } from './script.js';
+import { script } from './host-scripts.js';
 import { explainHost, lastWords } from '../ssh/explain.js';
 
 const STEP_MS = 30_000;

@@ -8,7 +8,7 @@ import { plainText } from '@tpulab/platform/plain-text.js';
 import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
 import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
-import { script } from '../setup/script.js';
+import { script } from '../setup/host-scripts.js';
 
 /** Each needs its own ssh, and perhaps a tunnel, and mostly waits. */
 const HOSTS_AT_ONCE = 16;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fittingLabel } from './axis-label.js';
+import { fittingLabel } from './line-chart.js';
 
 describe('a label of the x axis', () => {
   const room = { min: 0, max: 100, width: 300, beyond: 6 };

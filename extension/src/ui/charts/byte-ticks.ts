@@ -4,9 +4,7 @@ import { sizeText } from '@tpulab/protocol';
 /** Multiples of one power of two within the range, at most `most` of them (two at least). */
 export function byteTicks(min: number, max: number, most: number): number[] {
   const range = max - min;
-  if (!(range > 0)) {
-    return [min];
-  }
+  if (!(range > 0)) return [min];
   let step = 2 ** Math.floor(Math.log2(range / Math.max(2, most)));
   while (count(min, max, step) > Math.max(2, most)) {
     step *= 2;

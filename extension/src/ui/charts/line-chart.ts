@@ -1,6 +1,5 @@
 /** A line chart of some series on one canvas: uPlot, drawn by the page's one loop, in the colours of the theme. */
 import type uPlot from 'uplot';
-import { fittingLabel } from './axis-label.js';
 import { gridColor } from '../grid-color.js';
 import type { DrawLoop } from '../draw-loop.js';
 import { SizedDrawing } from '../sized-drawing.js';
@@ -90,9 +89,7 @@ export class LineChart extends SizedDrawing {
   }
 
   override draw(): void {
-    if (!this._data) {
-      return;
-    }
+    if (!this._data) return;
     if (!library) {
       // If the chunk cannot be loaded, the chart stays empty; the figures beside it are still visible.
       void loadLibrary().then(
@@ -194,9 +191,7 @@ export class LineChart extends SizedDrawing {
   }
 
   private _markFailure(chart: uPlot, stroke: string): void {
-    if (this._failsFrom === null) {
-      return;
-    }
+    if (this._failsFrom === null) return;
     const { ctx, bbox } = chart;
     const x = Math.round(chart.valToPos(this._failsFrom, 'x', true));
     ctx.save();
@@ -250,4 +245,25 @@ function lineOf({ dash, fill, joinsGaps = false }: LineSeries, stroke: string): 
     ...(dash ? { dash: [...dash] } : {}),
     ...(fill ? { fill: `color-mix(in srgb, ${stroke} 14%, transparent)` } : {})
   };
+}
+
+/** Labels below the x axis, each centred below its tick. */
+
+/** A letter of the axes' font, pixels. */
+const LETTER_WIDTH = 6;
+
+interface AxisRoom {
+  /** Values at the ends of the axis; unknown before there are any. */
+  readonly min?: number | undefined;
+  readonly max?: number | undefined;
+  /** Pixels from end to end, and right of the axis. */
+  readonly width: number;
+  readonly beyond: number;
+}
+
+/** The label of a tick, or none where the edge of the chart would cut it off: a truncated time looks like another time. */
+export function fittingLabel(text: string, tick: number, { min, max, width, beyond }: AxisRoom): string {
+  if (min === undefined || max === undefined || max <= min) return text;
+  const toEdge = ((max - tick) / (max - min)) * width + beyond;
+  return (text.length * LETTER_WIDTH) / 2 <= toEdge ? text : '';
 }

@@ -48,9 +48,7 @@ export function LineView(props: LineViewProps): JSX.Element {
   // Another set of lines is another chart; new figures are not.
   const shape = `${series.map(one => `${one.name} ${one.colour} ${one.fill ?? ''}`).join('|')} ${props.logarithmic ?? ''} ${props.onRange !== undefined}`;
   useEffect(() => {
-    if (!host.current) {
-      return;
-    }
+    if (!host.current) return;
     const { series: lines, yTicks, yRange, logarithmic, onRange } = latest.current;
     const made = new LineChart({
       host: host.current,
@@ -81,9 +79,7 @@ export function LineView(props: LineViewProps): JSX.Element {
   const rows = data[0]?.length ?? 0;
   const { cursorX } = props;
   useEffect(() => {
-    if (cursorX === undefined) {
-      return;
-    }
+    if (cursorX === undefined) return;
     isFollowing.current = true;
     const row = cursorX === null ? null : nearestRow(latest.current.data[0] ?? [], cursorX);
     setCursor(row);
@@ -94,9 +90,7 @@ export function LineView(props: LineViewProps): JSX.Element {
     const count = latest.current.data[0]?.length ?? 0;
     setCursor(at => {
       const next = movedCursor(event.key, at, count);
-      if (next === undefined) {
-        return at;
-      }
+      if (next === undefined) return at;
       event.preventDefault();
       isKeyed.current = next !== null;
       chart.current?.setCursor(next);

@@ -22,9 +22,7 @@ export function sparkPath(values: ArrayLike<number>, width: number, height: numb
       high = Math.max(high, value);
     }
   }
-  if (points.filter(({ y }) => Number.isFinite(y)).length < 2) {
-    return { line: '', area: '' };
-  }
+  if (points.filter(({ y }) => Number.isFinite(y)).length < 2) return { line: '', area: '' };
   const across = width / Math.max(1, values.length - 1);
   // A curve that never changes lies in the middle; no line is cut at the edges.
   const up = (y: number): number =>

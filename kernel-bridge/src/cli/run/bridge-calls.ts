@@ -5,7 +5,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
 import WebSocket from 'ws';
 import { socketPathOf } from '../../http/unix-listening.js';
-import { WORKING_DIR } from '../../kernels/working-directory.js';
+import { WORKING_DIR } from '../../kernels/kernel-env.js';
 import { newHeader } from '../../jupyter/kernel-message.js';
 import { CommandError } from '../output.js';
 import { below, type RunningGateway } from '../running-gateway.js';
