@@ -192,7 +192,7 @@ def test_results_that_are_torn_are_left_out_by_name(
 
 
 def _tiny_bert(folder: Path) -> Any:
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+    from transformers import BertConfig, BertForMrequestedLM, BertTokenizer
 
     folder.mkdir()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"你好世界,.!?"]
@@ -200,7 +200,7 @@ def _tiny_bert(folder: Path) -> Any:
     BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
-    model = BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
+    model = BertForMrequestedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
     model.save_pretrained(folder)
     return model
 
@@ -243,3 +243,79 @@ def test_languages_of_a_list_and_bert_s_states_of_chinese(tmp_path: Path) -> Non
         full(read("你好", "zh"))
     with pytest.raises(ConfigError, match=r"bert_pretrained_dir.*cannot be loaded"):
         bert_features(str(root))
+
+
+def test_a_folder_of_recordings_becomes_a_voice_s_clips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minute of somebody speaking is cut and transcribed; corrections stay, and nothing is made twice."""
+    from tpulab_recipes.audio import files, transcripts
+    from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus
+
+    write_corpus(tmp_path / "corpus", CorpusSettings(count=3, sample_rate=8000))
+    pause = np.zeros(16_000, np.float32)
+    spoken = [files.load(each, 8000) for each in sorted((tmp_path / "corpus").glob("audio/*.wav"))]
+    place, root = tmp_path / "recordings", tmp_path / "voice"
+    place.mkdir()
+    files.save(place / "talk.wav", np.concatenate([part for each in spoken for part in (each, pause)]), 8000)
+    wav(place / "tone.wav", 2.0, 440, 8000)
+    requested: list[tuple[str, str]] = []
+    transcribed: list[int] = []
+
+    def load_whisper(name: str, language: str) -> Any:
+        requested.append((name, language))
+
+        def transcribe(waves: Any) -> list[str]:
+            transcribed.append(len(waves))
+            return ["The bird is red."] * len(waves)
+
+        return transcribe
+
+    monkeypatch.setattr(transcripts, "load_whisper", load_whisper)
+    command = ["prepare", "--recordings", str(place), "--exp-dir", str(root), "--whisper", "an-ear"]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out.splitlines()[-1])
+    assert (result["prepared"], result["left_out"]) == (3, 1)
+    assert "tone.wav: nobody speaks in it" in (root / "left_out.txt").read_text()
+    assert (requested, transcribed) == ([("an-ear", "en")], [3])
+    names = [f"talk_{number:04d}.wav" for number in (1, 2, 3)]
+    assert (root / "clips.list").read_text().splitlines() == [
+        f"clips/audio/{name}|voice|en|The bird is red." for name in names
+    ]
+    clips, reasons = read_clips(root, CONFIG)
+    assert ([clip.name for clip in clips], reasons) == (names, {})
+    (root / "clips/audio_prompts/talk_0002_prompt.txt").write_text("My boat\nis blue.")
+    assert main(command) == 0
+    assert transcribed == [3]
+    assert _rows(root)["talk_0002.wav"][2] == "My boat is blue."
+    assert _rows(root)["talk_0001.wav"][2] == "The bird is red."
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ((), "Give either --inp-text or --recordings"),
+        (("--inp-text", "a.list", "--recordings", "r"), "Give either --inp-text or --recordings"),
+        (("--recordings", "EXP"), "are not apart; give another folder"),
+        (("--recordings", "r", "--text-lang", "auto"), "'auto' is not the one language"),
+        (("--recordings", "r", "--whisper", "./nothing"), "whisper: './nothing' is neither a folder here"),
+    ],
+)
+def test_recordings_that_cannot_be_prepared_are_one_sentence(
+    more: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from tpulab_recipes.audio import transcripts
+
+    if "./nothing" not in more:
+        monkeypatch.setattr(transcripts, "load_whisper", lambda *_: None)
+    place = str(tmp_path / "voice")
+    given = [place if each == "EXP" else each for each in more]
+    assert main(["prepare", "--exp-dir", place, *given]) == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert "Traceback" not in printed

@@ -13,12 +13,12 @@ torch = pytest.importorskip("torch")
 
 from tpulab_recipes.audio import files  # noqa: E402
 from tpulab_recipes.audio.mel_codec import fit_mel_codec  # noqa: E402
+from tpulab_recipes.audio.recordings import prepare  # noqa: E402
 from tpulab_recipes.audio.transcripts import load_whisper  # noqa: E402
 from tpulab_recipes.dia.config import Config, Sampling  # noqa: E402
 from tpulab_recipes.dia.data import Layout, encode, read_clips, train_batches  # noqa: E402
 from tpulab_recipes.dia.generation import generate  # noqa: E402
 from tpulab_recipes.dia.model import tiny_model, tiny_processor  # noqa: E402
-from tpulab_recipes.dia.recordings import prepare  # noqa: E402
 from tpulab_recipes.dia.trainer import Trainer  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training.fit import Loop, Training, fit  # noqa: E402

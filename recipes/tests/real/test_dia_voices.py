@@ -17,11 +17,11 @@ torch = pytest.importorskip("torch")
 
 from tpulab_recipes.audio import files  # noqa: E402
 from tpulab_recipes.audio.mel_codec import fit_mel_codec  # noqa: E402
+from tpulab_recipes.audio.recordings import prepare  # noqa: E402
 from tpulab_recipes.audio.transcripts import load_whisper  # noqa: E402
 from tpulab_recipes.dia.config import Config  # noqa: E402
 from tpulab_recipes.dia.data import Layout, encode, read_clips  # noqa: E402
 from tpulab_recipes.dia.model import tiny_model, tiny_processor  # noqa: E402
-from tpulab_recipes.dia.recordings import prepare  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 from .judges import Ear, distance, whisper_folder, words  # noqa: E402

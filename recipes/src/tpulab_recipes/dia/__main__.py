@@ -81,11 +81,11 @@ class Prepare(DiaCommand):
 
     def run(self) -> None:
         from tpulab_recipes.audio.codec import load_codec
+        from tpulab_recipes.audio.recordings import prepare, require_apart
         from tpulab_recipes.audio.slicing import histogram
         from tpulab_recipes.audio.transcripts import MOST_SECONDS, load_whisper
         from tpulab_recipes.common.preparation import require_writable
         from tpulab_recipes.dia.data import Layout, encode
-        from tpulab_recipes.dia.recordings import prepare, require_apart
 
         require_apart(self.recordings, self.output)
         require_writable(self.output)

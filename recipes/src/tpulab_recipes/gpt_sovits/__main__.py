@@ -66,10 +66,17 @@ class SovitsCommand(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare(SovitsCommand):
-    """Prepares a list of clips for training, once; run it again to resume."""
+    """Prepares a list of clips, or recordings, for training, once; run it again to resume."""
 
-    inp_text: Path
+    inp_text: str = ""
     """Lines of wav|speaker|language|text."""
+    recordings: str = ""
+    """Instead of a list: a folder of sound files, which are cut at silence and transcribed. NAME.txt beside
+    NAME.wav is its text."""
+    whisper: str = "openai/whisper-small"
+    """Folder or Hugging Face name of the model that transcribes recordings."""
+    text_lang: str = "en"
+    """Language of the recordings: en, zh or ja."""
     exp_dir: str = ""
     """Output folder, in the original's layout (docs/gpt-sovits.md)."""
     inp_wav_dir: str = ""
@@ -81,10 +88,13 @@ class Prepare(SovitsCommand):
         from tpulab_recipes.gpt_sovits import checkpoints, data
 
         config, places = self.settings()
+        if bool(self.inp_text) == bool(self.recordings):
+            raise ConfigError("", "Give either --inp-text or --recordings.")
         folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
         features = data.features_for(config, self.cnhubert_base_dir, self.features)
+        listed, lost = self._listed(config, folder) if self.recordings else (Path(self.inp_text), [])
         done, reasons = data.prepare(
-            self.inp_text,
+            listed,
             folder,
             config,
             features,
@@ -92,7 +102,7 @@ class Prepare(SovitsCommand):
             text_features=data.text_features_for(config, self.bert_pretrained_dir),
             progress=Terminal(),
         )
-        _say_left_out(reasons, folder)
+        _say_left_out(reasons, folder, lost)
         if not done:
             first, hint = next(iter(reasons.values())), ""
             if any("No such file" in each for each in reasons.values()) and not self.inp_wav_dir:
@@ -102,11 +112,43 @@ class Prepare(SovitsCommand):
         if generator:
             clips, _ = data.read_clips(folder, config)
             data.write_tokens(folder, checkpoints.load_voice(generator, config), clips)
-        print_result(prepared=done, left_out=len(reasons), exp_dir=folder, tokens=bool(generator))
+        left_out = len(lost) + len(reasons)
+        print_result(prepared=done, left_out=left_out, exp_dir=folder, tokens=bool(generator))
+
+    def _listed(self, config: Config, folder: str) -> tuple[Path, list[str]]:
+        from tpulab_recipes.audio.transcripts import load_whisper
+        from tpulab_recipes.gpt_sovits import data
+        from tpulab_recipes.gpt_sovits.text import language_of
+
+        language = language_of(self.text_lang)
+        if len(language) > 2:
+            raise ConfigError("text_lang", f"{language!r} is not the one language of the recordings.")
+        return data.list_recordings(
+            self.recordings,
+            folder,
+            config,
+            load_whisper(self.whisper, language),
+            made_by=f"{self.whisper} {language}",
+            language=language,
+            progress=Terminal(),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(SovitsCommand):
+class _Training(Command):
+    save_every_epoch: int = 4
+    """Epochs between two checkpoints with an evaluation."""
+    held_out: float = 0.1
+    """Share of clips held out for evaluation, chosen by a hash of their names."""
+    loop: OmittedLoop = field(default_factory=Loop)
+
+    def __post_init__(self) -> None:
+        checked_share("held_out", self.held_out)
+        checked_count("save_every_epoch", self.save_every_epoch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(_Training, SovitsCommand):
     """Fine-tunes generator and discriminators. Run the same command again to resume."""
 
     exp_dir: str = ""
@@ -117,15 +159,6 @@ class Train(SovitsCommand):
     """Published or trained generator to start from; empty: random weights."""
     pretrained_s2D: str = ""
     """Discriminators to start from."""
-    save_every_epoch: int = 4
-    """Epochs between two checkpoints with an evaluation."""
-    held_out: float = 0.1
-    """Share of clips held out for evaluation, chosen by a hash of their names."""
-    loop: OmittedLoop = field(default_factory=Loop)
-
-    def __post_init__(self) -> None:
-        checked_share("held_out", self.held_out)
-        checked_count("save_every_epoch", self.save_every_epoch)
 
     def run(self) -> None:
         from tpulab_recipes.common.preparation import digest, split_by_name
@@ -188,7 +221,7 @@ class Train(SovitsCommand):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainS1(Command):
+class TrainS1(_Training):
     """Trains the first stage, which speaks texts. Run the same command again to resume."""
 
     exp_dir: str
@@ -197,16 +230,7 @@ class TrainS1(Command):
     """Folder for checkpoints and, at the end, s1.ckpt. Empty: logs_s1_VERSION in exp_dir."""
     pretrained_s1: str = ""
     """Published or trained first stage to start from; empty: random weights."""
-    save_every_epoch: int = 4
-    """Epochs between two checkpoints with an evaluation."""
-    held_out: float = 0.1
-    """Share of clips held out for evaluation, chosen by a hash of their names."""
     first_stage: tyro.conf.OmitArgPrefixes[FirstStageConfig] = field(default_factory=FirstStageConfig)
-    loop: OmittedLoop = field(default_factory=Loop)
-
-    def __post_init__(self) -> None:
-        checked_share("held_out", self.held_out)
-        checked_count("save_every_epoch", self.save_every_epoch)
 
     def run(self) -> None:
         from tpulab_recipes.common.preparation import digest, split_by_name
@@ -280,10 +304,26 @@ class _Voiced(SovitsCommand):
         texts = text_features_for(config, self.bert_pretrained_dir)
         return Voice(backend.prepare(generator), backend, config, features, texts), waves
 
-    def loaded_stage(self, voice: Any, file: Path) -> Any:
+
+@dataclass(frozen=True, kw_only=True)
+class _FromText(_Voiced):
+    ref_text: str
+    """Text of the (first) reference."""
+    prompt_lang: str = "en"
+    """Language of the reference's text."""
+    pretrained_s1: Path
+    """Checkpoint of the first stage (.ckpt)."""
+    max_sec: float = 54.0
+    """Maximum length of the sound of a sentence in seconds."""
+
+    @property
+    def most_ids(self) -> int:
+        return max(1, int(25 * self.max_sec))
+
+    def loaded_stage(self, voice: Any) -> Any:
         from tpulab_recipes.gpt_sovits.s1 import load_first_stage
 
-        return voice.backend.prepare(load_first_stage(file))
+        return voice.backend.prepare(load_first_stage(self.pretrained_s1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,29 +370,21 @@ class Convert(_Speaking):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speak(_Speaking):
+class Speak(_FromText, _Speaking):
     """Speaks a text: the first stage writes semantic tokens, the second speaks them."""
 
     text: str
     """Sentences, or phonemes in braces."""
-    ref_text: str
-    """Text of the (first) reference."""
     text_lang: str = "en"
     """Language of the text: en, zh, ja, or auto for each part's own."""
-    prompt_lang: str = "en"
-    """Language of the reference's text."""
     text_split_method: str = "cut5"
     """cut0 to cut5 of the original: never, after 4 pieces, after 50 characters, at 。, at ., at all marks."""
     sentences_at_once: int = 1
     """Pieces that the first stage writes at once."""
-    pretrained_s1: Path
-    """Checkpoint of the first stage (.ckpt)."""
     top_k: int = 15
     top_p: float = 1.0
     temperature: float = 1.0
     repetition_penalty: float = 1.35
-    max_sec: float = 54.0
-    """Maximum length of the sound in seconds."""
     speed: float = 1.0
 
     def run(self) -> None:
@@ -368,10 +400,10 @@ class Speak(_Speaking):
             self.top_p,
             self.temperature,
             self.repetition_penalty,
-            max(1, int(25 * self.max_sec)),
+            self.most_ids,
             voice.config.seed,
         )
-        stage, began = self.loaded_stage(voice, self.pretrained_s1), time.perf_counter()
+        stage, began = self.loaded_stage(voice), time.perf_counter()
         waves = voice.read_aloud(
             stage,
             self.text,
@@ -388,19 +420,12 @@ class Speak(_Speaking):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve(_Voiced):
-    """Answers `/tts` on this computer, as the original's api_v2 does, until Ctrl-C."""
+class Serve(_FromText):
+    """Answers `/tts` on this computer, as the original's api_v2 does, until Ctrl-C. A request can name
+    another reference in the folder of the first, with its text."""
 
-    ref_text: str
-    """Text of the (first) reference. A request can name another file in its folder, with its text."""
-    prompt_lang: str = "en"
-    """Language of the reference's text."""
-    pretrained_s1: Path
-    """Checkpoint of the first stage (.ckpt)."""
     port: int = 9880
     """Port on 127.0.0.1; 0: any that is free."""
-    max_sec: float = 54.0
-    """Maximum length of the sound of a sentence in seconds."""
 
     def run(self) -> None:
         from tpulab_recipes.audio import files
@@ -412,7 +437,7 @@ class Serve(_Voiced):
         phonemes_of(self.ref_text, own_language)
         voice, references = self.loaded()
         voice.check_reference(references[0])
-        stage, rate = self.loaded_stage(voice, self.pretrained_s1), voice.config.sampling_rate
+        stage, rate = self.loaded_stage(voice), voice.config.sampling_rate
 
         def speak_text(wanted: Wanted) -> Iterator[np.ndarray]:
             reference, spoken, language = references[0], self.ref_text, own_language
@@ -435,7 +460,7 @@ class Serve(_Voiced):
                 pause=wanted.pause,
             )
 
-        with VoiceServer(self.port, speak_text, max(1, int(25 * self.max_sec)), rate) as server:
+        with VoiceServer(self.port, speak_text, self.most_ids, rate) as server:
             print(f"speaking at {server.address}?text=…; Ctrl-C ends it", flush=True)
             try:
                 server.serve_forever()
@@ -487,11 +512,12 @@ def _needed(value: str, name: str) -> str:
     return value
 
 
-def _say_left_out(reasons: dict[str, str], folder: str) -> None:
+def _say_left_out(reasons: dict[str, str], folder: str, earlier: Sequence[str] = ()) -> None:
+    """`earlier`: reasons that were printed when they were found."""
     rows = [f"{name}: {reason}" for name, reason in reasons.items()]
     for row in rows:
         print(f"left out: {row}", file=sys.stderr)
-    report_left_out(folder, rows)
+    report_left_out(folder, [*earlier, *rows])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

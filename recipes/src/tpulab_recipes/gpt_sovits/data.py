@@ -11,6 +11,7 @@ can go on with the other's folder:
     6-name2semantic.tsv     semantic tokens (with a generator)
     spec-FFT-HOP/NAME.npy   spectrograms, Float32[bin, frame]
     made.jsonl              what each was made of, so that a corrected text or sound is seen
+    clips/, clips.list      clips of recordings, their texts and their list (`list_recordings`)
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ import torch
 
 from tpulab_recipes.audio import files
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
+from tpulab_recipes.audio.recordings import prepare as cut_recordings
+from tpulab_recipes.audio.recordings import require_apart
+from tpulab_recipes.audio.sources import PROMPT, read_prompts
+from tpulab_recipes.audio.transcripts import Transcriber
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.inputs import read_lines
 from tpulab_recipes.common.preparation import Ledger, digest, same_file, stamp
@@ -43,6 +48,8 @@ MARGIN = 4
 #: Seconds that a clip lasts at least, as in the original; at most what the longest bucket holds, 37.9 s at
 #: the published size (the original takes 54).
 SHORTEST_S = 0.6
+#: Seconds of the clips that a recording is cut into, at most: as long as a reference may be.
+LONGEST_CUT_S = 10.0
 Features = Callable[[np.ndarray], np.ndarray]
 TextFeatures = Callable[[Reading], np.ndarray | None]
 
@@ -247,6 +254,44 @@ def read_list(file: str | Path, reasons: dict[str, str]) -> list[Listed]:
     return list(found.values())
 
 
+def list_recordings(
+    recordings: str,
+    exp_dir: str,
+    config: Config,
+    transcribe: Transcriber,
+    *,
+    made_by: str,
+    language: str,
+    progress: Progress | None = None,
+) -> tuple[Path, list[str]]:
+    """Cuts a folder of recordings into clips, transcribes them, and writes their list. Returns the list, and
+    what was left out. A text is corrected in `clips/audio_prompts`. Raises `ConfigError` and `DataError`."""
+    require_apart(recordings, exp_dir)
+    place = f"{exp_dir}/clips"
+    _, _, skipped = cut_recordings(
+        recordings,
+        place,
+        transcribe,
+        made_by=made_by,
+        sample_rate=config.sampling_rate,
+        seconds=min(LONGEST_CUT_S, longest_s(config)),
+        tagged=False,
+        progress=progress,
+    )
+    names = sorted(name.removesuffix(PROMPT) for name in Folder(f"{place}/audio_prompts").names(PROMPT))
+    lines = [
+        f"clips/audio/{name}.wav|voice|{language}|{' '.join(text.split())}\n"
+        for name, text in read_prompts(Folder(f"{place}/audio_prompts"), names, skipped)
+    ]
+    Folder(exp_dir).put("clips.list", "".join(lines))
+    return Path(exp_dir) / "clips.list", skipped.reasons
+
+
+def longest_s(config: Config) -> float:
+    """Seconds of the longest clip that a bucket holds."""
+    return (config.buckets[-1] - MARGIN) * config.hop_length / config.sampling_rate
+
+
 def prepare(
     inp_text: str | Path,
     exp_dir: str | Path,
@@ -369,7 +414,7 @@ def _prepare_sound(
         return
     wave = files.load(source, config.sampling_rate)
     seconds = len(wave) / config.sampling_rate
-    longest = (config.buckets[-1] - MARGIN) * config.hop_length / config.sampling_rate
+    longest = longest_s(config)
     if not SHORTEST_S <= seconds <= longest:
         raise DataError(f"it lasts {seconds:.2f} s, not {SHORTEST_S} to {longest:.1f} s; cut it")
     if float(np.abs(wave).max()) > 2.2:

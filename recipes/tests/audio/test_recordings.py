@@ -17,8 +17,8 @@ from preparing import wav
 from tpulab_recipes import runtime
 from tpulab_recipes.audio import files, transcripts
 from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus
+from tpulab_recipes.audio.recordings import prepare
 from tpulab_recipes.dia.__main__ import main
-from tpulab_recipes.dia.recordings import prepare
 from tpulab_recipes.runtime.selection import make
 
 RATE = 44_100

@@ -62,6 +62,7 @@ def prepare(
     made_by: str,
     sample_rate: int,
     seconds: float,
+    tagged: bool = True,
     progress: Progress | None = None,
 ) -> tuple[int, list[float], Skipped]:
     """Cuts what `output` does not have yet into `audio/NAME_0001.wav` and `audio_prompts/`. Returns how many
@@ -70,6 +71,7 @@ def prepare(
     Args:
         made_by: of `transcribe`, in words; another one makes all clips again.
         seconds: the longest clip.
+        tagged: whether a text begins with its speaker, [S1] or [S2].
     """
     require_apart(place, output)
     skipped, progress = Skipped(), progress or Silent()
@@ -81,7 +83,7 @@ def prepare(
     done, lengths = 0, []
     progress.start("preparing", len(found))
 
-    def look(recording: Recording) -> _Cut | Exception | None:
+    def cut_if_new(recording: Recording) -> _Cut | Exception | None:
         try:
             data = recording.read()
             row = ledger.row(recording.name)
@@ -92,7 +94,7 @@ def prepare(
             return error
 
     # One recording is read and cut while the one before it is transcribed.
-    for recording, coming in computed_ahead(look, found, 1):
+    for recording, coming in computed_ahead(cut_if_new, found, 1):
         cut = coming.result()
         if isinstance(cut, Exception):
             skipped.add(f"{recording.shown}: {cut}")
@@ -105,7 +107,7 @@ def prepare(
                     flush=True,
                 )
             else:
-                done += _write(cut, transcribe, audio, prompts, ledger, by, sample_rate, skipped)
+                done += _write(cut, transcribe, audio, prompts, ledger, by, sample_rate, skipped, tagged)
         row = ledger.row(recording.name) or {}
         lengths += [
             length for name, (_, length) in row.get("clips", {}).items() if prompts.exists(name + PROMPT)
@@ -183,6 +185,7 @@ def _write(
     by: str,
     sample_rate: int,
     skipped: Skipped,
+    tagged: bool,
 ) -> int:
     recording, sound = cut.recording, {}  # type: tuple[Recording, dict[str, NDArray[np.float32]]]
     texts = (
@@ -197,7 +200,8 @@ def _write(
         if not any(map(str.isalnum, text)):
             skipped.add(f"{name}: no words were recognised in its {len(wave) / sample_rate:.1f} s.")
             continue
-        prompt_of[name] = text if KNOWN_TAG.match(text) else f"[{recording.speaker}] {text}"
+        complete = not tagged or KNOWN_TAG.match(text)
+        prompt_of[name] = text if complete else f"[{recording.speaker}] {text}"
         sound[name], clips[name] = wave, [digest(prompt_of[name]), round(len(wave) / sample_rate, 3)]
     old = {*clips, *(ledger.row(recording.name) or {}).get("clips", {})}
     results = [(folder, name + end) for folder, end in ((audio, ".wav"), (prompts, PROMPT)) for name in old]
