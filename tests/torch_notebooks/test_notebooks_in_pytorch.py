@@ -391,7 +391,6 @@ class TestGptSovits:
         ask = {
             "clips": "[len(train_clips), len(held_out)]",
             "losses": "losses",
-            "distances": "[before, after]",
             "sampled": "sorted(samples)",
             "flow": "float((back - z).abs().max())",
             "exchanged": "[same, largest]",
@@ -415,8 +414,6 @@ class TestGptSovits:
         assert len(losses) == 12
         assert all(math.isfinite(value) for each in losses for value in each.values())
         assert losses[-1]["mel"] < losses[0]["mel"]
-        before, after = lesson.values["distances"]
-        assert after < before
 
     @compiles
     def test_nothing_compiles_after_the_first_step(self, lesson: Executed) -> None:

@@ -79,12 +79,12 @@ def test_dia_learns_on_a_slice_and_one_host_goes_on_from_its_checkpoint(tmp_path
 
 
 def test_gpt_sovits_learns_on_a_slice(tmp_path: Path) -> None:
-    ask = "{'losses': losses, 'distances': [before, after], 'same': same}"
+    ask = "{'losses': losses, 'same': same}"
     few = {"steps": 20, "sample_every": 10, "output_folder": "sovits"}
     lesson = run("07-gpt-sovits.ipynb", tmp_path, ask, **few)
-    before, after = lesson.values["distances"]
-    assert len(lesson.values["losses"]) == 20
-    assert after < before
+    losses = lesson.values["losses"]
+    assert len(losses) == 20
+    assert losses[-1]["mel"] < losses[0]["mel"]
     assert lesson.values["same"] is True
     assert set(folds(lesson).values()) == {SAME}
 

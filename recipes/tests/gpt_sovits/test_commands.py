@@ -29,10 +29,10 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
     rows,
     small_features,
 )
+from tpulab_recipes.gpt_sovits.modules import rand_slice_segments  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
 from tpulab_recipes.gpt_sovits.serve import VoiceServer  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import phonemes_of, symbols  # noqa: E402
-from tpulab_recipes.gpt_sovits.utils import rand_slice_segments  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 from .reference import golden, tensor  # noqa: E402

@@ -33,9 +33,6 @@ from tpulab_recipes.gpt_sovits.modules import (  # noqa: E402
     AttentionEncoder,
     MelStyleEncoder,
     ResidualVectorQuantizer,
-    spline,
-)
-from tpulab_recipes.gpt_sovits.utils import (  # noqa: E402
     gated,
     grad_norm,
     kl_loss,
@@ -43,6 +40,7 @@ from tpulab_recipes.gpt_sovits.utils import (  # noqa: E402
     rand_slice_segments,
     sequence_mask,
     slice_segments,
+    spline,
 )
 
 from .reference import golden, loaded, meta, near, tensor, weights  # noqa: E402
@@ -57,9 +55,6 @@ def test_attention_with_relative_places() -> None:
         x = tensor(name, f"in/x_{size}")
         mask = mask_of(tensor(name, f"in/lengths_{size}"), x)
         near(encoder(x, mask), name, f"out/y_{size}")
-        pairs, x = mask[:, :, :, None] * mask[:, :, None], x * mask
-        _, attention = encoder.attn_layers[0](x, x, pairs, with_weights=True)
-        near(attention, name, f"out/attn0_{size}")
 
 
 def test_posterior_encoder_and_wavenet() -> None:
@@ -126,12 +121,8 @@ def test_where_content_meets_text_and_voice() -> None:
     )
     ssl, text, ge = (tensor(name, f"in/{each}") for each in ("ssl", "text", "ge"))
     masks = [mask_of(tensor(name, f"in/{each}_lengths"), x) for each, x in (("ssl", ssl), ("text", text))]
-    y, attention = mrte(ssl, masks[0], text, masks[1], ge, with_weights=True)
-    near(y, name, "out/y")
-    near(attention, name, "out/attn")
+    near(mrte(ssl, masks[0], text, masks[1], ge), name, "out/y")
     near(mrte(ssl, masks[0], text, masks[1], None), name, "out/y_no_ge")
-    for test in (0, 1, 2):
-        near(mrte(ssl, masks[0], text, masks[1], ge, test), name, f"out/y_test{test}")
 
 
 def test_voice_of_a_reference() -> None:
@@ -160,19 +151,15 @@ def test_text_encoder() -> None:
     encoder = loaded(TextEncoder(**given), name)
     y, text, ge = (tensor(name, f"in/{each}") for each in ("y", "text", "ge"))
     lengths = [tensor(name, f"in/{each}_lengths") for each in ("y", "text")]
-    untouched = text.clone()
     for case, voice, options in (
         ("with_ge", ge, {}),
         ("no_ge", None, {}),
-        ("test1", ge, {"test": 1}),
         ("speed125", ge, {"speed": 1.25}),
         ("speed080", ge, {"speed": 0.8}),
     ):
         found = encoder(y, lengths[0], text, lengths[1], voice, **options)
         for each, key in zip(found, ("y", "m", "logs", "mask"), strict=True):
             near(each, name, f"out/{case}/{key}")
-    # The original zeroes the caller's text.
-    assert torch.equal(text, untouched)
 
 
 def test_quantiser_evaluates_trains_and_replaces_dead_codes() -> None:

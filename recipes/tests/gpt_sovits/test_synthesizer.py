@@ -29,8 +29,8 @@ from tpulab_recipes.gpt_sovits.checkpoints import (  # noqa: E402
 )
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
+from tpulab_recipes.gpt_sovits.modules import kl_loss  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import symbols  # noqa: E402
-from tpulab_recipes.gpt_sovits.utils import kl_loss  # noqa: E402
 from tpulab_recipes.runtime import selection  # noqa: E402
 
 from .reference import full_size, near, published_keys, tensor, tiny_synthesizer  # noqa: E402
@@ -97,15 +97,19 @@ def test_the_call_of_vits_is_the_same_model() -> None:
     assert (attn, len(latents), float(l_length)) == (None, 6, 0.0)
 
 
-def test_the_seeds_imports_and_training_loop_run_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["cpu", "torch_xla"])
+def test_the_seeds_imports_and_training_loop_run_as_printed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Seed 001: its lines, with losses and updates where it has a comment."""
     use_seed_imports()
     from module.tpu.discriminator import MultiPeriodDiscriminator  # type: ignore[import-not-found]
     from module.tpu.models import SynthesizerTrn as Imported  # type: ignore[import-not-found]
     from module.tpu.utils import get_xla_device, mark_step  # type: ignore[import-not-found]
 
-    monkeypatch.setattr(selection, "_current", selection.make("cpu", "cpu"))
+    monkeypatch.setattr(selection, "_current", selection.make(name, "cpu"))
     device = get_xla_device()
+    assert device.type == ("xla" if name == "torch_xla" else "cpu")
     model = tiny_synthesizer().to(device).train()
     discriminator = MultiPeriodDiscriminator().to(device)
     assert type(model) is Imported is SynthesizerTrn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tpulab_recipes.common.seed_imports import use_imports
 
-#: What the seed's document imports of `module.tpu`.
-SEED_MODULES = ("models", "discriminator", "utils")
+#: What the seed's document imports of `module.tpu`, and where it is here.
+SEED_MODULES = {"models": "models", "discriminator": "models", "utils": "modules"}
 
 
 def use_seed_imports() -> None:
@@ -13,4 +13,4 @@ def use_seed_imports() -> None:
 
     Raises `ImportError` where another package `module` is in use, such as the original's.
     """
-    use_imports(__name__, {f"module.tpu.{name}": name for name in SEED_MODULES})
+    use_imports(__name__, {f"module.tpu.{name}": module for name, module in SEED_MODULES.items()})

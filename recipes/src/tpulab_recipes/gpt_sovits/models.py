@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tpulab_recipes.audio.hifigan import Generator as Generator
+from tpulab_recipes.audio.hifigan import MultiPeriodDiscriminator as MultiPeriodDiscriminator
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.modules import (
@@ -34,8 +35,6 @@ from tpulab_recipes.gpt_sovits.modules import (
     MelStyleEncoder,
     ResidualCouplingLayer,
     ResidualVectorQuantizer,
-)
-from tpulab_recipes.gpt_sovits.utils import (
     mask_of,
     rand_slice_segments,
     twice,
@@ -191,17 +190,11 @@ class TextEncoder(nn.Module):
         text_lengths: torch.Tensor,
         ge: torch.Tensor | None,
         speed: float = 1,
-        test: int | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(hidden, m, logs, mask) at `speed` times the pace: int(time / speed) + 1 frames when it is not 1.
-
-        `test` leaves parts out (MRTE); 1 also sets the text to symbol 0, in a copy.
-        """
+        """(hidden, m, logs, mask); at a `speed` other than 1 of int(time / speed) + 1 frames."""
         y_mask = mask_of(y_lengths, y)
         y = self.ssl_proj(y * y_mask) * y_mask
         y = self.encoder_ssl(y, y_mask)
-        if test == 1:
-            text = torch.zeros_like(text)
         embedded = self.text_embedding(text).transpose(1, 2)
         text_mask = mask_of(text_lengths, embedded)
         encoded_text = self.encoder_text(embedded * text_mask, text_mask)
@@ -473,14 +466,13 @@ class SynthesizerTrn(nn.Module):
         y_lengths: torch.Tensor,
         text: torch.Tensor,
         text_lengths: torch.Tensor,
-        test: int | None = None,
         noise_scale: float = 0.5,
         noise: torch.Tensor | None = None,
     ) -> Any:
         """(o, mask, (z, z_p, m_p, logs_p)) of the utterance's own features, in its own voice."""
         ge = self.voice_of(y, y_lengths)
         quantized, _, _ = self.quantized_of(ssl)
-        return self._spoken(quantized, y_lengths, text, text_lengths, ge, 1, noise_scale, noise, test)
+        return self._spoken(quantized, y_lengths, text, text_lengths, ge, 1, noise_scale, noise)
 
     @torch.no_grad()
     def extract_latent(self, ssl: torch.Tensor) -> torch.Tensor:
@@ -518,7 +510,7 @@ class SynthesizerTrn(nn.Module):
         frames = tokens * 2 if self.halved else tokens
         counted = _whole(text[:, None]) if text_lengths is None else text_lengths
         given = (quantized, frames, text, counted, ge)
-        wave: torch.Tensor = self._spoken(*given, speed, noise_scale, noise, None)[0]
+        wave: torch.Tensor = self._spoken(*given, speed, noise_scale, noise)[0]
         return wave
 
     def _spoken(
@@ -531,9 +523,8 @@ class SynthesizerTrn(nn.Module):
         speed: float,
         noise_scale: float,
         noise: torch.Tensor | None,
-        test: int | None,
     ) -> Any:
-        _, m_p, logs_p, mask = self.enc_p(quantized, lengths, text, text_lengths, ge, speed, test)
+        _, m_p, logs_p, mask = self.enc_p(quantized, lengths, text, text_lengths, ge, speed)
         noise = torch.randn_like(m_p) if noise is None else noise
         z_p = m_p + noise * logs_p.exp() * noise_scale
         z = self.flow(z_p, mask, g=ge, reverse=True)

@@ -1,12 +1,14 @@
-"""Layers of GPT-SoVITS under the original's names: attention with relative places, WaveNet stacks, flows,
-residual blocks, the style encoder, MRTE and the vector quantiser. Float[batch, channel, time] throughout;
-masks are Float[batch, 1, time].
+"""Layers of GPT-SoVITS under the original's names (RVC-Boss/GPT-SoVITS 48b1a01): attention with relative
+places, WaveNet stacks, flows, the style encoder, MRTE, the vector quantiser; before them masks, slices and
+losses. Shapes are static, and nothing reads a value back. Float[batch, channel, time] throughout; masks are
+Float[batch, 1, time].
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,7 +16,87 @@ from torch import nn
 from torch.nn import functional as F
 
 from tpulab_recipes.audio.hifigan import NormConv1d, same, weight_norm
-from tpulab_recipes.gpt_sovits.utils import gated
+
+
+def get_xla_device() -> torch.device:
+    """The device of this process's backend, as `module.tpu.utils` names it."""
+    from tpulab_recipes import runtime
+
+    device: torch.device = runtime.current().device()
+    return device
+
+
+def mark_step() -> None:
+    """Hands recorded operations to the device. One after each pair of updates is enough: inside a layer it
+    would only cut the program into pieces."""
+    from tpulab_recipes import runtime
+
+    with runtime.current().step():
+        pass
+
+
+def sequence_mask(lengths: torch.Tensor, longest: int) -> torch.Tensor:
+    """Bool[batch, longest]: true before each length. `longest` is a number, never read from the device."""
+    return torch.arange(longest, device=lengths.device)[None] < lengths[:, None]
+
+
+def mask_of(lengths: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Float[batch, 1, time] for Float[batch, channel, time]."""
+    return sequence_mask(lengths, like.shape[2])[:, None].to(like.dtype)
+
+
+def slice_segments(x: torch.Tensor, starts: torch.Tensor, size: int) -> torch.Tensor:
+    """Float[batch, channel, size] of Float[batch, channel, time]: one window of each row, by gather."""
+    places = starts.long()[:, None] + torch.arange(size, device=x.device)
+    return x.gather(2, places[:, None].expand(-1, x.shape[1], -1))
+
+
+def rand_slice_segments(
+    x: torch.Tensor, lengths: torch.Tensor, size: int, uniform: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Windows that begin anywhere with equal probability, and their first places, Int[batch].
+
+    `uniform` (Float[batch] in [0, 1)) is drawn on the device where it is not given. A row shorter than the
+    window begins at 0; the original's start would be negative.
+    """
+    if uniform is None:
+        uniform = torch.rand(x.shape[0], device=x.device)
+    # Float32 could round u * n up to n: the last place is the last that fits.
+    room = (lengths - size + 1).clamp(min=1)
+    starts = torch.minimum((uniform * room).long(), room.long() - 1)
+    return slice_segments(x, starts, size), starts
+
+
+def gated(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
+    """tanh of the first half of the channels of a + b, times the sigmoid of the second."""
+    first, second = (a + b).chunk(2, dim=1)
+    return first.tanh() * second.sigmoid()
+
+
+def grad_norm(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
+    """2-norm of all gradients together, as one vector: a sum for each takes long to compile. Nothing is
+    clipped, as in the original, whose `clip_grad_value_` gets no value."""
+    found = [each.grad.float().reshape(-1) for each in parameters if each.grad is not None]
+    return torch.cat(found).square().sum().sqrt()
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    """Each frame two times: nearest-neighbour upsampling, which torch_xla does not lower in one dimension."""
+    return x[..., None].expand(*x.shape, 2).flatten(-2)
+
+
+def kl_loss(
+    z_p: torch.Tensor,
+    logs_q: torch.Tensor,
+    m_p: torch.Tensor,
+    logs_p: torch.Tensor,
+    mask: torch.Tensor,
+    mean_over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda count: count,
+) -> torch.Tensor:
+    """KL(posterior || prior), per frame that counts (VITS, Kim et al. 2021, equation 4) in all processes."""
+    z_p, logs_q, m_p, logs_p, mask = (each.float() for each in (z_p, logs_q, m_p, logs_p, mask))
+    kl = logs_p - logs_q - 0.5 + 0.5 * (z_p - m_p).square() * (-2 * logs_p).exp()
+    return (kl * mask).sum() / mean_over_processes(mask.sum())
 
 
 def named(name: str, layer: nn.Module) -> nn.Sequential:
@@ -52,10 +134,8 @@ class MultiHeadAttention(nn.Module):
         for conv in (self.conv_q, self.conv_k, self.conv_v):
             nn.init.xavier_uniform_(conv.weight)
 
-    def forward(
-        self, x: torch.Tensor, c: torch.Tensor, mask: torch.Tensor, *, with_weights: bool = False
-    ) -> Any:
-        """mask: Float[batch, 1, query, key]. With `with_weights` also Float[batch, head, query, key]."""
+    def forward(self, x: torch.Tensor, c: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """mask: Float[batch, 1, query, key]."""
         query, key, value = (
             conv(given).unflatten(1, (self.heads, -1)).transpose(2, 3)
             for conv, given in ((self.conv_q, x), (self.conv_k, c), (self.conv_v, c))
@@ -64,13 +144,12 @@ class MultiHeadAttention(nn.Module):
         scores = query @ key.transpose(-2, -1)
         if self.window:
             scores = scores + self._to_places(query @ self.emb_rel_k.transpose(-2, -1))
-        weights = scores.masked_fill(mask == 0, -1e4).softmax(-1)
-        dropped = self.drop(weights)
+        dropped = self.drop(scores.masked_fill(mask == 0, -1e4).softmax(-1))
         out = dropped @ value
         if self.window:
             out = out + self._to_distances(dropped) @ self.emb_rel_v
-        mixed = self.conv_o(out.transpose(2, 3).flatten(1, 2))
-        return (mixed, weights) if with_weights else mixed
+        mixed: torch.Tensor = self.conv_o(out.transpose(2, 3).flatten(1, 2))
+        return mixed
 
     def _to_places(self, x: torch.Tensor) -> torch.Tensor:
         """Float[…, i, j] of Float[…, i, j - i + window], 0 beyond the window. Rows of one more than they are
@@ -412,19 +491,13 @@ class MRTE(nn.Module):
         text: torch.Tensor,
         text_mask: torch.Tensor,
         ge: torch.Tensor | None,
-        test: int | None = None,
-        *,
-        with_weights: bool = False,
-    ) -> Any:
-        """`test` leaves parts out, as the original's switch: 1 the text, 2 the content."""
+    ) -> torch.Tensor:
         content, text = self.c_pre(ssl * ssl_mask), self.text_pre(text * text_mask)
         pairs = ssl_mask[:, :, :, None] * text_mask[:, :, None]
-        query = content * 0 if test == 2 else content
-        attended, weights = self.cross_attention(query * ssl_mask, text * text_mask, pairs, with_weights=True)
-        x = 0 if ge is None else ge
-        x = x + (attended if test != 1 else 0) + (content if test != 2 else 0)
-        mixed = self.c_post(x * ssl_mask)
-        return (mixed, weights) if with_weights else mixed
+        attended = self.cross_attention(content * ssl_mask, text * text_mask, pairs)
+        x = content + attended if ge is None else content + attended + ge
+        mixed: torch.Tensor = self.c_post(x * ssl_mask)
+        return mixed
 
 
 # Semantic tokens (`module/quantize.py`, `core_vq.py`, after SoundStream, Zeghidour et al. 2021).

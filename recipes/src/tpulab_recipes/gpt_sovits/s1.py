@@ -22,8 +22,7 @@ from torch.nn import functional as F
 from tpulab_recipes.audio.sampling import decode
 from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.gpt_sovits.checkpoints import load_weights, read_container
-from tpulab_recipes.gpt_sovits.modules import named
-from tpulab_recipes.gpt_sovits.utils import sequence_mask
+from tpulab_recipes.gpt_sovits.modules import named, sequence_mask
 from tpulab_recipes.runtime import Backend
 
 #: New ids before the first that may be EOS: 0.44 s of 25 Hz.

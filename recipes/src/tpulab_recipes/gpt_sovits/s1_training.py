@@ -21,9 +21,9 @@ from tpulab_recipes.common.inputs import read_lines
 from tpulab_recipes.gpt_sovits.checkpoints import save_container
 from tpulab_recipes.gpt_sovits.config import FirstStageConfig
 from tpulab_recipes.gpt_sovits.data import read_rows, shuffled_batches
+from tpulab_recipes.gpt_sovits.modules import sequence_mask
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder
 from tpulab_recipes.gpt_sovits.text import numbers_of
-from tpulab_recipes.gpt_sovits.utils import sequence_mask
 from tpulab_recipes.torch_training import Resumable, backward_in_parts, compiled_step, set_learning_rate
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 

@@ -11,7 +11,7 @@ import torch
 from tpulab_recipes.audio.hifigan import discriminator_loss, feature_loss, generator_loss
 from tpulab_recipes.audio.mel import MelSpectrogram
 from tpulab_recipes.gpt_sovits.config import Config
-from tpulab_recipes.gpt_sovits.utils import (
+from tpulab_recipes.gpt_sovits.modules import (
     grad_norm,
     kl_loss,
     slice_segments,

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.data import (
@@ -218,16 +217,3 @@ def _padded(numbers: Any, step: int) -> np.ndarray:
     """Int64[1, number], with zeros to a multiple of `step`."""
     row = np.asarray(numbers, np.int64)
     return np.pad(row, (0, _up(len(row), step) - len(row)))[None]
-
-
-def envelope_distance(wave: np.ndarray, other: np.ndarray, sample_rate: int) -> float:
-    """How far the resonances of two waves of the same words lie apart: the mean difference, frame by frame,
-    of their first 13 mel cepstra (Davis & Mermelstein 1980). Loudness and pitch hardly count."""
-    settings = MelSettings(sample_rate, 512, sample_rate // 50, 512, 40, 60.0, center=False)
-    mel = MelSpectrogram(settings)
-    shapes = np.cos(np.pi * np.outer(np.arange(1, 14), np.arange(settings.n_mels) + 0.5) / settings.n_mels)
-    with torch.no_grad():
-        mels = [mel(torch.from_numpy(level(each))[None])[0].numpy() for each in (wave, other)]
-    one, two = (shapes @ np.maximum(each, -6.0) / settings.n_mels for each in mels)
-    frames = min(one.shape[1], two.shape[1])
-    return float(np.abs(one[:, :frames] - two[:, :frames]).mean())
