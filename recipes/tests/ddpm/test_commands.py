@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -38,6 +40,20 @@ def run(*arguments: str | Path) -> dict[str, object]:
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_weights_and_biases_without_its_package_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the command for this Python: the environment of JAX does not have it."""
+    monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
+    train = ["train", "--preset", "small", "--global_dir", str(tmp_path), "--wandb-project", "p"]
+    assert main(train) == 1
+    printed = capsys.readouterr().err
+    (command,) = re.findall("install it with `(.*)`", printed)
+    assert shlex.split(command) == [sys.executable, "-m", "pip", "install", "wandb"]
+    assert "Traceback" not in printed
+    assert not list(tmp_path.glob("checkpoints*"))
 
 
 def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:

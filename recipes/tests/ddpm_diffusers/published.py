@@ -13,13 +13,15 @@ from diffusers import AutoencoderKL
 CAPTIONS = ["a large red circle", "", "red cross"]
 CLIP_LENGTH, CLIP_WIDTH, CLIP_IMAGE_WIDTH = 9, 24, 12
 T5_LENGTH, T5_WIDTH = 7, 16
+BERT_LENGTH, BERT_WIDTH = 6, 8
 
 
 def write_all(folder: Path) -> None:
-    """`clip`, `t5` and `sd`, a pipeline whose VAE is in a folder of its own."""
+    """`clip`, `t5`, `bert` and `sd`, a pipeline whose VAE is in a folder of its own."""
     torch.manual_seed(0)
     _write_clip(folder / "clip")
     _write_t5(folder / "t5")
+    _write_bert(folder / "bert")
     four = 4
     vae = AutoencoderKL(
         block_out_channels=(8,) * four,
@@ -79,6 +81,21 @@ def _write_t5(folder: Path) -> None:
         vocab_size=200, d_model=T5_WIDTH, d_kv=8, d_ff=32, num_layers=2, num_heads=2
     )
     _shake(transformers.T5EncoderModel(config)).half().save_pretrained(folder)
+
+
+def _write_bert(folder: Path) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "large", "red", "circle", "cross"]
+    tokenizer: Any = transformers.BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    tokenizer.save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=BERT_WIDTH,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=16,
+    )
+    _shake(transformers.BertModel(config)).save_pretrained(folder)
 
 
 def _shake(model: Any) -> Any:

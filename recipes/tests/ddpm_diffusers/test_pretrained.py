@@ -50,11 +50,7 @@ def pictures() -> np.ndarray:
 
 
 def _states(models: Path, which: str, captions: list[str], **changed: Any) -> list[np.ndarray]:
-    length, width = (
-        (published.CLIP_LENGTH, published.CLIP_WIDTH)
-        if which == "clip"
-        else (published.T5_LENGTH, published.T5_WIDTH)
-    )
+    length, width = (getattr(published, f"{which.upper()}_{kind}") for kind in ("LENGTH", "WIDTH"))
     requested = {"name": str(models / which), "length": length, "width": width}
     return torch_models.text_states(captions, which, **requested | changed)
 
@@ -92,6 +88,19 @@ def test_t5s_states_are_those_of_each_caption_alone(models: Path) -> None:
         ids = tokenizer(caption, truncation=True, max_length=published.T5_LENGTH, return_tensors="pt")
         with torch.no_grad():
             expected = encoder(input_ids=ids["input_ids"]).last_hidden_state[0]
+        np.testing.assert_allclose(states, expected[: len(states)], atol=1e-5)
+
+
+def test_bert_encodes_each_caption_as_if_it_were_alone(models: Path) -> None:
+    place = str(models / "bert")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+    encoder = transformers.AutoModel.from_pretrained(place).eval()
+    found = _states(models, "bert", [*published.CAPTIONS, "a large red cross a large red cross"])
+    # With the tokens at both ends, which stay where a caption is cut.
+    assert [len(one) for one in found] == [6, 0, 4, published.BERT_LENGTH]
+    for caption, states in zip(("a large red circle", "", "red cross"), found, strict=False):
+        with torch.no_grad():
+            expected = encoder(**tokenizer(caption, return_tensors="pt")).last_hidden_state[0]
         np.testing.assert_allclose(states, expected[: len(states)], atol=1e-5)
 
 
@@ -292,6 +301,8 @@ SETTINGS = {
     "model.conditioning.clip_image_width": published.CLIP_IMAGE_WIDTH,
     "model.conditioning.t5_length": published.T5_LENGTH,
     "model.conditioning.t5_width": published.T5_WIDTH,
+    "model.conditioning.bert_length": published.BERT_LENGTH,
+    "model.conditioning.bert_width": published.BERT_WIDTH,
 }
 COMMANDS = """
 import json, sys
@@ -309,7 +320,7 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     images, data, run, out = (tmp_path / name for name in ("images", "data", "run", "pictures"))
     count = 66
     write_shape_images(Folder(images), count)
-    names = {"clip_model_id": models / "clip", "t5_model_id": models / "t5", "vae_id": models / "sd"}
+    names = {f"{name}_model_id": models / name for name in ("clip", "t5", "bert")} | {"vae_id": models / "sd"}
     settings = SETTINGS | {f"model.{name}": place for name, place in names.items()}
     config = ["--preset", "laion256", *flags(settings)]
     prompts = ["--prompt", "red cross; a large red circle", "--num_images", str(count // 2)]
@@ -360,6 +371,7 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
         "image": torch_models.encode_latents(pixels.astype(np.float32) / 127.5 - 1, str(models / "sd")),
         "clip_emb": _states(models, "clip", captions),
         "t5_emb": _states(models, "t5", captions),
+        "bert_emb": _states(models, "bert", captions),
         "clip_image_emb": torch_models.image_embeddings(
             pixels, str(models / "clip"), published.CLIP_IMAGE_WIDTH
         ),
@@ -378,7 +390,7 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     )
     pipeline.set_progress_bar_config(disable=True)
     reported = pipeline.conditions_for(captions[:3], 6.5)
-    for key in ("clip_emb", "t5_emb"):
+    for key in ("clip_emb", "t5_emb", "bert_emb"):
         for row, states in zip(reported[key].numpy(), expected[key], strict=False):
             np.testing.assert_allclose(row[: len(states)], states, atol=1e-5)
             np.testing.assert_array_equal(row[len(states) :], 0)

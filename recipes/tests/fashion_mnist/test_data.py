@@ -72,7 +72,9 @@ def test_a_missing_file_in_a_bucket_is_told_as_one_in_a_folder() -> None:
 def test_a_bucket_without_the_package_for_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fsspec")
     monkeypatch.setitem(sys.modules, "gcsfs", None)  # as if it were not installed
-    with pytest.raises(IdxError, match=r"gs://my-bucket/fashion.*install it with `pip install gcsfs`"):
+    with pytest.raises(
+        IdxError, match=r"gs://my-bucket/fashion.*install it with `.*python.* -m pip install gcsfs`"
+    ):
         load("gs://my-bucket/fashion", "train")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+
 
 class RecipeError(Exception):
     """A failure with a stable `code` and a sentence with the remedy."""
@@ -37,7 +40,9 @@ class MissingPackage(RecipeError):
     code = "missing_package"
 
     def __init__(self, package: str, purpose: str, remedy: str | None = None) -> None:
-        what_to_do = remedy or f"install it with `pip install {package}`."
+        # The Python that runs this: the first `pip` of a terminal is often another environment's.
+        install = shlex.join([sys.executable, "-m", "pip", "install", package])
+        what_to_do = remedy or f"install it with `{install}`."
         super().__init__(f"{purpose} needs the package {package}; {what_to_do}")
         self.package = package
 

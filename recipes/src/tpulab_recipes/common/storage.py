@@ -119,22 +119,24 @@ class Folder:
         with explained(posixpath.join(self.url, name)):
             return int(self._fs.size(self.path(name)))
 
-    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
+    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> Iterator[bytes]:
         """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is read for
-        all of them at once: it answers each in tens of milliseconds, however many are under way."""
+        all of them at once: it answers each in tens of milliseconds, however many are under way. Here each is
+        read when it is its turn: new memory for all of them takes longer than the reading."""
         with explained(self.url):
             if self.remote:
                 paths, firsts, lengths = zip(*((self.path(n), a, k) for n, a, k in ranges), strict=True)
                 ends = [first + length for first, length in zip(firsts, lengths, strict=True)]
                 found = self._fs.cat_ranges(list(paths), list(firsts), ends, on_error="raise")
-                return [bytes(piece) for piece in found]
-            # Here fsspec would take four times as long as the reading itself.
-            pieces = []
+                yield from map(bytes, found)
+                return
+            # fsspec would take four times as long as the reading itself.
             for name, first, length in ranges:
                 with open(self.path(name), "rb", buffering=0) as file:
                     file.seek(first)
-                    pieces.append(file.read(length))
-            return pieces
+                    piece = file.read(length)
+                yield piece
+                del piece
 
     @contextlib.contextmanager
     def write(self, name: str) -> Iterator[IO[bytes]]:

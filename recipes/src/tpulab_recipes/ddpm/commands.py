@@ -17,7 +17,7 @@ import tyro
 from tpulab_recipes.common.command_line import WithProgress, choose_command, preset_argument, print_result
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.settings import to_dict
-from tpulab_recipes.ddpm.config import Config, check_config
+from tpulab_recipes.ddpm.config import TEXT_STATES, Config, check_config, context_shapes
 from tpulab_recipes.ddpm.presets import PRESETS, load_config
 from tpulab_recipes.images.command import Download, Import
 from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
@@ -405,7 +405,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
                 raise ConfigError("--classes", f"are 0 to {conditioning.num_classes - 1}, not {unknown[0]}.")
             return [f"class {one}" for one in classes], classes
         prompts = [one.strip() for one in self.prompt.split(";") if one.strip()]
-        if not prompts and conditioning.clip_width + conditioning.t5_width:
+        if not prompts and set(TEXT_STATES) & set(context_shapes(conditioning)):
             raise ConfigError(
                 "--prompt", 'is needed, for example --prompt "a small red circle; a large blue cross".'
             )

@@ -24,6 +24,9 @@ SamplerName: TypeAlias = Literal["ddim", "ancestral"]
 Scalar: TypeAlias = Literal["aesth_score", "height", "width"]
 #: Pixels along one side for each latent position of the published VAE.
 VAE_FACTOR = 8
+#: Encoders of text, whose states are stored without padding and under these names with `_emb`.
+TEXT_ENCODERS = ("clip", "t5", "bert")
+TEXT_STATES = tuple(f"{name}_emb" for name in TEXT_ENCODERS)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class UNetArgs:
 class Conditioning:
     """The inputs of the network besides the noise level. 0 or false: none. Not in jax-ddpm."""
 
-    #: Width and number of text states of CLIP and T5, width of CLIP's image embedding.
+    #: Width and number of text states of CLIP, T5 and BERT, width of CLIP's image embedding.
     clip_width: int = 1024
     clip_length: int = 77
     t5_width: int = 4096
@@ -127,15 +130,16 @@ class Conditioning:
     keep_image: float = 0.1
     keep_scalars: float = 0.8
     keep_class: float = 0.9
+    bert_width: int = 0
+    bert_length: int = 0
 
 
 def context_shapes(conditioning: Conditioning) -> dict[str, tuple[int, ...]]:
     """The keys of a batch that condition the network, with their shapes for one image."""
     shapes: dict[str, tuple[int, ...]] = {}
-    if conditioning.clip_width:
-        shapes["clip_emb"] = (conditioning.clip_length, conditioning.clip_width)
-    if conditioning.t5_width:
-        shapes["t5_emb"] = (conditioning.t5_length, conditioning.t5_width)
+    for name in TEXT_ENCODERS:
+        if width := getattr(conditioning, f"{name}_width"):
+            shapes[f"{name}_emb"] = (getattr(conditioning, f"{name}_length"), width)
     if conditioning.clip_image_width:
         shapes["clip_image_emb"] = (conditioning.clip_image_width,)
     shapes |= dict.fromkeys(conditioning.scalars, ())
@@ -164,6 +168,7 @@ class Model:
     #: Encoders: names at Hugging Face, or `small` for the fixed ones of this repository.
     t5_model_id: str = "google/t5-v1_1-xxl"
     clip_model_id: str = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
+    bert_model_id: str = "sentence-transformers/all-MiniLM-L6-v2"
     vae_id: str = "stable-diffusion-v1-5/stable-diffusion-v1-5"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.ddpm.config import Config, context_shapes
+from tpulab_recipes.ddpm.config import TEXT_STATES, Config, context_shapes
 from tpulab_recipes.ddpm.data.encoders import decode_images, text_states
 
 __all__ = ["DEFAULT_SCORE", "context_for", "decode_images"]
@@ -31,7 +31,7 @@ def context_for(
     for name, shape in context_shapes(conditioning).items():
         # No image condition either: a prompt brings no image.
         context[name] = np.zeros((count, *shape), np.float32)
-        if name in ("clip_emb", "t5_emb"):
+        if name in TEXT_STATES:
             for row, states in zip(context[name], text_states(prompts, name, config), strict=True):
                 row[: len(states)] = states
         elif name in conditioning.scalars:

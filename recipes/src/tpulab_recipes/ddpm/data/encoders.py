@@ -9,7 +9,7 @@ import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.torch_process import call
-from tpulab_recipes.ddpm.config import Config, context_shapes
+from tpulab_recipes.ddpm.config import TEXT_STATES, Config, context_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 
 #: Functions that run in the process with torch.
@@ -21,8 +21,8 @@ def place_encoders(device: str, config: Config) -> bool:
     prints where. Returns whether it is needed for them."""
     model, shapes = config.model, context_shapes(config.model.conditioning)
     names = [] if config.in_pixels else [model.vae_id]
-    names += [model.clip_model_id] * bool({"clip_emb", "clip_image_emb"} & set(shapes))
-    names += [model.t5_model_id] * ("t5_emb" in shapes)
+    names += [model.clip_model_id] * ("clip_image_emb" in shapes)
+    names += [text_encoder(key, config) for key in TEXT_STATES if key in shapes]
     if set(names) <= {"small"}:
         return False
     where, is_accelerator = call(f"{TORCH_MODELS}:choose_device", requested=device)
@@ -30,11 +30,15 @@ def place_encoders(device: str, config: Config) -> bool:
     return bool(is_accelerator)
 
 
+def text_encoder(key: str, config: Config) -> str:
+    """The name of the encoder whose states are stored as `key`."""
+    return str(getattr(config.model, f"{key.removesuffix('_emb')}_model_id"))
+
+
 def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.ndarray]:
-    """Float32[token, width] of each caption for `clip_emb` or `t5_emb`, without padding; none of an empty
+    """Float32[token, width] of each caption for one of `TEXT_STATES`, without padding; none of an empty
     one, which conditions nothing."""
-    which = key.removesuffix("_emb")
-    name = config.model.clip_model_id if which == "clip" else config.model.t5_model_id
+    name = text_encoder(key, config)
     length, width = context_shapes(config.model.conditioning)[key]
     if name == "small":
         padded = encode_text(captions, length)
@@ -42,7 +46,7 @@ def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.nd
     found: list[np.ndarray] = call(
         f"{TORCH_MODELS}:text_states",
         captions=list(captions),
-        which=which,
+        which=key.removesuffix("_emb"),
         name=name,
         length=length,
         width=width,
@@ -97,7 +101,7 @@ def encode_rows(images: np.ndarray, captions: Sequence[str], config: Config) -> 
     """What is stored of each image and caption, as far as the network takes it."""
     columns: dict[str, Sequence[np.ndarray]] = {"image": list(encode_images(images, config))}
     shapes = context_shapes(config.model.conditioning)
-    for key in ("clip_emb", "t5_emb"):
+    for key in TEXT_STATES:
         if key in shapes:
             columns[key] = text_states(captions, key, config)
     if "clip_image_emb" in shapes:

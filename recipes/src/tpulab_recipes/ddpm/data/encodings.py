@@ -1,8 +1,8 @@
 """Encoded images on disk: one TFRecord `Example` for each, every array a bfloat16 `TensorProto`.
 
-Keys: `image` (latents), `clip_emb` and `t5_emb` (text states without the padding), `clip_image_emb`,
-`aesth_score`, `height`, `width`; `class`, a whole number (bfloat16 distinguishes 256 of them); and `txt`, the
-caption itself.
+Keys: `image` (latents), `clip_emb`, `t5_emb` and `bert_emb` (text states without the padding),
+`clip_image_emb`, `aesth_score`, `height`, `width`; `class`, a whole number (bfloat16 distinguishes 256 of
+them); and `txt`, the caption itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.config import Config, context_shapes
+from tpulab_recipes.ddpm.config import TEXT_STATES, Config, context_shapes
 from tpulab_recipes.images import tfrecord
 from tpulab_recipes.images.messages import decode_example, decode_tensor, encode_example, encode_tensor
 
@@ -54,7 +54,7 @@ def decode_record(data: bytes, batch: Mapping[str, np.ndarray], row: int, name: 
         (stored,) = features[key]
         value = decode_tensor(stored, name) if isinstance(stored, bytes) else np.asarray(stored)
         place, shape = rows[row], rows.shape[1:]
-        if key in ("clip_emb", "t5_emb") and value.ndim == 2 and value.shape[1:] == shape[1:]:
+        if key in TEXT_STATES and value.ndim == 2 and value.shape[1:] == shape[1:]:
             value = value[: len(place)]
             place[: len(value)] = value
         elif value.shape == shape:

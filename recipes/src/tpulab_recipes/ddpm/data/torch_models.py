@@ -97,14 +97,14 @@ def _transformers() -> Any:
     return transformers
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _text_encoder(which: str, name: str) -> tuple[Any, Any]:
     import torch
 
     transformers = _transformers()
-    kind = transformers.CLIPTextModel if which == "clip" else transformers.T5EncoderModel
+    kinds = {"clip": "CLIPTextModel", "t5": "T5EncoderModel", "bert": "BertModel"}
     # Some repositories hold halves, in which T5 overflows.
-    model = _load(kind, name, dtype=torch.float32)
+    model = _load(getattr(transformers, kinds[which]), name, dtype=torch.float32)
     return _load(transformers.AutoTokenizer, name), _placed(model)
 
 
@@ -138,7 +138,8 @@ def _vae(name: str) -> Any:
 
 
 def text_states(captions: Sequence[str], which: str, name: str, length: int, width: int) -> list[np.ndarray]:
-    """Float32[token, width] for each caption, without padding: CLIP's last but one layer, T5's last.
+    """Float32[token, width] for each caption, without padding: CLIP's last but one layer, the last of T5 and
+    BERT.
 
     An empty caption has no states: it conditions nothing.
     """
@@ -224,11 +225,11 @@ def decode_latents(latents: np.ndarray, name: str) -> np.ndarray:
 
 
 def save_encoders(folder: str, names: dict[str, str]) -> dict[str, list[str]]:
-    """Saves the encoders `clip`, `t5` and `vae` of these names into folders of a diffusers pipeline. Returns
-    the entries of its `model_index.json`."""
+    """Saves the encoders `clip`, `t5`, `bert` and `vae` of these names into folders of a diffusers
+    pipeline. Returns the entries of its `model_index.json`."""
     entries: dict[str, list[str]] = {}
     parts: dict[str, Any] = {}
-    for which, ending in (("clip", ""), ("t5", "_2")):
+    for which, ending in (("clip", ""), ("t5", "_2"), ("bert", "_3")):
         if which in names:
             parts[f"tokenizer{ending}"], parts[f"text_encoder{ending}"] = _text_encoder(which, names[which])
     if "vae" in names:

@@ -22,8 +22,8 @@ import numpy as np
 from tpulab_recipes.common.errors import ConfigError, StorageError
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.common.torch_process import call
-from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.encoders import TORCH_MODELS
+from tpulab_recipes.ddpm.config import TEXT_ENCODERS, TEXT_STATES, Config, context_shapes
+from tpulab_recipes.ddpm.data.encoders import TORCH_MODELS, text_encoder
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
 
 UNET_MODULE, PIPELINE_MODULE = "torch_unet", "torch_pipeline"
@@ -112,7 +112,9 @@ def write_export(params: Any, config: Config, url: str, *, with_encoders: bool =
         raise StorageError(
             f"{url}: encoders are exported to local folders only; copy the folder to the bucket afterwards."
         )
-    if config.model.conditioning.num_classes and config.model.conditioning.clip_width:
+    if config.model.conditioning.num_classes and {*TEXT_STATES} & {
+        *context_shapes(config.model.conditioning)
+    }:
         raise ConfigError("model.conditioning", "an export knows either classes or text.")
     folder = Folder(url).make()
     unet, scheduler = (Folder(posixpath.join(url, name)).make() for name in ("unet", "scheduler"))
@@ -127,11 +129,8 @@ def write_export(params: Any, config: Config, url: str, *, with_encoders: bool =
         "_class_name": [PIPELINE_MODULE, "TpulabPipeline"],
         "unet": [UNET_MODULE, "UNet"],
         "scheduler": ["diffusers", "DDIMScheduler"],
-        "encoders": {
-            "clip": config.model.clip_model_id,
-            "t5": config.model.t5_model_id,
-            "vae": config.model.vae_id,
-        },
+        "encoders": {name: getattr(config.model, f"{name}_model_id") for name in TEXT_ENCODERS}
+        | {"vae": config.model.vae_id},
         "image_size": config.dataset.args.image_size,
     }
     if config.model.vae_id == "small" and not config.in_pixels:
@@ -144,12 +143,9 @@ def write_export(params: Any, config: Config, url: str, *, with_encoders: bool =
 
 def _write_encoders(config: Config, folder: str) -> dict[str, list[str]]:
     """Saves the published encoders that the network was trained with. Returns their entries in the index."""
-    conditioning = config.model.conditioning
-    named = {
-        "clip": config.model.clip_model_id if conditioning.clip_width else "small",
-        "t5": config.model.t5_model_id if conditioning.t5_width else "small",
-        "vae": "small" if config.in_pixels else config.model.vae_id,
-    }
+    shapes = context_shapes(config.model.conditioning)
+    named = {key.removesuffix("_emb"): text_encoder(key, config) for key in TEXT_STATES if key in shapes}
+    named["vae"] = "small" if config.in_pixels else config.model.vae_id
     wanted = {which: name for which, name in named.items() if name != "small"}
     if not wanted:
         return {}

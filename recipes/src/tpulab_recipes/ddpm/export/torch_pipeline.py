@@ -17,6 +17,8 @@ from diffusers import DiffusionPipeline, ImagePipelineOutput
 from diffusers.utils.torch_utils import randn_tensor
 
 PATCH = 2
+#: Encoders of text, with what their parts' names end in.
+TEXTS = {"clip": "", "t5": "_2", "bert": "_3"}
 
 
 def encode_text(prompts, length, width):
@@ -43,9 +45,15 @@ class TpulabPipeline(DiffusionPipeline):
     It runs where its network is: after `.to("cuda")` there, whatever device the arguments are on.
     """
 
-    model_cpu_offload_seq = "text_encoder->text_encoder_2->unet->vae"
+    model_cpu_offload_seq = "->".join(
+        [*(f"text_encoder{ending}" for ending in TEXTS.values()), "unet", "vae"]
+    )
     # diffusers reads a list, and never changes it.
-    _optional_components = ["text_encoder", "tokenizer", "text_encoder_2", "tokenizer_2", "vae"]  # noqa: RUF012
+    _optional_components = [  # noqa: RUF012
+        "vae",
+        *(f"text_encoder{ending}" for ending in TEXTS.values()),
+        *(f"tokenizer{ending}" for ending in TEXTS.values()),
+    ]
 
     def __init__(
         self,
@@ -55,14 +63,16 @@ class TpulabPipeline(DiffusionPipeline):
         tokenizer=None,
         text_encoder_2=None,
         tokenizer_2=None,
+        text_encoder_3=None,
+        tokenizer_3=None,
         vae=None,
         patch_pca=None,
         encoders=None,
         image_size=None,
     ):
-        """`text_encoder` is CLIP's, `text_encoder_2` T5's. `encoders`: what the network was trained with, by
-        the names `clip`, `t5` and `vae`; `small` are those of TPULab, which need no weights. `image_size`:
-        the side in pixels that the network is conditioned on."""
+        """`text_encoder` is CLIP's, `text_encoder_2` T5's, `text_encoder_3` BERT's. `encoders`: what the
+        network was trained with, by the names of `TEXTS` and `vae`; `small` are those of TPULab, which need
+        no weights. `image_size`: the side in pixels that the network is conditioned on."""
         super().__init__()
         self.register_modules(
             unet=unet,
@@ -71,6 +81,8 @@ class TpulabPipeline(DiffusionPipeline):
             tokenizer=tokenizer,
             text_encoder_2=text_encoder_2,
             tokenizer_2=tokenizer_2,
+            text_encoder_3=text_encoder_3,
+            tokenizer_3=tokenizer_3,
             vae=vae,
         )
         self.register_to_config(patch_pca=patch_pca, encoders=encoders, image_size=image_size)
@@ -198,10 +210,8 @@ class TpulabPipeline(DiffusionPipeline):
         conditioning = self.unet.config.conditioning
         self.check_prompts(prompts)
         count, conditions = len(prompts), {}
-        for which in ("clip", "t5"):
+        for which in self.texts():
             length, width = conditioning[f"{which}_length"], conditioning[f"{which}_width"]
-            if not width:
-                continue
             if any(prompts) and (self.config.encoders or {}).get(which) != "small":
                 conditions[f"{which}_emb"] = self.states(which, prompts, length)
             else:
@@ -215,13 +225,14 @@ class TpulabPipeline(DiffusionPipeline):
             conditions["class"] = torch.full((count,), conditioning["num_classes"])
         return conditions
 
+    def texts(self):
+        """The encoders of text whose states the network takes. Older exports do not know all."""
+        return [which for which in TEXTS if self.unet.config.conditioning.get(f"{which}_width")]
+
     def states(self, which, prompts, length):
-        """Text states [prompt, length, width]: CLIP's last but one layer, T5's last, zeros for padding."""
-        model, tokenizer = (
-            (self.text_encoder, self.tokenizer)
-            if which == "clip"
-            else (self.text_encoder_2, self.tokenizer_2)
-        )
+        """Text states [prompt, length, width]: CLIP's last but one layer, else the last; zeros for
+        padding."""
+        model, tokenizer = (getattr(self, part + TEXTS[which]) for part in ("text_encoder", "tokenizer"))
         tokens = tokenizer(
             prompts, truncation=True, max_length=length, padding="max_length", return_tensors="pt"
         ).to(model.device)
@@ -235,12 +246,15 @@ class TpulabPipeline(DiffusionPipeline):
         if not any(prompts):
             return
         conditioning, encoders = self.unet.config.conditioning, self.config.encoders or {}
-        texts = [which for which in ("clip", "t5") if conditioning[f"{which}_width"]]
+        texts = self.texts()
         if not texts:
             instead = 'context={"class": …}' if conditioning["num_classes"] else "no prompt"
             raise NotInTheExport(f"This network knows no words (prompt={prompts!r}); give it {instead}.")
-        here = {"clip": self.text_encoder, "t5": self.text_encoder_2}
-        missing = [which for which in texts if encoders.get(which) != "small" and here[which] is None]
+        missing = [
+            which
+            for which in texts
+            if encoders.get(which) != "small" and getattr(self, f"text_encoder{TEXTS[which]}") is None
+        ]
         if not missing:
             return
         arrays = [

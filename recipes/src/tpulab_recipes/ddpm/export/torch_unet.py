@@ -150,9 +150,11 @@ class Context(nn.Module):
         super().__init__()
         width = args.seq_width
         parts = {
-            "clip_emb": conditioning["clip_width"],
-            "t5_emb": conditioning["t5_width"],
-            "clip_image_emb": conditioning["clip_image_width"],
+            # Older exports know no BERT.
+            **{
+                f"{name}_emb": conditioning.get(f"{name}_width")
+                for name in ("clip", "t5", "bert", "clip_image")
+            },
             **dict.fromkeys(conditioning["scalars"], width),
         }
         self.null_token = nn.Embedding(1, width)
@@ -169,12 +171,10 @@ class Context(nn.Module):
         # A tree of arrays in JAX comes sorted by name, and so does the sequence.
         for name, into in sorted(self.maps.items()):
             value = context[name].float()
-            if name == "clip_emb":
-                pieces.append(into(value))
-            elif name == "t5_emb":
-                pieces.append(into(value * self.t5_mult))
-            elif name == "clip_image_emb":
+            if name == "clip_image_emb":
                 pieces.append(into(value)[:, None])
+            elif name.endswith("_emb"):
+                pieces.append(into(value * self.t5_mult if name == "t5_emb" else value))
             else:
                 given = (value != 0)[:, None, None]
                 pieces.append(

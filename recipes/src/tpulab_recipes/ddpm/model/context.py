@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from tpulab_recipes.ddpm.config import Conditioning, UNetArgs, context_shapes
+from tpulab_recipes.ddpm.config import TEXT_STATES, Conditioning, UNetArgs, context_shapes
 from tpulab_recipes.ddpm.model.layers import embedding, linear, sinusoids
 
 #: Heights and widths are divided by this, so that usual sizes lie in [0, 1].
@@ -39,7 +39,7 @@ def drop_conditioning(
 ) -> dict[str, Array]:
     """Leaves out each kind of conditioning for a share of the images.
 
-    Text states of both encoders and the image embedding share one draw, as in jax-ddpm: the image conditions
+    Text states of all encoders and the image embedding share one draw, as in jax-ddpm: the image conditions
     those at the border of the text's share, to half of them beside the text and half of them alone. So
     text alone, image alone and nothing at all are each common enough to be learned; with draws of their own
     an image would hardly ever come alone.
@@ -60,7 +60,7 @@ def drop_conditioning(
 
 def _share(name: str, conditioning: Conditioning) -> tuple[int, float, float]:
     """Number of the draw, and between which of its values this kind is kept."""
-    if name in ("clip_emb", "t5_emb"):
+    if name in TEXT_STATES:
         return 0, 0.0, conditioning.keep_text
     if name == "clip_image_emb":
         share = conditioning.keep_image
@@ -92,14 +92,10 @@ class ContextSequence(nnx.Module):
     def __init__(self, conditioning: Conditioning, args: UNetArgs, *, rngs: nnx.Rngs) -> None:
         width = args.seq_width
         parts = {
-            "clip_emb": conditioning.clip_width,
-            "t5_emb": conditioning.t5_width,
-            "clip_image_emb": conditioning.clip_image_width,
+            name: shape[-1] for name, shape in context_shapes(conditioning).items() if shape
         } | dict.fromkeys(conditioning.scalars, width)
         self.null_token = embedding(1, width, rngs=rngs)
-        self.maps = nnx.data(
-            {name: linear(inputs, width, rngs=rngs) for name, inputs in parts.items() if inputs}
-        )
+        self.maps = nnx.data({name: linear(inputs, width, rngs=rngs) for name, inputs in parts.items()})
         classes = conditioning.num_classes
         self.classes = embedding(classes + 1, width, rngs=rngs) if classes else None
         self.t5_mult, self.aesth_score_range = args.t5_mult, args.aesth_score_range
@@ -109,10 +105,8 @@ class ContextSequence(nnx.Module):
         # Sorted, as trees of arrays are: the order must not depend on how the module was made.
         for name in sorted(self.maps):
             into, value = self.maps[name], context[name]
-            if name == "clip_emb":
-                pieces.append(into(value))
-            elif name == "t5_emb":
-                pieces.append(into(value * self.t5_mult))
+            if name in TEXT_STATES:
+                pieces.append(into(value * self.t5_mult if name == "t5_emb" else value))
             elif name == "clip_image_emb":
                 pieces.append(into(value)[:, None])
             else:

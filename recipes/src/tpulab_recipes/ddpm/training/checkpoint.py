@@ -152,7 +152,8 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
                 f"{data_words(data)}. Name the folder with the same records, train into another folder, or "
                 f"accept the change with --accept-changed {DATA}."
             )
-        saved, requested = flat(about["config"]), flat(to_dict(config))
+        # An older checkpoint lacks the settings that came later.
+        saved, requested = flat(to_dict(Config())) | flat(about["config"]), flat(to_dict(config))
         for settings, hosts in ((saved, about.get("hosts", 1)), (requested, jax.process_count())):
             # More hosts with fewer images each read the same batches.
             settings["train.batch_size"] *= hosts
