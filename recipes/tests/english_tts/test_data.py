@@ -52,6 +52,19 @@ def test_text_grids_are_read_as_praatio_reads_them(corpus: Path) -> None:
     assert read_text_grid(path) == [(each.label, each.start, each.end) for each in tier.entries]
 
 
+def test_short_and_utf_16_text_grids_are_the_same_and_a_torn_one_is_named(
+    corpus: Path, tmp_path: Path
+) -> None:
+    path, other = corpus / "TextGrid" / "utt_0001.TextGrid", tmp_path / "other.TextGrid"
+    textgrid.openTextgrid(str(path), True).save(str(other), "short_textgrid", includeBlankSpaces=True)
+    assert read_text_grid(other) == read_text_grid(path)
+    other.write_bytes(path.read_text().encode("utf-16"))
+    assert read_text_grid(other) == read_text_grid(path)
+    other.write_text(path.read_text()[:-300])
+    with pytest.raises(DataError, match=r"other\.TextGrid cannot be read as a TextGrid"):
+        read_text_grid(other)
+
+
 def test_durations_are_exactly_those_that_were_synthesised(corpus: Path, tmp_path: Path) -> None:
     found = prepare(str(corpus), str(tmp_path), CONFIG)
     utterances, _ = read_features(str(tmp_path), CONFIG)

@@ -24,15 +24,24 @@ from tpulab_recipes.english_tts.trainer import KokoroTrainer
 
 
 class EnglishTrainer(KokoroTrainer):
-    """Arguments as the base's. `close` ends the logs."""
+    """Arguments as the base's; raises `MissingPackage` without a logger's package. `close` ends the logs."""
 
     def __init__(self, config: EnglishTrainingConfig, backend: Any, *data: Any, **options: Any) -> None:
         super().__init__(config, backend, *data, **options)
         self.vocoder: Vocoder = griffin_lim_vocoder(config.mel)
-        self.writers = open_writers(config) if backend.world().is_main else []
+        self.writers: list[LogWriter] = []
+        if backend.world().is_main:
+            project = config.wandb_project if config.use_wandb else ""
+            logs = f"{config.output_dir.rstrip('/')}/{config.log_dir}"
+            name, board = config.wandb_run_name, config.use_tensorboard
+            self.writers = log_writers.open_writers(logs, board, project, name, config.to_dict())
         self.on_figures.append(self._write)
         self._logged = (time.perf_counter(), 0)
-        self.run.on(checkpoint=self._checkpoint_now, evaluate=self.validate, sample=self.sample)
+        self.run.on(
+            checkpoint=lambda: self.save_checkpoint(self.best).name,
+            evaluate=self.validate,
+            sample=self.sample,
+        )
 
     @classmethod
     def of(
@@ -83,9 +92,6 @@ class EnglishTrainer(KokoroTrainer):
         for writer in self.writers:
             writer.figures(step, figures)
 
-    def _checkpoint_now(self) -> str:
-        return self.save_checkpoint(self.best).name
-
     def say(self, phonemes: Sequence[NDArray[np.int32]], **options: Any) -> list[Speech]:
         return speak(self.trained, self.backend, phonemes, fit=True, **options)
 
@@ -110,13 +116,6 @@ class EnglishTrainer(KokoroTrainer):
             self.profiler.close()
         for writer in self.writers:
             writer.close()
-
-
-def open_writers(c: EnglishTrainingConfig) -> list[LogWriter]:
-    """JSON lines always. Raises `MissingPackage`."""
-    project = c.wandb_project if c.use_wandb else ""
-    logs = f"{c.output_dir.rstrip('/')}/{c.log_dir}"
-    return log_writers.open_writers(logs, c.use_tensorboard, project, c.wandb_run_name, c.to_dict())
 
 
 def open_run(config: EnglishTrainingConfig, name: str = "English TTS") -> Run:
