@@ -192,7 +192,7 @@ def test_results_that_are_torn_are_left_out_by_name(
 
 
 def _tiny_bert(folder: Path) -> Any:
-    from transformers import BertConfig, BertForMrequestedLM, BertTokenizer
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
     folder.mkdir()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"你好世界,.!?"]
@@ -200,7 +200,7 @@ def _tiny_bert(folder: Path) -> Any:
     BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
-    model = BertForMrequestedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
+    model = BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
     model.save_pretrained(folder)
     return model
 
