@@ -6,6 +6,7 @@ import { MarkdownCell } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
+import { watchInterrupts } from '../../src/unreachable/interrupt-watch.js';
 import { LostKernelWatch } from '../../src/unreachable/lost-kernel-watch.js';
 import { startOnMachine } from '../../src/unreachable/start-on-machine.js';
 import { offeredEnvironment } from '../../src/launcher/setup-model.js';
@@ -190,7 +191,15 @@ function watchKernel(
     onStart: name => startOnMachine({ backends, sessions, context }, name),
     onShow: name => void commands.execute(CommandIDs.connect, { name })
   });
+  const interrupts = watchInterrupts({
+    commands,
+    sessionContext: context.sessionContext,
+    isCurrent: () => true,
+    notice: placeOf('interrupt'),
+    trans
+  });
   panel.disposed.connect(() => {
+    interrupts.dispose();
     group.dispose();
     lostKernelWatch.dispose();
   });

@@ -10,6 +10,7 @@ import { NoticePlace } from '../ui/notebook-notice.js';
 import { StoredOutputsApi } from '../reattach/stored-outputs-api.js';
 import { CommandIDs } from '../commands.js';
 import { IBridgeBackends } from '../backends/tokens.js';
+import { watchInterrupts } from './interrupt-watch.js';
 import { LostKernelWatch } from './lost-kernel-watch.js';
 import { unreachableRemote, type IAbsentRemote } from './model.js';
 import { startOnMachine } from './start-on-machine.js';
@@ -35,6 +36,19 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
         watchKernel(app, backends, panel, context, trans)
+    });
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: (
+        panel: NotebookPanel,
+        { sessionContext }: DocumentRegistry.IContext<INotebookModel>
+      ): IDisposable =>
+        watchInterrupts({
+          commands: app.commands,
+          sessionContext,
+          isCurrent: () => app.shell.currentWidget === panel,
+          notice: new NoticePlace(panel.contentHeader, trans),
+          trans
+        })
     });
   }
 };
