@@ -91,6 +91,9 @@ export const RunMessage = Type.Object({
   name: Type.String(),
   state: Type.Union([Type.Literal('running'), Type.Literal('finished'), Type.Literal('failed')]),
   totalSteps: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+  openEnded: Type.Optional(
+    Type.Boolean({ description: 'one of several loops is running: the total is that of the loops so far' })
+  ),
   location: Type.Union([CodeLocation, Type.Null()]),
   control: Type.Optional(RunControl)
 });

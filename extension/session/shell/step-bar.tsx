@@ -8,7 +8,7 @@ import type { ControlModel } from '../../src/runs/model.js';
 import { actionText, buttonsOf, stateText } from '../../src/events/run-state.js';
 import { adviceFor } from '../../src/steps/advice.js';
 import { spanName } from '../../src/steps/span-names.js';
-import { roughText, silenceOf } from '../../src/steps/progress-line.js';
+import { remainingText, silenceOf } from '../../src/steps/progress-line.js';
 import { SplitParts } from '../../src/steps/split-bar.js';
 import { progressOf, type StepSummary, summarize } from '../../src/steps/summary.js';
 import { metricText } from '../../src/text/value.js';
@@ -164,7 +164,7 @@ function Counts({
       {progress === null ? trans._n(' step', ' steps', steps) : trans.__(' of %1', countText(progress.total))}
       {silentMs !== null && isLive ? trans.__(' · no step for %1', secondsText(silentMs)) : ''}
       {silentMs === null && isLive && remainingMs !== null && remainingMs > 0
-        ? trans.__(' · %1 left', roughText(remainingMs))
+        ? ` · ${remainingText(run, remainingMs, trans)}`
         : ''}
     </span>
   );

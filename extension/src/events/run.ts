@@ -34,6 +34,8 @@ export class Run {
   name: string;
   state: RunState = 'running';
   totalSteps: number | null = null;
+  /** The total is that of the loops so far, of several. */
+  isOpenEnded = false;
   location: CodeLocation | null = null;
   /** Null for a loop that cannot be steered. */
   control: RunControl | null = null;
@@ -70,6 +72,7 @@ export class Run {
     this.name = message.name;
     this.state = message.state;
     this.totalSteps = message.totalSteps;
+    this.isOpenEnded = message.openEnded === true;
     this.location = message.location ?? this.location;
     this.control = message.control ?? this.control;
     this._note(message.time);

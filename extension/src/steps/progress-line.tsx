@@ -86,10 +86,11 @@ function leftText(
   }
   return remainingMs === null || remainingMs <= 0 || done >= total
     ? ''
-    : trans.__('%1 left', roughText(remainingMs));
+    : remainingText(run, remainingMs, trans);
 }
 
 /** An estimated time: in whole minutes from 90 s on. */
-export function roughText(ms: number): string {
-  return secondsText(ms < 90_000 ? ms : Math.round(ms / 60_000) * 60_000);
+export function remainingText({ isOpenEnded }: Run, ms: number, trans: TranslationBundle): string {
+  const text = secondsText(ms < 90_000 ? ms : Math.round(ms / 60_000) * 60_000);
+  return isOpenEnded ? trans.__('%1 left in this loop', text) : trans.__('%1 left', text);
 }

@@ -1,7 +1,9 @@
+import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { Run } from '../events/run.js';
 import { step, T0 } from '../events/samples.spec-data.js';
 import { StepRing } from '../events/step-ring.js';
+import { remainingText } from './progress-line.js';
 import { progressOf, shareOf, summarize } from './summary.js';
 
 function ringOf(...samples: Parameters<typeof step>[]): StepRing {
@@ -54,6 +56,11 @@ describe('summarize', () => {
   it('distinguishes a recompilation later in the run from the first one', () => {
     expect(summarize(ringOf([0, COMPILED], [1], [2, COMPILED]), 48)?.onlyFirstCompiled).toBe(false);
     expect(summarize(ringOf([5, COMPILED], [6]), 48)?.onlyFirstCompiled).toBe(false);
+  });
+
+  it('counts no evaluation where only rounded parts differ from the whole', () => {
+    const rounded = { wallMs: 50.003 };
+    expect(summarize(ringOf([0, rounded], [1, rounded]), 48)?.bandsMs).toBe(0);
   });
 
   it('excludes an evaluation inside a step from the step time (case T9)', () => {
@@ -131,6 +138,14 @@ describe('progressOf', () => {
     const always = Array.from({ length: 24 }, (_, at): Parameters<typeof step> => [at, COMPILED]);
     const summary = summarize(ringOf(...always), 48);
     expect(summary && progressOf(run(30), summary)?.remainingMs).toBe(6 * 3_000);
+  });
+
+  it('names the loop where several have begun and their number is unknown (case T6)', () => {
+    const texts = nullTranslator.load('jupyterlab_tpulab');
+    const epochs = run(120);
+    expect(remainingText(epochs, 6_000, texts)).toBe('6 s left');
+    epochs.isOpenEnded = true;
+    expect(remainingText(epochs, 6_000, texts)).toBe('6 s left in this loop');
   });
 
   it('promises nothing for a run that has ended, or with too few steps', () => {

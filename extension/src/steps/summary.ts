@@ -51,6 +51,8 @@ export interface Progress {
   readonly remainingMs: number | null;
 }
 
+/** The parts of a step are reported in whole microseconds, so their sum may differ from the whole. */
+const ROUNDING_MS = 0.01;
 const COMPILE = SPANS.indexOf('compile');
 /** Compiling counts as normal if at least every fourth step compiles. */
 const ALWAYS = 4;
@@ -76,7 +78,8 @@ export function summarize(steps: StepRing, window: number): StepSummary | null {
   for (let at = first; at <= last; at += 1) {
     const spanned = spannedMs(steps, at);
     walls.push(spanned);
-    bandsMs += Math.max(0, steps.wallMs(at) - spanned);
+    const insideMs = steps.wallMs(at) - spanned;
+    bandsMs += insideMs > ROUNDING_MS ? insideMs : 0;
     SPANS.forEach((_, span) => {
       totals[span] = (totals[span] ?? 0) + shownSpanMs(steps, at, span, shares);
     });

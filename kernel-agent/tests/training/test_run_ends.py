@@ -99,6 +99,7 @@ def test_the_total_of_each_loop_is_told_when_it_begins(keeper: KeeperDouble) -> 
                     lambda: [message["totalSteps"] for message in keeper.of_type("run")], "the total"
                 )
                 wait_until(lambda: keeper.of_type("run")[-1]["totalSteps"] == 60 * (epoch + 1), str(reported))  # noqa: B023
+                assert keeper.of_type("run")[-1].get("openEnded", False) is (epoch > 0)
     run.finish()
 
 

@@ -39,6 +39,8 @@ class Run:
     compile_ms: float = 0.0
     #: the loop has no annotation: it was detected by its repeated calls
     noticed: bool = False
+    #: the total is that of its loops so far, and there were several
+    open_ended: bool = False
     #: its beginning has been reported
     announced: bool = False
     #: how it can be steered; None for a loop that is only measured
@@ -79,6 +81,8 @@ class Run:
             "totalSteps": self.total,
             "location": self.location,
         }
+        if self.open_ended:
+            message["openEnded"] = True
         control = self.control() if self.control is not None else None
         if control is not None:
             message["control"] = control

@@ -258,6 +258,7 @@ class RunMessage(OfRun):
     name: str
     state: RunState
     totalSteps: int | None
+    openEnded: NotRequired[bool]
     location: CodeLocation | None
     control: NotRequired[RunControl]
 

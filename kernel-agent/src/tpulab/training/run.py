@@ -388,6 +388,7 @@ class TrainingRun:
         if self.total is None and length is not None:
             total = tracked.run.closed + length
             if total != tracked.run.total:
+                tracked.run.open_ended = tracked.run.total is not None
                 tracked.run.total = total
                 tracked.changed()
         step_runs.keep(tracked)
