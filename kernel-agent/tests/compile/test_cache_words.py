@@ -45,10 +45,45 @@ def test_a_disk_without_room_is_not_called_a_store(folder: Path, monkeypatch: py
     full = os.statvfs(folder)
 
     class Full:
-        f_bavail, f_blocks = 0, full.f_blocks
+        f_bavail, f_blocks, f_frsize = 0, full.f_blocks, full.f_frsize
 
     monkeypatch.setattr(cache.os, "statvfs", lambda _: Full)
-    assert "could not be stored" in words()
+    assert words().endswith(f"could not be stored: the disk of {folder} is full.")
+
+
+def test_a_file_and_a_read_only_folder_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache.os, "access", lambda *_: False)
+    assert words().endswith(f"could not be stored: {folder} is read-only.")
+    folder.rmdir()
+    folder.write_text("not a folder")
+    assert words().endswith(f"could not be stored: {folder} is not a folder.")
+
+
+def test_one_line_replaces_the_warnings_of_jax(tmp_path: Path) -> None:
+    program = (
+        "from tpulab.compile.cache_folder import keep_compiled_programs\n"
+        "keep_compiled_programs()\n"
+        "import jax, jax.numpy as jnp, tpulab\n"
+        "from tpulab.agent.process_agent import current_agent\n"
+        "agent = current_agent()\n"
+        "for n in range(2, 5):\n"
+        "    jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((n, n))).block_until_ready()\n"
+        "agent.settle()\n"
+    )
+    (tmp_path / "jax").write_text("not a folder")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "TPULAB_"))}
+    env |= {
+        "TPULAB_COMPILATION_CACHE": str(tmp_path),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True
+    )
+    lines = [line for line in done.stderr.splitlines() if "cache" in line or "stored" in line]
+    assert len(lines) == 1, done.stderr
+    assert f"{tmp_path / 'jax'} is not a folder." in lines[0]
 
 
 def test_a_folder_that_was_removed_or_far_away_is_not_a_fault(folder: Path) -> None:

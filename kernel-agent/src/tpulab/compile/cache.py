@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 import time
+import warnings
 from pathlib import Path
 
 from tpulab.runtimes.jax_internals import loaded_jax
@@ -19,6 +21,19 @@ HIT_EVENT = "/jax/compilation_cache/cache_hits"
 WRITE_EVENT = "/jax/compilation_cache/cache_misses"
 #: File systems store times coarsely.
 CLOCK_SLACK_S = 2.0
+#: A disk with less room cannot take a program of seconds.
+LEAST_ROOM_BYTES = 4 * 1024 * 1024
+
+#: kernels only: the first failure is a line, instead of jax's two for each program
+_line_is_due = False
+
+
+def warn_once() -> None:
+    """Replaces jax's warnings about its cache by one line that names the folder. Filters of the user win."""
+    global _line_is_due
+    text = "Error (reading|writing) persistent compilation cache entry"
+    warnings.filterwarnings("ignore", text, UserWarning, append=True)
+    _line_is_due = True
 
 
 def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
@@ -48,10 +63,11 @@ def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
             reason = f"Its entry in the cache is damaged, and jax does not replace it: delete {damaged}."
         else:
             reason = (
-                f"{missing}, or its entry is damaged, and it could not be stored in {folder}: the folder is "
-                "not writable, the disk is full, or the damaged entry is in its place. Delete the folder, or "
-                "choose another one."
+                f"{missing}, or its entry is damaged, and it could not be stored: "
+                f"{_obstacle(str(folder)) or f'the damaged entry is in its place. Delete {folder}'}."
             )
+        if not reason.endswith("it is now."):
+            _print_line(reason)
         return {"result": "miss", "reason": reason}
     least = _setting("jax_persistent_cache_min_compile_time_secs", 0.0)
     if isinstance(least, (int, float)) and compile_ms < least * 1e3:
@@ -60,11 +76,35 @@ def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
             "reason": f"It took {compile_ms / 1e3:.2g} s: programs below {least:g} s are not stored "
             "(jax_persistent_cache_min_compile_time_secs).",
         }
-    return {
-        "result": "miss",
-        "reason": "It was not in the cache and was not stored: it calls back into Python, is too small, or "
-        "the folder is not writable.",
-    }
+    obstacle = _obstacle(str(folder))
+    reason = (
+        "It was not in the cache and was not stored: "
+        f"{obstacle or 'it calls back into Python, or is too small'}."
+    )
+    if obstacle:
+        _print_line(reason)
+    return {"result": "miss", "reason": reason}
+
+
+def _obstacle(folder: str) -> str | None:
+    """Why nothing can be stored there; None: not known."""
+    if "://" in folder:
+        return None
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder"
+    if not os.access(folder, os.W_OK):
+        return f"{folder} is read-only"
+    room = os.statvfs(folder)
+    if room.f_blocks and room.f_bavail * room.f_frsize < LEAST_ROOM_BYTES:
+        return f"the disk of {folder} is full"
+    return None
+
+
+def _print_line(reason: str) -> None:
+    global _line_is_due
+    if _line_is_due:
+        _line_is_due = False
+        sys.stderr.write(f"tpulab: a compiled program is not stored. {reason}\n")
 
 
 def is_stored(folder: str, name: str, since: float) -> bool:

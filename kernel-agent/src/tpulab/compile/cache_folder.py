@@ -10,6 +10,8 @@ import pathlib
 from collections.abc import MutableMapping
 from importlib.util import find_spec
 
+from tpulab.compile.cache import warn_once
+
 #: A folder instead of the default one, or `off`.
 VARIABLE = "TPULAB_COMPILATION_CACHE"
 #: Megabytes that the programs of one framework may take; the least recently used ones are deleted.
@@ -39,6 +41,7 @@ def keep_compiled_programs(env: MutableMapping[str, str] = os.environ) -> None:
     if not {_JAX_FOLDER, "JAX_ENABLE_COMPILATION_CACHE"} & env.keys() and find_spec("filelock"):
         env[_JAX_FOLDER] = str(folder / "jax")
         env.setdefault(_JAX_BYTES, str(limit))
+        warn_once()
     if env.get("PJRT_DEVICE") == "TPU":
         from tpulab.runtimes.import_hook import AfterImport
 
