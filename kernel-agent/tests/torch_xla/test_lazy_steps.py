@@ -297,6 +297,25 @@ def test_an_optimizer_follows_without_a_new_graph(kind: Any, agent: Agent, keepe
     keeper.wait(keeper.ended_runs, "the end")
 
 
+def test_tensors_that_are_no_number_do_not_end_the_loop(model: Model, keeper: KeeperDouble) -> None:
+    rate = torch.tensor(0.1).to(model.device)
+    run = tpulab.run("odd", log=False)
+    for _ in run.steps(range(12)):
+        run.log(
+            loss=model.step(torch.ones(16, 256), rate),
+            meta=torch.empty((), device="meta"),
+            imaginary=torch.tensor(1j),
+            on_device=torch.tensor(1j).to(model.device),
+            nested=torch.nested.nested_tensor([torch.ones(1)], layout=torch.jagged),
+        )
+        time.sleep(0.02)
+    run.finish()
+    assert run.step_index == 12
+    keeper.wait(keeper.ended_runs, "the end")
+    # None of them was freed.
+    assert not [one for one in keeper.of_type("advice") if one["kind"] == "freed-metric"]
+
+
 def test_the_devices_are_told_once_the_runtime_is_there(model: Model, keeper: KeeperDouble) -> None:
     del model
     message = keeper.wait(lambda: keeper.of_type("devices"), "the devices")[-1]

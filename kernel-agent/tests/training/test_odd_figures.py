@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,30 @@ def test_a_copy_of_a_trainer_reports_to_the_same_run() -> None:
         del copied
     assert run.step_index == 2
     assert run.state == "running"
+
+
+def test_a_run_is_not_pickled_and_has_a_name_of_text() -> None:
+    run = tpulab.run("one", log=False)
+    with pytest.raises(TypeError, match="'one' belongs to this process and cannot be pickled"):
+        pickle.dumps({"run": run})
+    with pytest.raises(TypeError, match="the name of a run is text, not 5"):
+        tpulab.run(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("error::numpy.exceptions.ComplexWarning")
+def test_complex_metrics_are_dropped_and_a_long_name_has_a_log(
+    keeper: KeeperDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tpulab.run("x" * 5_000)
+    for n in run.steps(range(12)):
+        run.log(
+            loss=n, numpy=np.complex64(1 + 2j), jax=jnp.complex64(1j), python=1 + 2j, big=np.clongdouble(1)
+        )
+    run.finish()
+    keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
+    names = {name for batch in keeper.of_type("steps") for step in batch["steps"] for name in step["metrics"]}
+    assert names == {"loss"}
+    assert "cannot be written" not in caplog.text
 
 
 def test_steps_of_something_that_is_no_iterable_are_refused_as_by_a_for_loop() -> None:

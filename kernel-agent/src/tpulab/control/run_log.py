@@ -217,7 +217,7 @@ def log_path(given: str | os.PathLike[str] | None, name: str, run_id: str) -> Pa
     if given is not None:
         path = Path(given)
         return path if path.suffix == ".jsonl" else path / FILE_NAME
-    folder = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+    folder = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:100].strip("-.") or "run"
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     return Path(DEFAULT_FOLDER) / folder / f"{stamp}-{run_id}.jsonl"
 

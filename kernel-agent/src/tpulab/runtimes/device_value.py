@@ -46,7 +46,8 @@ def as_number(value: Any) -> float | None:
         if is_running(value) or is_freed(value):
             return None
         try:
-            return float(value)
+            # numpy would drop the imaginary part, with a warning in the user's cell.
+            return None if getattr(getattr(value, "dtype", None), "kind", "") == "c" else float(value)
         except Exception:
             return None
 

@@ -10,6 +10,7 @@ requested to load the next batch. Reading it then would compile a second program
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -55,11 +56,14 @@ class LazyMetric:
     def read(self) -> None:
         """On the thread that traces, when the device is done."""
         tensor, self._tensor = self._tensor, None
+        if tensor is None:
+            return
         try:
             self._value = float(tensor.detach())
         except Exception:  # its data was freed, or it is not a number
             self._left_out = True
-            self._freed = tensor.numel() == 1
+            with contextlib.suppress(Exception):
+                self._freed = tensor.numel() == 1 and not tensor.is_complex() and not tensor.is_meta
 
     def leave_out(self) -> None:
         self._tensor, self._left_out = None, True

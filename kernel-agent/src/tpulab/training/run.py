@@ -41,7 +41,7 @@ from tpulab.measure.media import Allowance, is_medium, medium_of
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunBranch, RunControl, RunState
-from tpulab.telemetry.plain import figure, whole_number
+from tpulab.telemetry.plain import figure, short, whole_number
 from tpulab.telemetry.text import error_text, write_line
 from tpulab.training.notify_command import NotifyCommand
 from tpulab.training.run_config import plain_config
@@ -171,6 +171,9 @@ class TrainingRun:
     def __deepcopy__(self, memo: object) -> TrainingRun:
         # A copied trainer or configuration reports to the same run.
         return self
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"the run {self.name!r} belongs to this process and cannot be pickled")
 
     def __enter__(self) -> TrainingRun:
         return self
@@ -507,7 +510,10 @@ def run(
     Raises:
         HyperparameterError: the definition of a hyperparameter is invalid.
         ValueError: a figure is not finite, or below 0.
+        TypeError: the name is not text.
     """
+    if not isinstance(name, (str, type(None))):
+        raise TypeError(f"the name of a run is text, not {short(name)}")
     return TrainingRun(
         name,
         config,
