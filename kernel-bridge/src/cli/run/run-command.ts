@@ -111,7 +111,8 @@ export function runCommand(
             ? await followRun({ calls, file, record, signal, note, awayPollMs })
             : record;
         if (ended === null) {
-          note(`Stopped following; ${requested} keeps running. Follow it with "${again}".`);
+          const end = remote === null ? ` End it with "tpulab kernels stop ${record.kernelId}".` : '';
+          note(`Stopped following; ${requested} keeps running. Follow it with "${again}".${end}`);
           process.exitCode = INTERRUPTED;
           return;
         }
