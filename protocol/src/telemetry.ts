@@ -92,7 +92,7 @@ export const RunMessage = Type.Object({
   state: Type.Union([Type.Literal('running'), Type.Literal('finished'), Type.Literal('failed')]),
   totalSteps: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
   openEnded: Type.Optional(
-    Type.Boolean({ description: 'one of several loops is running: the total is that of the loops so far' })
+    Type.Boolean({ description: 'one of several loops is running: the total counts the loops so far' })
   ),
   location: Type.Union([CodeLocation, Type.Null()]),
   control: Type.Optional(RunControl)
