@@ -26,9 +26,6 @@ class ReaderActions extends PageActions {
   override preflight(): null {
     return null;
   }
-  override canInsert(): boolean {
-    return false;
-  }
 }
 
 export function actionsOf(page: SessionPage): PanelActions {

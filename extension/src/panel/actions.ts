@@ -10,13 +10,10 @@ import { Preflight } from '../preflight/model.js';
 import { sendCommand } from '../runs/control-client.js';
 import { StoredRunList } from '../runs/stored-runs.js';
 import { ControlModel } from '../runs/model.js';
-import { fileName, toCsv, toJson } from '../steps/export.js';
-import { stepsPicture } from '../steps/picture.js';
-import type { ExportKind, StepSummary } from '../steps/summary.js';
+import { fileName, toCsv } from '../steps/export.js';
 import type { IBridgeEvents } from '../events/tokens.js';
 import type { ICurrentKernel } from '../tokens.js';
 import type { OpenNotebooks } from './go-to-cell.js';
-import { insertPicture } from './insert-picture.js';
 import { download } from '../platform/download.js';
 
 export interface PanelActions {
@@ -33,9 +30,7 @@ export interface PanelActions {
   release(kernelId: string, machine: MachineSource | null): void;
   /** Has libtpu's lock file removed; reports a failure. */
   removeLock(machine: MachineSource): void;
-  exportSteps(what: ExportKind, run: Run, summary: StepSummary, headline: string): void;
-  /** There is a notebook that a picture can be inserted into. */
-  canInsert(): boolean;
+  exportSteps(run: Run): void;
 }
 
 export interface PageActionsOptions {
@@ -159,26 +154,8 @@ export class PageActions implements PanelActions, IDisposable {
     });
   }
 
-  exportSteps(what: ExportKind, run: Run, summary: StepSummary, headline: string): void {
-    const { notebooks, trans } = this._options;
-    switch (what) {
-      case 'csv':
-        download(fileName(run, 'csv'), toCsv(run), 'text/csv');
-        return;
-      case 'json':
-        download(fileName(run, 'json'), toJson(run), 'application/json');
-        return;
-      case 'picture':
-        if (notebooks) {
-          const svg = stepsPicture({ run, summary, window: summary.count, headline, trans });
-          insertPicture(notebooks, { svg, title: trans.__('Steps of %1', run.name), headline });
-        }
-        return;
-    }
-  }
-
-  canInsert(): boolean {
-    return this._options.notebooks?.currentWidget?.content.model != null;
+  exportSteps(run: Run): void {
+    download(fileName(run, 'csv'), toCsv(run), 'text/csv');
   }
 
   dispose(): void {

@@ -187,8 +187,7 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         }
         isTracing={control !== null && control.pendingOf('profile') !== null}
         traceFailure={control?.failed.find(({ action }) => action === 'profile')?.text ?? null}
-        onExport={(...what) => actions.exportSteps(...what)}
-        canInsert={actions.canInsert()}
+        onExport={run => actions.exportSteps(run)}
         isCountedElsewhere={state.settings.sections.includes('run')}
         trans={trans}
       />

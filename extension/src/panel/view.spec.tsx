@@ -68,7 +68,6 @@ class Surroundings {
     this.current as unknown as ICurrentKernel,
     this.events as unknown as IBridgeEvents
   );
-  readonly exported: string[] = [];
   readonly actions: PanelActions = {
     controlOf: () => null,
     storedRuns: () => null,
@@ -77,8 +76,7 @@ class Surroundings {
     showDocument: () => undefined,
     release: () => undefined,
     removeLock: () => undefined,
-    exportSteps: what => this.exported.push(what),
-    canInsert: () => true
+    exportSteps: () => undefined
   };
   private _seq = 0;
 

@@ -1,10 +1,7 @@
-/** The steps of a run as files: a table for spreadsheets, and everything as JSON. */
+/** The steps of a run as a table for spreadsheets. */
 import { cell } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
-
-/** Version of the JSON; increases when a field changes its meaning. */
-const FORMAT = 1;
 
 /** One line for each stored step, oldest first: number, start, the five spans in milliseconds, metrics where known. */
 export function toCsv(run: Run): string {
@@ -34,39 +31,6 @@ export function toCsv(run: Run): string {
     );
   }
   return `${lines.join('\r\n')}\r\n`;
-}
-
-/** Run, steps, metrics, work besides the steps and commands, as the page has them. */
-export function toJson(run: Run): string {
-  const { steps } = run;
-  return `${JSON.stringify(
-    {
-      format: FORMAT,
-      run: run.id,
-      name: run.name,
-      state: run.state,
-      totalSteps: run.totalSteps,
-      config: run.control?.config ?? null,
-      hyperparameters: run.control?.hyperparameters ?? [],
-      steps: Array.from({ length: steps.length }, (_, at) => ({
-        index: steps.index(at),
-        startTime: steps.startTime(at),
-        wallMs: rounded(steps.wallMs(at)),
-        ...Object.fromEntries(SPANS.map((span, n) => [`${span}Ms`, rounded(steps.spanMs(at, n))])),
-        deviceKnown: steps.deviceKnown(at)
-      })),
-      metrics: Object.fromEntries(
-        [...run.series].map(([name, series]) => [
-          name,
-          { steps: [...series.steps], values: [...series.values] }
-        ])
-      ),
-      bands: run.bands,
-      commands: run.commands
-    },
-    null,
-    2
-  )}\n`;
 }
 
 /** Safe in every file system: `train-loop.csv`. */

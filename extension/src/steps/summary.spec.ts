@@ -141,11 +141,11 @@ describe('progressOf', () => {
   });
 
   it('names the loop where several have begun and their number is unknown (case T6)', () => {
-    const texts = nullTranslator.load('jupyterlab_tpulab');
+    const trans = nullTranslator.load('jupyterlab_tpulab');
     const epochs = run(120);
-    expect(remainingText(epochs, 6_000, texts)).toBe('6 s left');
+    expect(remainingText(epochs, 6_000, trans)).toBe('6 s left');
     epochs.isOpenEnded = true;
-    expect(remainingText(epochs, 6_000, texts)).toBe('6 s left in this loop');
+    expect(remainingText(epochs, 6_000, trans)).toBe('6 s left in this loop');
   });
 
   it('promises nothing for a run that has ended, or with too few steps', () => {

@@ -152,6 +152,3 @@ function median(values: number[]): number {
   const upper = values[middle] ?? 0;
   return values.length % 2 === 1 ? upper : (upper + (values[middle - 1] ?? upper)) / 2;
 }
-
-/** Formats for exporting the steps of a run. */
-export type ExportKind = 'csv' | 'json' | 'picture';

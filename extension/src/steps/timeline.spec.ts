@@ -4,12 +4,10 @@ import { Run } from '../events/run.js';
 import { run as runMessage, step, steps, T0 } from '../events/samples.spec-data.js';
 import { StepRing } from '../events/step-ring.js';
 import { scaleOf } from './chart-geometry.js';
-import { fileName, toCsv, toJson } from './export.js';
+import { fileName, toCsv } from './export.js';
 import { badputName, computeFigure, throughputFigure } from './throughput.js';
-import { stepsPicture } from './picture.js';
 import { marksOf, positionOf } from './step-marks.js';
 import { behind, FEWEST, moved, zoomed } from './step-window.js';
-import { summarize } from './summary.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
@@ -112,12 +110,6 @@ describe('the exports', () => {
     expect(toCsv(run).split('\r\n')[0]).toContain(`"'=HYPERLINK(""x"")"`);
   });
 
-  it('is JSON with the same data', () => {
-    const json = JSON.parse(toJson(runOf(5))) as { steps: { index: number }[]; metrics: object };
-    expect(json.steps.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4]);
-    expect(json.metrics).toEqual({ loss: { steps: [0, 1, 2, 3, 4], values: [0.5, 0.5, 0.5, 0.5, 0.5] } });
-  });
-
   it.each([
     ['train loop', 'train-loop.csv'],
     ['../../etc/passwd', 'etc-passwd.csv'],
@@ -125,32 +117,7 @@ describe('the exports', () => {
   ])('of the run %j goes into %j', (name, file) => {
     expect(fileName(runOf(1, name), 'csv')).toBe(file);
   });
-
-  it('is a self-contained picture, in which a name is only text', () => {
-    const run = runOf(48, '<script>alert(1)</script>');
-    const summary = summarize(run.steps, 48);
-    if (!summary) {
-      throw new Error('no steps');
-    }
-    const svg = stepsPicture({ run, summary, window: 48, headline: 'The device is the limit.', trans });
-    const parsed = new DOMParserOf(svg);
-    expect(parsed.tags).not.toContain('script');
-    expect(svg).toContain('&lt;script&gt;');
-    expect(svg).toContain('50.0 ms per step');
-    expect(svg).not.toMatch(/var\(--/);
-    // A bar of each of the four spans that the steps have, for each step.
-    expect(parsed.tags.filter(tag => tag === 'rect').length).toBeGreaterThanOrEqual(48 * 4);
-  });
 });
-
-/** A minimal parser that lists the elements. */
-class DOMParserOf {
-  readonly tags: string[];
-
-  constructor(svg: string) {
-    this.tags = [...svg.matchAll(/<([a-z]+)[\s>]/g)].map(([, tag = '']) => tag);
-  }
-}
 
 describe('the pace of a run', () => {
   const pace = {

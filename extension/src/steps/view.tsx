@@ -24,7 +24,7 @@ import { HostsView } from './hosts-view.js';
 import { NotesView } from './notes-view.js';
 import { ProgressLine } from './progress-line.js';
 import { SplitBar } from './split-bar.js';
-import { type ExportKind, type StepSummary, summarize } from './summary.js';
+import { type StepSummary, summarize } from './summary.js';
 import { TableView } from './table-view.js';
 import { TraceView } from './trace-view.js';
 
@@ -47,9 +47,7 @@ export interface StepsViewProps {
   /** Why the last trace failed. */
   readonly traceFailure: string | null;
   /** Null where the page saves no files. */
-  readonly onExport: ((what: ExportKind, run: Run, summary: StepSummary, headline: string) => void) | null;
-  /** False where there is no notebook for a picture. */
-  readonly canInsert: boolean;
+  readonly onExport: ((run: Run) => void) | null;
   /** The run section shows the progress of the run: here it would be of another moment, as that section is drawn less often. */
   readonly isCountedElsewhere: boolean;
   readonly trans: TranslationBundle;
@@ -98,7 +96,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
         {...props}
         hasTable={hasTable}
         onTable={() => setTable(!hasTable)}
-        onExport={onExport && (what => onExport(what, run, summary, advice.text))}
+        onExport={onExport && (() => onExport(run))}
       />
       {hasTable ? <TableView run={run} window={window} trans={trans} /> : null}
       {props.traceFailure === null ? null : (
@@ -221,15 +219,14 @@ function Notes({
 function Actions({
   onTrace,
   isTracing,
-  canInsert,
   hasTable,
   onTable,
   onExport,
   trans
-}: Pick<StepsViewProps, 'onTrace' | 'isTracing' | 'canInsert' | 'trans'> & {
+}: Pick<StepsViewProps, 'onTrace' | 'isTracing' | 'trans'> & {
   readonly hasTable: boolean;
   readonly onTable: () => void;
-  readonly onExport: ((what: ExportKind) => void) | null;
+  readonly onExport: (() => void) | null;
 }): JSX.Element {
   const items = [
     { label: hasTable ? trans.__('Hide the table') : trans.__('Show as a table'), onClick: onTable },
@@ -237,15 +234,7 @@ function Actions({
       const label = trans.__('Trace %1 s with XProf', seconds);
       return onTrace ? [{ label, disabled: isTracing, onClick: () => onTrace(seconds) }] : [];
     }),
-    ...(onExport
-      ? [
-          { label: trans.__('Export as CSV'), onClick: () => onExport('csv') },
-          { label: trans.__('Export as JSON'), onClick: () => onExport('json') }
-        ]
-      : []),
-    ...(onExport && canInsert
-      ? [{ label: trans.__('Insert chart into notebook'), onClick: () => onExport('picture') }]
-      : [])
+    ...(onExport ? [{ label: trans.__('Export as CSV'), onClick: onExport }] : [])
   ];
   return (
     <div className="jp-TPULab-row jp-TPULabSteps-more">

@@ -25,7 +25,6 @@ function StepTimeline({ model, feed, loop, paused, trans }: WidgetViewProps): JS
         isTracing={false}
         traceFailure={null}
         onExport={null}
-        canInsert={false}
         isCountedElsewhere={false}
         trans={trans}
       />
