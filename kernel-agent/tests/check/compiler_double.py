@@ -25,7 +25,6 @@ def compiled(number: int, size: int) -> dict:
         "bytes": 1e6,
         "collectives": [gather | {"elements": [7], "explicit": False}],
         "buffers": [],
-        "host_transfers": 0,
         "plain_bytes": size,
         "padded_bytes": size,
         "worst_padding": None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import pytest
 from check import notebooks
 from tpulab.check import checking as check
 from tpulab.check import chips, hlo, judge, processes, propose, report
-from tpulab.check.__main__ import main
+from tpulab.check.__main__ import main, parser
 from tpulab.check.compiler import StoredAnswer
 from tpulab.check.layouts import Layout
 from tpulab.check.source import read_notebook
@@ -470,7 +471,7 @@ def test_where_nothing_fits_the_batch_is_halved_until_something_does() -> None:
 
 
 @pytest.mark.usefixtures("double")
-def test_lines_of_a_cell_are_found_in_the_file_and_words_are_escaped(tmp_path: Path) -> None:
+def test_lines_of_a_cell_are_found_in_the_file(tmp_path: Path) -> None:
     cells = [notebooks.IMPORTS, "# <b>é\nstep = jax.jit(lambda w: (w @ w).sum())\nstep(jnp.ones((512, 512)))"]
     file = notebooks.write(cells, tmp_path / "<n>.ipynb")
     request = check.Request(file, chips.machines_named("v5e-8"))
@@ -480,9 +481,6 @@ def test_lines_of_a_cell_are_found_in_the_file_and_words_are_escaped(tmp_path: P
     lines = {each["locations"][0]["physicalLocation"]["region"]["startLine"] for each in results}
     text = file.read_text().splitlines()
     assert all("lambda" in text[line - 1] for line in lines)
-    page = report.as_html(found)
-    assert "<n>" not in page
-    assert "cell [2]:2" in page
 
 
 @pytest.mark.parametrize(
@@ -508,6 +506,15 @@ def test_other_machine_types_are_refused_with_those_that_exist(text: str) -> Non
     with pytest.raises(chips.PreflightError, match=r"v5e|v5p") as raised:
         chips.machines_named(text)
     assert raised.value.code == "chip_unknown"
+
+
+def test_the_command_line_has_every_option_of_the_check() -> None:
+    command = Path(__file__).parents[3] / "kernel-bridge" / "src" / "cli" / "check-command.ts"
+    listed = set(re.findall(r"'(--[a-z-]+)[ ']", command.read_text()))
+    options = {
+        flag for action in parser()._actions for flag in action.option_strings if flag.startswith("--")
+    }
+    assert options - {"--help"} <= listed
 
 
 def test_the_chips_equal_the_table_of_the_bridge() -> None:
@@ -594,7 +601,6 @@ def test_collectives_and_buffers_of_a_module_have_their_lines() -> None:
     assert (gather.kind, gather.bytes, gather.count) == ("all-gather", 5 * 64 * 128 * 4, 5)
     assert gather.frames == [("/home/me/site-packages/flax/linen.py", 99), ("/home/me/train.py", 12)]
     assert (reduced.kind, reduced.bytes) == ("all-reduce", 16)
-    assert facts.host_transfers == 1
     # The tile is 128 wide; arrays in VMEM are not counted, nor values that a fusion never writes.
     assert (facts.buffers[0].words, facts.buffers[0].bytes) == ("bf16[1024,1000]", 1024 * 1024 * 2)
     assert (facts.plain_bytes, facts.padded_bytes) == (8 * 100 * 4 + 4, 8 * 128 * 4 + 512)

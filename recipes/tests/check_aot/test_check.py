@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from tpulab.check.compiler import Compiler
 from tpulab.check.judge import Budget
 from tpulab.check.saved import load_compiled
 
+# All layouts are compiled, on a busy machine too.
+checking.PROPOSE_LIMIT = 3000.0
 #: For the table that `npm run test:aot` makes.
 RESULTS = Path(os.environ.get("TPULAB_AOT_RESULTS", os.devnull))
 
@@ -151,7 +154,7 @@ def test_a_second_check_compiles_nothing_and_says_the_same(
 
 
 def proposed(made: tuple, chip: str = "v5e-8") -> dict:
-    found = preflight(*made, chips=chip, propose=True, propose_limit=3000)
+    found = preflight(*made, chips=chip, propose=True)
     answer: dict = found.report["totals"][chip]["proposals"]
     fsdp = next(each for each in answer["rows"] if each["name"] == "FSDP")
     best = answer["rows"][0]
@@ -206,9 +209,11 @@ def test_a_step_that_does_not_fit_one_chip_fits_in_another_layout() -> None:
 
 
 @pytest.mark.parametrize("name", ["00-getting-started", "02-multi-core-jax", "03-profiling-jax", "05-ddpm"])
-def test_the_programs_of_a_notebook_fit_every_chip(name: str) -> None:
+def test_the_programs_of_a_notebook_fit_every_chip(name: str, tmp_path: Path) -> None:
     """Of the notebooks in JAX, with the settings of the lesson; the table shows the largest program."""
-    source = Path(__file__).parents[3] / "notebooks" / f"{name}.ipynb"
+    source = tmp_path / f"{name}.ipynb"
+    # It writes its run beside it.
+    shutil.copy(Path(__file__).parents[3] / "notebooks" / source.name, source)
     request = checking.Request(source, chips.machines_named(", ".join(MACHINES.values())), limit=300)
     found = checking.check(request, chips.read_prices(), Budget())
     assert [each["rule"] for each in found["findings"] if each["level"] == "error"] == []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulab.check import judge, report
-from tpulab.check.checking import PROPOSE_LIMIT, Request, check, exit_code
+from tpulab.check.checking import Request, check, exit_code
 from tpulab.check.chips import OWN_PRICES, PreflightError, machines_named, read_prices
 from tpulab.check.processes import end_children
 from tpulab.check.source import split_arguments
@@ -47,12 +47,6 @@ def parser() -> argparse.ArgumentParser:
         "--propose",
         action="store_true",
         help="compile the main step in other layouts, and show the best ones",
-    )
-    made.add_argument(
-        "--propose-limit",
-        type=float,
-        default=PROPOSE_LIMIT,
-        help="seconds for that, for each machine (default: 300)",
     )
     made.add_argument(
         "--save-compiled",
@@ -117,7 +111,6 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         options.largest_batch,
         options.epoch_steps,
         options.propose,
-        options.propose_limit,
         options.save_compiled,
     )
     found = check(request, prices, budget, _progress)

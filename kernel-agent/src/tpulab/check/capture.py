@@ -88,10 +88,6 @@ class Argument:
     #: how it is divided among the devices, as jax writes it; empty where the program leaves it to jax
     sharding: str
 
-    @property
-    def words(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
-
 
 @dataclass(slots=True)
 class Callback:
@@ -130,9 +126,6 @@ class Program:
     carried: list[int] = field(default_factory=list)
     #: part of its name in the folder that the compilers read
     number: int = 0
-
-    def facts(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(slots=True, eq=False)

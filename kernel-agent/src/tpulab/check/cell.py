@@ -12,7 +12,7 @@ from typing import Any
 
 from tpulab.check import report
 from tpulab.check.capture import Place, Placer, Recorder, place_of
-from tpulab.check.checking import PROPOSE_LIMIT, Request, Work, compile_all, report_of
+from tpulab.check.checking import Request, Work, compile_all, report_of
 from tpulab.check.chips import PreflightError, machines_named, read_prices
 from tpulab.check.judge import Budget
 from tpulab.check.layouts import Answers
@@ -34,9 +34,6 @@ class Preflight:
     def __repr__(self) -> str:
         return report.text(self.report, None)
 
-    def _repr_html_(self) -> str:
-        return report.as_html(self.report)
-
 
 def preflight(
     step: Any,
@@ -44,7 +41,6 @@ def preflight(
     chips: str = "v5e-8, v6e-8",
     largest_batch: bool = False,
     propose: bool = False,
-    propose_limit: float = PROPOSE_LIMIT,
     epoch_steps: int | None = None,
     save_compiled: str | None = None,
     prices: str | None = None,
@@ -58,7 +54,7 @@ def preflight(
         chips: machine types, as in `v5e-8, v6e-8, v5p-8, 7x-8`.
         largest_batch: compile larger batches until one does not fit.
         propose: compile the step in other layouts, and show those that take the least time, with the code;
-            the arguments are those of the whole step. propose_limit: seconds for that, for each machine.
+            the arguments are those of the whole step.
         epoch_steps: for the price of an epoch. save_compiled: file for the compiled program, which
             `tpulab.load_compiled` takes on such a machine. prices: a price list instead of the one of TPULab.
 
@@ -98,7 +94,6 @@ def preflight(
             largest_batch=largest_batch,
             epoch_steps=epoch_steps,
             propose=propose,
-            propose_limit=propose_limit,
             save_compiled=None if save_compiled is None else Path(save_compiled),
         )
         work = [Work(machine, folder, run, answers.answer) for machine in machines]

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tpulab.check.chips import Machine, PreflightError, Prices
 from tpulab.check.compiler import need_of
 from tpulab.check.judge import Budget
 from tpulab.check.layouts import Layout
-from tpulab.check.processes import Lines, MachineCompiler, cpu_environment
+from tpulab.check.processes import Lines, MachineCompiler, cpu_environment, end_children
 
 #: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
 MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
@@ -44,8 +45,6 @@ class Request:
     largest_batch: bool = False
     epoch_steps: int | None = None
     propose: bool = False
-    #: seconds for the compilations of proposals, for each machine
-    propose_limit: float = PROPOSE_LIMIT
     #: file for the compiled programs
     save_compiled: Path | None = None
 
@@ -149,49 +148,42 @@ def compile_all(
     work: Sequence[Work], request: Request, progress: Progress = lambda _: None
 ) -> dict[str, dict[str, Any]]:
     """By machine name: versions, the compiled programs by number, and what else is requested."""
-    results: dict[str, dict[str, Any]] = {}
-    failed: list[PreflightError] = []
-    waiting = list(work)
-    lock = threading.Lock()
-    asking = threading.Lock()
-    begun = 0
-    total = sum(len(each.programs) for each in work)
+    lock, asking = threading.Lock(), threading.Lock()
+    begun, total = 0, sum(len(each.programs) for each in work)
+    stopped = threading.Event()
+
+    def reported(words: str) -> None:
+        if stopped.is_set():
+            raise PreflightError("stopped", "The check was stopped.")
+        progress(words)
 
     def counted(words: str) -> None:
         nonlocal begun
         with lock:
             begun += 1
-            progress(f"{words} ({begun} of {total})")
+            reported(f"{words} ({begun} of {total})")
 
-    def compile_some() -> None:
-        while True:
-            with lock:
-                if not waiting or failed:
-                    return
-                one = waiting.pop(0)
+    def compile_one(one: Work) -> dict[str, Any]:
+        def one_at_a_time(question: Mapping[str, Any]) -> dict[str, Any]:
+            # Machines with as many devices share one process of the source.
+            with asking:
+                return one.ask(question)
 
-            def one_at_a_time(question: Mapping[str, Any], ask: Ask = one.ask) -> dict[str, Any]:
-                # Machines with as many devices share one process of the source.
-                with asking:
-                    return ask(question)
+        with MachineCompiler(one.machine, one.folder) as compiler:
+            alone = replace(one, ask=one_at_a_time)
+            return _MachineCheck(alone, request, compiler, reported).result(counted)
 
-            try:
-                with MachineCompiler(one.machine, one.folder) as compiler:
-                    alone = replace(one, ask=one_at_a_time)
-                    found = _MachineCheck(alone, request, compiler, progress).result(counted)
-            except PreflightError as error:
-                failed.append(error)
-                return
-            with lock:
-                results[one.machine.name] = found
-
-    threads = [threading.Thread(target=compile_some, daemon=True) for _ in range(MOST_COMPILERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
+    pool = ThreadPoolExecutor(MOST_COMPILERS)
+    try:
+        waiting = {one.machine.name: pool.submit(compile_one, one) for one in work}
+        results = {name: future.result() for name, future in waiting.items()}
+    except BaseException:
+        # Their threads wait for them, and would go on with the next program.
+        stopped.set()
+        end_children()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     if request.save_compiled is not None:
         files = (
             each.folder / f"{program['number']}.{each.machine.name}"
@@ -251,7 +243,7 @@ class _MachineCheck:
                     return [{"note": str(error)}] * compared
             return [each or {"note": child.last_words or "its process ended"} for each in found]
 
-        search = propose.Search(machine, facts, main["flops"], compile_one, request.propose_limit)
+        search = propose.Search(machine, facts, main["flops"], compile_one, PROPOSE_LIMIT)
         search.run()
         return propose.result(search, main, self._compiled.get(main["number"]), prove)
 

@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -45,13 +45,13 @@ UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
 
 @dataclass(slots=True)
-class Compiled:
-    """The compiler's figures for a program on each device of a machine."""
+class Compiled(hlo.Facts):
+    """The compiler's figures for a program on each device of a machine, and facts of its optimized form."""
 
-    number: int
+    number: int = 0
     #: whether the compiler accepted it; None where it refused for another reason than memory
-    compiles: bool | None
-    seconds: float
+    compiles: bool | None = None
+    seconds: float = 0.0
     #: bytes on each device at the peak; the required bytes where it does not fit
     peak: int | None = None
     arguments: int = 0
@@ -62,12 +62,6 @@ class Compiled:
     #: for one device, counted once for each loop; a lower bound
     flops: float = 0.0
     bytes: float = 0.0
-    collectives: list[hlo.Collective] = field(default_factory=list)
-    buffers: list[hlo.Buffer] = field(default_factory=list)
-    host_transfers: int = 0
-    plain_bytes: int = 0
-    padded_bytes: int = 0
-    worst_padding: str | None = None
     note: str = ""
 
 
@@ -123,14 +117,18 @@ class Compiler:
             executable = self._compile(module, available, save)
         except Exception as error:
             seconds, text = time.perf_counter() - began, str(error)
-            found = parse(text)
-            if found is None:
-                return Compiled(number, None, seconds, note=text.strip().splitlines()[0][:500])
-            return Compiled(number, False, seconds, found.requested, note=text.strip().splitlines()[0][:500])
+            found, note = parse(text), text.strip().splitlines()[0][:500]
+            return Compiled(
+                number=number,
+                compiles=None if found is None else False,
+                seconds=seconds,
+                peak=None if found is None else found.requested,
+                note=note,
+            )
         seconds = time.perf_counter() - began
         memory = executable.get_compiled_memory_stats()
         cost = executable.cost_analysis()
-        cost = cost[0] if isinstance(cost, list) else cost
+        cost = (cost[0] if isinstance(cost, list) else cost) or {}
         facts, note = hlo.Facts(), ""
         try:
             facts = hlo.read(executable.hlo_modules()[0].to_string())
@@ -138,23 +136,18 @@ class Compiler:
             # libtpu 0.0.50 cannot hand out some programs of 7x that it has compiled.
             note = f"{UNREADABLE} ({str(error).splitlines()[0][:200]})"
         return Compiled(
-            number,
-            True,
-            seconds,
+            **{each.name: getattr(facts, each.name) for each in fields(facts)},
+            number=number,
+            compiles=True,
+            seconds=seconds,
             peak=int(memory.peak_memory_in_bytes),
             arguments=int(memory.argument_size_in_bytes),
             outputs=int(memory.output_size_in_bytes),
             temporaries=int(memory.temp_size_in_bytes),
             code=int(memory.generated_code_size_in_bytes),
             aliased=int(memory.alias_size_in_bytes),
-            flops=float((cost or {}).get("flops", 0.0)),
-            bytes=float((cost or {}).get("bytes accessed", 0.0)),
-            collectives=facts.collectives,
-            buffers=facts.buffers,
-            host_transfers=facts.host_transfers,
-            plain_bytes=facts.plain_bytes,
-            padded_bytes=facts.padded_bytes,
-            worst_padding=facts.worst_padding,
+            flops=float(cost.get("flops", 0.0)),
+            bytes=float(cost.get("bytes accessed", 0.0)),
             note=note,
         )
 

@@ -23,7 +23,6 @@ _EXPLICIT = re.compile(
 )
 #: Names the started computation, and does not run it again.
 _GOES_ON = re.compile(r"\sasync-(update|done)\(")
-_HOST = re.compile(r"\s(send|recv|infeed|outfeed)\(")
 _SHAPE = re.compile(r"\b([a-z]+\d*(?:e\dm\d\w*)?)\[([\d,<=]*)\](?:\{([\d,]*)((?::[^}]*)?)\})?")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%([\w.\-]+) = (.+)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
@@ -71,7 +70,6 @@ class Buffer:
 class Facts:
     collectives: list[Collective] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
-    host_transfers: int = 0
     #: bytes of arguments and results as written, and in the layout of the device
     plain_bytes: int = 0
     padded_bytes: int = 0
@@ -106,8 +104,6 @@ def read(text: str, most_buffers: int = 5) -> Facts:
             known.elements = sorted({*known.elements, *(math.prod(_dimensions(each)) for each in shapes)})
             known.bytes += size * repeated
             known.count += repeated
-        elif _HOST.search(line.text):
-            facts.host_transfers += repeated
         buffer = _buffer(line, entry, times, frames)
         if buffer is not None:
             buffers.append(buffer)

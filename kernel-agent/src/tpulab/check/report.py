@@ -1,8 +1,7 @@
-"""A report as text for a terminal, as a table for a notebook, as JUnit and as SARIF."""
+"""A report as text, as JUnit and as SARIF."""
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +12,10 @@ from xml.etree import ElementTree
 from tpulab.check.chips import GIB
 from tpulab.check.judge import RULES, words_of
 
-#: Colours of a terminal, and marks of a page, by what a cell or line is about.
+#: Colours of a terminal, by what a cell or line is about.
 _COLOURS = {
     "fits": "32", "tight": "33", "no": "31", "refused": "31", "error": "31", "warning": "33", "note": "2",
 }  # fmt: skip
-_MARKS = {"fits": "✓", "tight": "⚠", "no": "✕", "refused": "✕", "error": "✕", "warning": "⚠", "note": "·"}
 #: Layouts that are shown; the others are in the JSON.
 MOST_LAYOUTS = 8
 
@@ -25,7 +23,7 @@ MOST_LAYOUTS = 8
 @dataclass(frozen=True, slots=True)
 class _Cell:
     text: str
-    #: a key of the tables above, whose word follows the text
+    #: a key of the table above, which follows the text
     kind: str = ""
 
 
@@ -190,37 +188,6 @@ def text(report: Mapping[str, Any], code: int | None, colour: bool = False) -> s
 
 def _plain(cell: _Cell) -> str:
     return f"{cell.text} {cell.kind}".strip()
-
-
-#: The colours come from the page around it, so that it can be read in light and dark.
-_STYLE = """<style>
-.tpulab-check{font-variant-numeric:tabular-nums;max-width:100%;overflow-x:auto}
-.tpulab-check table{border-collapse:collapse;margin:4px 0 8px}
-.tpulab-check td{border-bottom:1px solid color-mix(in srgb,currentColor 20%,transparent);
-padding:3px 10px;text-align:right;white-space:pre;background:none;color:inherit}
-.tpulab-check tr:first-child{font-weight:600}.tpulab-check td:first-child{text-align:left}
-.tpulab-check ul{list-style:none;padding:0;margin:0}
-</style>"""
-
-
-def as_html(report: Mapping[str, Any]) -> str:
-    def marked(kind: str, *words: str) -> str:
-        return " ".join(filter(None, (_MARKS.get(kind, ""), *map(html.escape, words))))
-
-    body = ""
-    for part in _parts(report):
-        rows = (
-            "".join(f"<td>{marked(cell.kind, cell.text, cell.kind)}</td>" for cell in row)
-            for row in part.table
-        )
-        body += f"<p>{html.escape(part.words)}</p>"
-        body += f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>" if part.table else ""
-        body += f"<pre>{html.escape(chr(10).join(part.code))}</pre>" if part.code else ""
-    found = "".join(
-        f"<li>{marked(each['level'], each['where'], each['message'])}</li>" for each in report["findings"]
-    )
-    end = html.escape(_end_line(report, None))
-    return f'{_STYLE}<div class="tpulab-check">{body}<ul>{found}</ul><p>{end}</p></div>'
 
 
 def junit(report: Mapping[str, Any]) -> str:
