@@ -85,6 +85,19 @@ describe.each([
   });
 });
 
+it('CONTRIBUTING.md names the existing files of 20 usual changes', () => {
+  const rows = textOf('CONTRIBUTING.md').match(/^\| (?!to change|---).*\|$/gm) ?? [];
+  expect(rows).toHaveLength(20);
+  for (const row of rows) {
+    const paths = [...row.matchAll(/`((?:[\w.-]+\/)+[\w.-]*)`/g)].map(([, name = '']) => name);
+    // Names in capitals stand for any: the folder around them exists.
+    const missing = paths.filter(
+      name => !existsSync(path.join(checkout.root, name.replace(/[A-Z]+(\.css)?$/, '')))
+    );
+    expect(missing).toEqual([]);
+  }
+});
+
 describe('the status page', () => {
   const status = textOf('docs/status.md');
 
