@@ -98,16 +98,16 @@ def test_a_jax_that_fails_to_import_fails_as_ever_and_may_be_tried_again(tmp_pat
         """
         import os, sys
         from tpulab.runtimes.import_hook import AfterImport
-        told = []
-        AfterImport('jax', lambda: told.append(1)).install()
+        loaded = []
+        AfterImport('jax', lambda: loaded.append(1)).install()
         os.environ['BROKEN'] = '1'
         try:
             import jax
         except ImportError as error:
-            print(error, told)
+            print(error, loaded)
         del os.environ['BROKEN']
         import jax
-        print(told)
+        print(loaded)
         """,
         tmp_path,
     )

@@ -111,7 +111,7 @@ function RunLine({
         {isLive ? capital(stateText(run, trans)) : trans.__('Was running')}
       </span>
       {summary ? <Counts run={run} summary={summary} isLive={isLive} /> : <strong>{run.name}</strong>}
-      {summary ? <Split summary={summary} page={page} pace={run.throughput?.mfu?.value ?? null} /> : null}
+      {summary ? <Split summary={summary} page={page} mfu={run.throughput?.mfu?.value ?? null} /> : null}
       {loss && lossName !== undefined ? (
         <span className="tpl-StepBar-loss">
           <span>{lossName}</span> <strong className="jp-TPULab-number">{metricText(loss.last)}</strong>
@@ -173,14 +173,14 @@ function Counts({
 function Split({
   summary,
   page: { trans },
-  pace
+  mfu
 }: {
   readonly summary: StepSummary;
   readonly page: SessionPage;
-  readonly pace: number | null;
+  readonly mfu: number | null;
 }): JSX.Element {
   const shown = summary.spans.filter(({ percent }) => percent > 0).sort((a, b) => b.percent - a.percent);
-  const advice = adviceFor(summary, trans, null, pace);
+  const advice = adviceFor(summary, trans, null, mfu);
   const label = shown.map(({ span, percent }) => `${spanName(span, trans)} ${percent}%`).join(', ');
   return (
     <>

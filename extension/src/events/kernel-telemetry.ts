@@ -74,7 +74,7 @@ export class KernelTelemetry implements IDisposable {
   }
 
   /** Requests to the kernel itself, each with its latest status. */
-  get asked(): readonly ControlMessage[] {
+  get requests(): readonly ControlMessage[] {
     return [...this._requested.values()];
   }
 

@@ -114,7 +114,7 @@ export class ControlModel implements IDisposable {
     if (this._pending.size === 0) {
       return;
     }
-    const reported = [...this._kernel.runs.runs.flatMap(run => run.commands), ...this._kernel.asked];
+    const reported = [...this._kernel.runs.runs.flatMap(run => run.commands), ...this._kernel.requests];
     for (const message of reported) {
       if (this._pending.has(message.id)) {
         this._receive(message);

@@ -119,8 +119,8 @@ describe('the exports', () => {
   });
 });
 
-describe('the pace of a run', () => {
-  const pace = {
+describe('the throughput of a run', () => {
+  const message = {
     type: 'pace',
     time: T0,
     run: 'r1',
@@ -138,21 +138,21 @@ describe('the pace of a run', () => {
     );
 
   it('has an MFU with its source, or states that it is a lower bound', () => {
-    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'counted' } })).toEqual([
+    expect(texts({ ...message, mfu: { ...mfu, value: 0.41, source: 'counted' } })).toEqual([
       '41.0% MFU',
       '12,345 tokens/s'
     ]);
-    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0% MFU');
+    expect(texts({ ...message, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0% MFU');
   });
 
   it('has the updates of a run whose steps are several each, unless it knows tokens', () => {
-    const updates = { ...pace, mfu: null, updatesPerSecond: 2_000 };
+    const updates = { ...message, mfu: null, updatesPerSecond: 2_000 };
     expect(texts({ ...updates, tokensPerSecond: null })).toEqual(['2,000 updates/s']);
     expect(texts(updates)).toEqual(['12,345 tokens/s']);
   });
 
   it('names the parts that a lower bound omits, and its peak', () => {
-    const bound = computeFigure({ ...pace, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } }, trans);
+    const bound = computeFigure({ ...message, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } }, trans);
     expect(bound?.source).toContain(
       'loops of unknown length count once, a branch as its cheapest arm; custom kernels'
     );
@@ -170,9 +170,9 @@ describe('the pace of a run', () => {
       peakType: null,
       source: 'given'
     } as const;
-    expect(texts({ ...pace, mfu: unknown })[0]).toBe('20.0 TFLOP/s');
-    expect(texts({ ...pace, mfu: { ...unknown, source: 'lower-bound' } })[0]).toBe('≥ 20.0 TFLOP/s');
-    expect(texts({ ...pace, mfu: null })).toEqual(['12,345 tokens/s']);
+    expect(texts({ ...message, mfu: unknown })[0]).toBe('20.0 TFLOP/s');
+    expect(texts({ ...message, mfu: { ...unknown, source: 'lower-bound' } })[0]).toBe('≥ 20.0 TFLOP/s');
+    expect(texts({ ...message, mfu: null })).toEqual(['12,345 tokens/s']);
   });
 
   it("has ml-goodput's causes in words, and one that is not known as it is", () => {

@@ -57,9 +57,9 @@ with jax.enable_x64(True):
     wide(jnp.ones((8, 8), jnp.float32))""",
     # Cell 8: line 3 calls the host.
     """@jax.jit
-def asks(x):
+def calls_back(x):
     return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-asks(jnp.ones(8))""",
+calls_back(jnp.ones(8))""",
 ]
 
 #: Rule, cell and line of each planted fault.
@@ -139,7 +139,7 @@ for _ in range(3):
     state, moments = momentum(state, moments, pieces)""",
     # Tokens, pictures, a mask, a sort, a rule of differentiation, a linear solve.
     """tokens = jnp.arange(64, dtype=jnp.int32).reshape(8, 8)
-looked_up = jax.jit(lambda table, tokens: table[tokens].mean(1))(jnp.ones((64, 16)), tokens)
+gathered = jax.jit(lambda table, tokens: table[tokens].mean(1))(jnp.ones((64, 16)), tokens)
 pictures, kernel = jnp.ones((8, 16, 16, 3)), jnp.ones((3, 3, 3, 8))
 convolved = jax.jit(lambda a, k: jax.lax.conv_general_dilated(a, k, (1, 1), "SAME",
     dimension_numbers=("NHWC", "HWIO", "NHWC")))(pictures, kernel)

@@ -85,27 +85,27 @@ def report(run, loss=None, flops=None):
 
 def report_of(tracked, loss=None, flops=None):
     steps = [one for m in seen if m["type"] == "steps" and m["run"] == tracked.id for one in m["steps"]]
-    pace = tracked.throughput.message(tracked.figures()) if tracked.throughput else None
+    figures = tracked.throughput.message(tracked.figures()) if tracked.throughput else None
     spans = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
     steady = slice(UNSTEADY, None)
     mean = lambda values: 1e3 * float(np.mean(values))
-    told = {
+    reported = {
         "steps": len(steps),
         "ms": float(np.mean([one["wallMs"] for one in steps[steady]])),
         "input": float(np.mean([one["inputMs"] for one in steps[steady]])) if waited else None,
         "device": float(np.mean([one["deviceMs"] for one in steps[steady]])),
-        "evaluations": pace["goodput"]["badputMs"].get("CUSTOM_BADPUT_EVENTS")
-        if evaluated and pace
+        "evaluations": figures["goodput"]["badputMs"].get("CUSTOM_BADPUT_EVENTS")
+        if evaluated and figures
         else None,
-        "goodput": pace["goodput"]["productiveMs"] if worked else None,
+        "goodput": figures["goodput"]["productiveMs"] if worked else None,
         "left": looks[0][2]["etaSeconds"] if looks else None,
-        "flops": pace["mfu"]["flopsPerStep"] if flops and pace["mfu"] else None,
+        "flops": figures["mfu"]["flopsPerStep"] if flops and figures["mfu"] else None,
         "compilations": tracked.compilations if compiled else None,
         "loss": tracked.metrics.get("loss") if loss is not None else None,
         "spans": sum(one[name] for one in steps for name in spans)
         + sum(sum(one.get("bands", {}).values()) for one in steps),
         "walls": sum(one["wallMs"] for one in steps),
-        "exact": pace["mfu"]["source"] == "counted" if flops and pace["mfu"] else None,
+        "exact": figures["mfu"]["source"] == "counted" if flops and figures["mfu"] else None,
     }
     true = {
         "steps": len(turns),
@@ -118,7 +118,7 @@ def report_of(tracked, loss=None, flops=None):
         "compilations": compiled[-1] - compiled[0] if compiled else None,
         "loss": float(loss) if loss is not None else None,
     }
-    print(json.dumps({"told": told, "true": true}))
+    print(json.dumps({"reported": reported, "true": true}))
 
 
 def start(**more):
@@ -429,7 +429,7 @@ def table(before: str) -> str:
     """Reported / true, for each loop; for loops whose packages are missing, the rows of the previous page."""
 
     def cell(found: dict[str, Any], column: str) -> str:
-        reported, true = found["told"][column], found["true"][column]
+        reported, true = found["reported"][column], found["true"][column]
         return "" if true is None else "not known" if reported is None else f"{reported:,.4g} / {true:,.4g}"
 
     head = ["loop", *COLUMNS.values()]

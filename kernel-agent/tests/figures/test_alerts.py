@@ -62,7 +62,7 @@ def test_an_invalid_rule_is_refused_with_the_grammar(when: Any) -> None:
     assert len(str(refused.value)) < 300
 
 
-def told_by(values: list[dict[str, Any]], *rules: str) -> list[str]:
+def alerts_of(values: list[dict[str, Any]], *rules: str) -> list[str]:
     recorder = Recorder(DeviceClock())
     sentences: list[str] = []
     recorder.adviser = Adviser(recorder.events, lambda: None, sentences.append)
@@ -80,21 +80,21 @@ def told_by(values: list[dict[str, Any]], *rules: str) -> list[str]:
 
 def test_a_rule_raises_one_alert_when_it_has_held_long_enough() -> None:
     values = [{"loss": 6.0}] * 2 + [{"loss": 4.0}] + [{"loss": 6.0}] * 5
-    assert told_by(values, "loss > 5 for 3 steps") == [
+    assert alerts_of(values, "loss > 5 for 3 steps") == [
         "At step 5, `loss` is 6. Your rule: `loss > 5 for 3 steps`."
     ]
-    assert told_by(values, "loss > 5 for 6 steps") == []
+    assert alerts_of(values, "loss > 5 for 6 steps") == []
 
 
 def test_a_metric_of_every_tenth_step_counts_the_steps_between() -> None:
     values = [{"loss": 6.0} if step % 10 == 0 else {"other": 1.0} for step in range(25)]
-    assert told_by(values, "loss > 5 for 15 steps") == [
+    assert alerts_of(values, "loss > 5 for 15 steps") == [
         "At step 20, `loss` is 6. Your rule: `loss > 5 for 15 steps`."
     ]
 
 
 def test_nan_breaks_no_rule_and_infinity_does() -> None:
-    sentences = told_by([{"loss": float("nan")}, {"loss": float("inf")}], "loss > 5")
+    sentences = alerts_of([{"loss": float("nan")}, {"loss": float("inf")}], "loss > 5")
     assert sentences[-1] == "At step 1, `loss` is inf. Your rule: `loss > 5`."
     assert sum("Your rule" in text for text in sentences) == 1
 
@@ -125,7 +125,7 @@ def watched(
     split = StepSplit(*(part * MS for part in split_ms))
     for _ in range(int(seconds * 1000 / sum(split_ms))):
         totals.add(split, True)
-        reported = watch.look(totals, **given)
+        reported = watch.check(totals, **given)
         if reported is not None:
             found.append(reported)
     return found

@@ -20,7 +20,7 @@ def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
 
 def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1, unseen: int = 0) -> None:
     """`lost_ms`: the mean loss of a step between both samples to other threads."""
-    reported, true = found["told"], found["true"]
+    reported, true = found["reported"], found["true"]
     # A loop without annotation is detected after some iterations.
     assert true["steps"] - unseen <= reported["steps"] <= true["steps"]
     assert unseen or reported["steps"] == true["steps"]

@@ -155,7 +155,7 @@ def test_programs_that_follow_one_another_wake_nobody_and_are_busy_without_a_hol
     middle = now_ns()
     number = clock.post(ArrayDouble())
     assert not array.waited_on.is_set()
-    clock.look(now_ns())
+    clock.poll(now_ns())
     assert clock.is_settled(number)
     [(begin, end)] = clock.busy(before, now_ns())
     assert before <= begin < middle < end
@@ -178,7 +178,7 @@ def test_a_program_that_ended_unseen_is_called_unknown_and_the_watcher_wakes(clo
     array = asleep(clock)
     posted = now_ns()
     array.done.set()
-    clock.look(now_ns())
+    clock.poll(now_ns())
     assert not clock.is_known(posted, now_ns(), 0.02)
     assert not clock.sleeps
     newer = ArrayDouble()
@@ -192,6 +192,6 @@ def test_a_donated_output_is_not_followed(clock: DeviceClock) -> None:
     asleep(clock)
     donated = ArrayDouble()
     donated.deleted = True
-    clock.look(now_ns())
+    clock.poll(now_ns())
     clock.post((donated,))
     assert not clock.sleeps

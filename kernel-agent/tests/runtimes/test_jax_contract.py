@@ -222,11 +222,11 @@ def test_a_program_and_its_devices_are_seen_before_it_is_compiled(monkeypatch: p
     monkeypatch.setattr(compiler, "compile_or_get_cached", compiler.compile_or_get_cached)
     seen: list[tuple[str, list[int]]] = []
 
-    def look(module: Any, devices: Any) -> None:
+    def refuse(module: Any, devices: Any) -> None:
         seen.append((str(module), [device.process_index for device in devices.flatten()]))
         raise ValueError("not this one")
 
-    assert jax_internals.before_compile(look), ADAPT
+    assert jax_internals.before_compile(refuse), ADAPT
     with pytest.raises(ValueError, match="not this one"):
         jax.jit(lambda inspected: inspected + 41)(1.0)
     ((text, processes),) = seen

@@ -179,7 +179,7 @@ def test_names_in_a_picture_cannot_break_out_of_it() -> None:
 def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
     shown = StepTimeline()
 
-    def says(view: str, by: str | None) -> None:
+    def send_feed(view: str, by: str | None) -> None:
         shown._handle_custom_msg({"type": "feed", "view": view, "by": by}, [])
 
     def is_sent() -> bool:
@@ -187,19 +187,19 @@ def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
         return bool(shown._snapshot["time"] == shown._newest["time"])
 
     assert is_sent(), "nobody has said anything, and there is no bridge that keeps what is sent"
-    says("a page with the bridge", "bridge")
+    send_feed("a page with the bridge", "bridge")
     assert not is_sent()
-    says("a page without", "comm")
+    send_feed("a page without", "comm")
     assert shown._snapshot == shown._newest, "a page that comes gets the newest at once"
     assert is_sent()
-    says("a page without", None)
+    send_feed("a page without", None)
     assert not is_sent()
-    says("a page with the bridge", None)
+    send_feed("a page with the bridge", None)
     assert is_sent()
     for number in range(MAX_VIEWS):
-        says(f"reloaded {number}", "bridge")
+        send_feed(f"reloaded {number}", "bridge")
     assert not is_sent()
-    says("one too many to be true", "bridge")
+    send_feed("one too many to be true", "bridge")
     assert is_sent()
     shown.close()
 

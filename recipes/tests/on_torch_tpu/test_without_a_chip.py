@@ -127,16 +127,16 @@ for name in calls(MagicMock()):
     if child == 0:
         os.dup2(log.fileno(), 2)
         try:
-            said = ["answered", repr(calls(torch_tpu.TorchTpuBackend())[name]())]
+            outcome = ["answered", repr(calls(torch_tpu.TorchTpuBackend())[name]())]
         except BaseException as error:
-            said = ["raised", f"{type(error).__name__}: {error}"]
-        os.write(writer, json.dumps([said[0], said[1][:2000]]).encode())
+            outcome = ["raised", f"{type(error).__name__}: {error}"]
+        os.write(writer, json.dumps([outcome[0], outcome[1][:2000]]).encode())
         os._exit(0)
     os.close(writer)
-    said = os.fdopen(reader).read()
+    outcome = os.fdopen(reader).read()
     os.waitpid(child, 0)
     log.seek(0)
-    outcomes[name] = json.loads(said) if said else ["ended", log.read().decode(errors="replace")]
+    outcomes[name] = json.loads(outcome) if outcome else ["ended", log.read().decode(errors="replace")]
 print(json.dumps(outcomes), flush=True)
 os._exit(0)
 """

@@ -77,10 +77,10 @@ class AtBridge(jupyter_kernel_test.KernelTests):
 
     def flush_channels(self) -> None:
         """Up to the end of a separate request; the suite waits until no message has come for a while."""
-        asked = self.kc.kernel_info()
+        request = self.kc.kernel_info()
         for channel, last in ((self.kc.shell_channel, "kernel_info_reply"), (self.kc.iopub_channel, "idle")):
             kind = state = parent = None
-            while parent != asked or last not in (kind, state):
+            while parent != request or last not in (kind, state):
                 message = run_sync(channel.get_msg)(timeout=1)
                 kind, state = message["msg_type"], message["content"].get("execution_state")
                 parent = message["parent_header"].get("msg_id")

@@ -115,7 +115,7 @@ class LazyReasons:
         self._cells = cells
         self._places: OrderedDict[tuple[CodeType, int], _Place] = OrderedDict()
 
-    def look(self, frame: FrameType) -> None:
+    def launched(self, frame: FrameType) -> None:
         """A launch that compiled nothing. Cheap, except for the first few after a compilation."""
         user = _user_frame(frame)
         if user is None:

@@ -146,7 +146,7 @@ class LazyWatch:
         if compiled != self._compiled or announced is not None:
             self._on_compiled(state, began, ended, frame, compiled, announced)
         else:
-            self._reasons.look(frame)
+            self._reasons.launched(frame)
         if state.clocks:
             state.launches.append((began, ended))
             state.dispatches += 1

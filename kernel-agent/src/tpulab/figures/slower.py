@@ -37,7 +37,7 @@ class SlowerWatch:
         self._flops = 0.0
         self._reported = 0
 
-    def look(self, totals: RunTotals, flops: float = 0.0) -> Slower | None:
+    def check(self, totals: RunTotals, flops: float = 0.0) -> Slower | None:
         """`flops`: recent operations per step; 0 where unknown."""
         marks = self._marks
         if marks and totals.wall - marks[-1].wall < MARK_NS:

@@ -105,7 +105,7 @@ class DeviceClock:
         moment = now_ns()
         with self._guard:
             self._note_devices(output, moment)
-            self.look(moment)
+            self.poll(moment)
             began = moment if since is None else since
             if self._polls >= POLLS_BEFORE_SLEEP and self._follow(output, number, began):
                 return number
@@ -139,7 +139,7 @@ class DeviceClock:
             self._unknown_before = self._unknown[0][1]
         self._unknown.append((begin, end))
 
-    def look(self, moment: int) -> None:
+    def poll(self, moment: int) -> None:
         """The known state of the newest program at `moment`, which is now."""
         with self._guard:
             if self._followed is not None:
@@ -160,7 +160,7 @@ class DeviceClock:
     def wait_begins(self) -> None:
         """The user's thread is about to wait for an array that is not ready."""
         with self._guard:
-            self.look(now_ns())
+            self.poll(now_ns())
             self._awaited = self._slot[0] if is_running(self._newest()) else 0
 
     def wait_ends(self) -> None:
@@ -199,7 +199,7 @@ class DeviceClock:
     def tidy(self) -> None:
         """Releases an output that was not polled for long. Not sooner: waiting for it is more precise."""
         if self._followed is not None and now_ns() - self._followed_since > LONG_NS:
-            self.look(now_ns())
+            self.poll(now_ns())
 
     def is_known(self, low: int, high: int, unsure: float) -> bool:
         """Whether the state of the device in [low, high] is known, except for this share of it."""

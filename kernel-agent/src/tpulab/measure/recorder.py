@@ -131,7 +131,7 @@ class Recorder:
         for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
             if run.on_progress is not None:
                 run.on_progress(run.recorded, run.metrics)
-            slower = run.slower.look(
+            slower = run.slower.check(
                 run.totals, run.throughput.flops_per_step if run.throughput is not None else 0.0
             )
             if slower is not None and self.adviser is not None:

@@ -165,7 +165,7 @@ class StepClock:
 
     def _end_of_watched(self, state: ThreadState, end: int) -> bool:
         """Whether the device clock saw every program of the step, and the programs that ran before it."""
-        self._device.look(end)
+        self._device.poll(end)
         self._steps_without = 0 if state.dispatches != self._dispatches else self._steps_without + 1
         watched = self._is_device_known(state, end) and (
             self._explicit
