@@ -216,7 +216,7 @@ def test_the_programs_of_a_notebook_fit_every_chip(name: str, tmp_path: Path) ->
     shutil.copy(Path(__file__).parents[3] / "notebooks" / source.name, source)
     request = checking.Request(source, chips.machines_named(", ".join(MACHINES.values())), limit=300)
     found = checking.check(request, chips.read_prices(), Budget())
-    assert [each["rule"] for each in found["findings"] if each["level"] == "error"] == []
+    assert [each["message"] for each in found["findings"] if each["level"] == "error"] == []
     compiler_name = f"jax {found['jax']}, libtpu {found['libtpu']}"
     for chip, machine in MACHINES.items():
         results = [each["results"][machine] for each in found["programs"]]

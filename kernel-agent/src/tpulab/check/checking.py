@@ -392,17 +392,13 @@ def _result(
     if compiled is None:
         compiled = {"compiles": None, "seconds": 0.0, "note": program["refused"] or "it was not compiled"}
     accepted, need = bool(compiled["compiles"]), need_of(compiled)
-    collectives = []
-    for each in compiled.get("collectives", ()):
-        one = {
-            "kind": each["kind"],
-            "bytes": each["bytes"],
-            "count": each["count"],
-            "elements": each["elements"],
-            "explicit": each["explicit"],
-            "place": _place(each["frames"], placer),
-        }
-        collectives.append(one | {"unexpected": judge.is_unexpected(one, program)})
+    collectives = [
+        {name: value for name, value in each.items() if name != "frames"}
+        | {"place": _place(each["frames"], placer)}
+        for each in compiled.get("collectives", ())
+    ]
+    for each in collectives:
+        each["unexpected"] = judge.is_unexpected(each, program)
     buffers = [
         {"words": each["words"], "bytes": each["bytes"], "place": _place(each["frames"], placer)}
         for each in compiled.get("buffers", ())

@@ -70,7 +70,6 @@ class Budget:
     hbm_gib: float | None = None
     collectives_gb: float | None = None
     step_ms: float | None = None
-    compile_s: float | None = None
     epoch_steps: int | None = None
     prices: str | None = None
     #: rules that are reported as notes
@@ -95,22 +94,19 @@ def read_budget(near: Path, file: Path | None = None) -> Budget:
             raise PreflightError(
                 "budget_unusable", f"{found} has {name!r} in [check]; known are {', '.join(known)}."
             )
-        right = (
-            isinstance(value, list) and set(value) <= set(RULES)
-            if name == "allow"
-            else isinstance(value, str)
-            if name in ("chips", "prices")
-            else isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        )
-        if not right:
-            kinds = (
-                "a list of rules"
-                if name == "allow"
-                else "text"
-                if name in ("chips", "prices")
-                else "a number"
-            )
-            raise PreflightError("budget_unusable", f"{found} needs {kinds} for {name} in [check].")
+        kinds: tuple[type, ...] = (int, float)
+        words = "a number"
+        if name == "allow":
+            kinds, words = (list,), "a list of rules"
+        elif name in ("chips", "prices"):
+            kinds, words = (str,), "text"
+        right = isinstance(value, kinds) and not isinstance(value, bool)
+        if (
+            not right
+            or (name == "allow" and not set(value) <= set(RULES))
+            or (words == "a number" and value < 0)
+        ):
+            raise PreflightError("budget_unusable", f"{found} needs {words} for {name} in [check].")
     if isinstance(table.get("prices"), str):
         table["prices"] = str(found.parent / Path(table["prices"]).expanduser())
     return Budget(**table)
@@ -330,7 +326,7 @@ def over_budget(report: Mapping[str, Any], budget: Budget) -> Iterator[Finding]:
             "budget", "error", f"{len(programs)} programs, budget {budget.programs}", programs[-1]["called"]
         )
     for machine in report["machines"]:
-        name, total = machine["name"], report["totals"][machine["name"]]
+        name = machine["name"]
         chip = machine["devices"] / machine["chips"]
         for program in programs:
             result = program["results"].get(name)
@@ -347,11 +343,6 @@ def over_budget(report: Mapping[str, Any], budget: Budget) -> Iterator[Finding]:
                 if limit is not None and value is not None and value > limit:
                     words = f"{program['name']} on {name}: {what} {value:.2f} {unit}, budget {limit:g}"
                     yield Finding("budget", "error", words, program["place"], name)
-        if budget.compile_s is not None and total["compileSeconds"] > budget.compile_s:
-            words = (
-                f"compilations on {name} take {total['compileSeconds']:.0f} s, budget {budget.compile_s:g}"
-            )
-            yield Finding("budget", "error", words, None, name)
 
 
 def worse_than(report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Finding]:

@@ -16,6 +16,8 @@ from tpulab.check.judge import RULES, words_of
 _COLOURS = {
     "fits": "32", "tight": "33", "no": "31", "refused": "31", "error": "31", "warning": "33", "note": "2",
 }  # fmt: skip
+#: Rules that a test of a program and chip reports.
+_OF_PROGRAMS = ("does-not-fit", "not-compiled")
 #: Layouts that are shown; the others are in the JSON.
 MOST_LAYOUTS = 8
 
@@ -199,19 +201,15 @@ def junit(report: Mapping[str, Any]) -> str:
             case = _case(suite, f"{name_of(program)} on {machine}", report, program["place"])
             case.set("time", str(result["compileSeconds"]))
             if result["fits"] in ("no", "refused"):
-                message = next(
-                    (
-                        each["message"]
-                        for each in findings
-                        if each["machine"] == machine
-                        and each["rule"] in ("does-not-fit", "not-compiled")
-                        and each["message"].startswith(program["name"])
-                    ),
-                    "does not fit",
+                refused = (
+                    each["message"]
+                    for each in findings
+                    if each["machine"] == machine and each["rule"] in _OF_PROGRAMS
                 )
+                message = next((each for each in refused if each.startswith(program["name"])), "does not fit")
                 ElementTree.SubElement(case, "failure", message=message)
     for each in findings:
-        if each["rule"] not in ("does-not-fit", "not-compiled"):
+        if each["rule"] not in _OF_PROGRAMS:
             case = _case(suite, f"{each['rule']} {each['where']}".strip(), report, each["place"])
             tag = "failure" if each["level"] == "error" else "system-out"
             child = ElementTree.SubElement(case, tag)

@@ -141,8 +141,8 @@ def difference(saved: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
     flags = sorted(set(saved["flags"]) ^ set(here["flags"]))
     ranked = (
         ("jax", f"it was compiled with jax {saved['jax']}, and this is jax {here['jax']}"),
-        ("libtpu", f"it was compiled by libtpu {saved['libtpu']}, and this is libtpu {here['libtpu']}"),
         ("kinds", f"it was compiled for {kinds(saved)}, and this is {kinds(here)}"),
+        ("libtpu", f"it was compiled by libtpu {saved['libtpu']}, and this is libtpu {here['libtpu']}"),
         ("compiler", f"it was compiled by {saved['compiler']!r}, and this is {here['compiler']!r}"),
         ("devices", "its devices are in another order; make the mesh with jax.make_mesh"),
         ("flags", f"flags of XLA or libtpu differ: {' '.join(flags)}"),
