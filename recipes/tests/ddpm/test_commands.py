@@ -113,6 +113,10 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
         (["train", "--global_dir", "X", "X/none"], "X/none does not exist"),
         (["encode", "--preset", "small", "--data_dir", "X/none", "--write_dir", "X"], "does not exist"),
         (
+            ["encode", "--preset", "small", "--data_dir", "X", "--write_dir", "X"],
+            "is the folder that is read",
+        ),
+        (
             ["download", "--data_dir", "X/none", "--write_dir", "X/out", "--downloader", "own"],
             "does not exist",
         ),

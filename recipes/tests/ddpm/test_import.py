@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from tpulab_recipes.common.errors import DataError, StorageError
+from tpulab_recipes.common.errors import ConfigError, DataError, StorageError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.__main__ import main
@@ -173,6 +173,50 @@ def test_captions_of_hugging_faces_image_folders(tmp_path: Path) -> None:
     (data / "b" / "metadata.jsonl").write_text('{"name": "1.png"}\n')
     with pytest.raises(DataError, match=r"b/metadata\.jsonl cannot be read: it needs file_name and text"):
         import_images("folder", _options(tmp_path), Silent())
+
+
+def test_a_caption_is_never_the_text_of_a_list_or_of_a_missing_value(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    columns = {"image": [_picture(1), _picture(2), _picture(3)], "text": [["a dog", "an animal"], [], ["b"]]}
+    pq.write_table(pa.table(columns), data / "a.parquet")
+    pq.write_table(pa.table({"image": [_picture(4)], "text": [float("nan")]}), data / "b.parquet")
+    import_images("parquet", _options(tmp_path), Silent())
+    assert [image.caption for image in _images(tmp_path)] == ["a dog", "", "b", ""]
+    archive, one = tmp_path / "archives", tmp_path / "of_archives"
+    archive.mkdir()
+    with tarfile.open(archive / "a.tar.bz2", "w:bz2") as tar:
+        for name, content in (("7.input.png", _picture(5)), ("7.json", b'{"caption": ["a cat", "a pet"]}')):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    import_images("webdataset", _options(tmp_path, data_dir=str(archive), write_dir=str(one)), Silent())
+    (name,) = Folder(one).names(".tfrecord")
+    assert [image.caption for image in read_images(Folder(one), name, "png")] == ["a cat"]
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("file_name,text\na.png,red\n./a.png,blue\n", "metadata.csv has two captions for a.png"),
+        ('file_name,text\na.png,"red\nb.png,blue\n', "metadata.csv cannot be read"),
+    ],
+)
+def test_a_table_that_would_give_wrong_captions_is_refused(tmp_path: Path, table: str, problem: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.png").write_bytes(_picture(1))
+    (tmp_path / "data/metadata.csv").write_text(table)
+    with pytest.raises(DataError, match=problem):
+        import_images("folder", _options(tmp_path), Silent())
+
+
+def test_an_import_into_the_folder_that_it_reads_and_sizes_of_nothing_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.png").write_bytes(_picture(1))
+    for changed in ({"write_dir": f"{tmp_path}/data/."}, {"samples_per_shard": 0}, {"image_size": -1}):
+        with pytest.raises(ConfigError, match=r"is the folder that is read|must be at least 1"):
+            import_images("folder", _options(tmp_path, **changed), Silent())
+    assert [file.name for file in (tmp_path / "data").iterdir()] == ["a.png"]
 
 
 def test_folders_of_imagenet_are_classes_in_the_order_of_their_names(tmp_path: Path) -> None:

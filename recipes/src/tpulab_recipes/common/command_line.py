@@ -186,14 +186,6 @@ def flags_over_file(
     return dataclasses.replace(from_file, **flags)
 
 
-def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Rows that all have the keys of the first, in columns."""
-    cells = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def print_result(**values: object) -> None:
     """The last line of a command."""
     print(json.dumps(values), flush=True)

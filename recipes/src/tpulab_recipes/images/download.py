@@ -241,8 +241,13 @@ def _table(tables: Folder, name: str, wanted: Collection[str]) -> tuple[list[str
 
 
 def text_of(value: Any) -> str:
-    """The text of a cell: columns written by other tools hold bytes, or nothing."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+    """The text of a cell: columns written by other tools hold bytes, nothing (NaN too), or several captions,
+    of which the first counts."""
+    if isinstance(value, list | tuple):
+        return text_of(value[0]) if value else ""
+    if value is None or value != value:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 
-from tpulab_recipes.common.errors import DataError, StorageError
+from tpulab_recipes.common.errors import ConfigError, DataError, StorageError
 from tpulab_recipes.common.inputs import decoded, unexpected_kind
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
@@ -92,6 +92,11 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
         # Its images are small enough to be stored without loss.
         options = replace(options, image_size=options.image_size or 32, image_format="png")
     options = replace(options, image_size=options.image_size or 256)
+    for flag, size in (("image_size", 1), ("min_image_size", 1), ("samples_per_shard", 1)):
+        if getattr(options, flag) < size:
+            raise ConfigError(f"--{flag.replace('_', '-')}", f"must be at least {size}.")
+    if Folder(options.data_dir).same_as(options.write_dir):
+        raise ConfigError("--write-dir", f"{options.write_dir} is the folder that is read; name another.")
     parts = _SOURCES[kind](options)
     out = Folder(options.write_dir).make()
     stored = set(out.names(may_be_absent=True))
@@ -222,15 +227,16 @@ def _metadata(folder: Folder, files: Mapping[str, int]) -> dict[str, str]:
         found: dict[str, str] = {}
         try:
             rows = (
-                csv.DictReader(io.StringIO(text, newline=""))
+                csv.DictReader(io.StringIO(text, newline=""), strict=True)
                 if base.endswith(".csv")
                 # Characters that Unicode counts as line ends occur within texts.
                 else [json.loads(line) for line in text.split("\n") if line.strip()]
             )
             for row in rows:
-                caption = row.get("text", row.get("caption"))
+                caption = text_of(row.get("text", row.get("caption"))).strip()
                 image = posixpath.normpath(posixpath.join(place, row["file_name"].replace("\\", "/")))
-                found[image] = str(caption or "").strip()
+                if found.setdefault(image, caption) != caption:
+                    raise DataError(f"{name} has two captions for {image}; keep one row.")
         except (ValueError, KeyError, AttributeError, TypeError, csv.Error) as error:
             raise DataError(f"{name} cannot be read: it needs file_name and text for each image.") from error
         if found and not found.keys() & files.keys():
@@ -391,7 +397,7 @@ def _webdataset(options: ImportOptions) -> list[Part]:
     """Tar archives in which files of one image have one stem: an image, and `.txt`, `.json` or `.cls`."""
     folder = Folder(options.data_dir)
     sizes = folder.tree().items()
-    archives = [(name, size) for name, size in sizes if name.endswith((".tar", ".tar.gz", ".tgz"))]
+    archives = [one for one in sizes if re.search(r"\.(tar(\.(gz|bz2|xz))?|tgz)$", one[0])]
     if not archives:
         raise DataError(f"{options.data_dir} holds no .tar archives.")
     return [
@@ -425,13 +431,14 @@ def _samples(folder: Folder, name: str) -> Iterator[Item]:
 
 
 def _sample(files: Mapping[str, bytes], place: str) -> Item:
-    image = next((content for ending, content in files.items() if ending in IMAGE_SUFFIXES), None)
+    # Members have names such as `000.input.jpg` too.
+    image = next((content for ending, content in files.items() if ending.endswith(IMAGE_SUFFIXES)), None)
     if image is None:
         return LeftOut("no_image"), Row(place)
     try:
         about: dict[str, Any] = json.loads(files.get(".json", b"{}"))
         label = int(files[".cls"]) if ".cls" in files else about.get("label", about.get("class"))
-        text = decoded(files[".txt"], place) if ".txt" in files else str(about.get("caption") or "")
+        text = decoded(files[".txt"], place) if ".txt" in files else text_of(about.get("caption"))
     except (ValueError, DataError, AttributeError):
         return LeftOut("caption_or_class"), Row(place)
     return image, Row(place, text.strip(), label)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
@@ -40,7 +40,10 @@ def encode(
     processes: int = 1,
 ) -> dict[str, int]:
     """Encodes this host's share of the shards. Returns the numbers of shards and images."""
-    source, out = Folder(data_dir), Folder(write_dir).make()
+    source = Folder(data_dir)
+    if source.same_as(write_dir):
+        raise ConfigError("--write-dir", f"{write_dir} is the folder that is read; name another.")
+    out = Folder(write_dir).make()
     shards = source.names(".tfrecord")
     if not shards:
         raise DataError(f"{data_dir} holds no .tfrecord files; run `download` into it first.")
