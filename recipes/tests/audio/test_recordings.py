@@ -55,7 +55,7 @@ def place(tmp_path: Path, sentences: list[np.ndarray]) -> Path:
     _record(place / "talk.wav", sentences)
     _record(place / "S2" / "answer.wav", sentences[:1])
     _record(place / "S2" / "written.wav", sentences[:1], pause=0.1)
-    (place / "S2" / "written.txt").write_text("[Sighs] Somebody has written this down.")
+    (place / "S2" / "written.TXT").write_text("[Sighs] Somebody has written this down.")
     (place / "talk.txt").write_text("Of a recording that is cut.")
     wav(place / "tone.wav", 2.0, 440, RATE)
     (place / "torn.flac").write_bytes(b"<!DOCTYPE html>")

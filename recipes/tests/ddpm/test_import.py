@@ -62,13 +62,14 @@ def test_a_folder_with_texts_beside_the_images(tmp_path: Path) -> None:
         (data / f"{number}.png").write_bytes(_picture(number))
         (data / f"{number}.txt").write_text(f"caption {number}\n", encoding="utf-8-sig")
     (data / "below" / "x.PNG").write_bytes(_picture(100))
+    (data / "below" / "x.TXT").write_text("in capitals")
     (data / "torn.png").write_bytes(_picture(7)[:60])
     (data / "page.jpg").write_text("<!DOCTYPE html><title>404</title>")
     (data / ".hidden.png").write_bytes(_picture(8))
     done = import_images("folder", _options(tmp_path), Silent())
     assert done == {"shards": 3, "images": 7, "left_out": 2, "problems": {"not_an_image": 2}}
     images = _images(tmp_path)
-    assert sorted(image.caption for image in images) == ["", *(f"caption {n}" for n in range(6))]
+    assert sorted(image.caption for image in images) == [*(f"caption {n}" for n in range(6)), "in capitals"]
     assert {image.pixels.shape for image in images} == {(16, 24, 3)}
     reports = [json.loads(file.read_text()) for file in (tmp_path / "images").glob("*.json")]
     assert {row[1] for report in reports for row in report["left_out"]} == {"torn.png", "page.jpg"}

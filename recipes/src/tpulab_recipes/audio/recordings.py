@@ -141,7 +141,8 @@ def _recordings(place: str, skipped: Skipped) -> Iterator[Recording]:
     names = folder.tree()
     for file in (each for each in names if each.lower().endswith(SOUNDS)):
         parts = PurePosixPath(file).with_suffix("").parts
-        name, beside = "_".join(parts), str(PurePosixPath(file).with_suffix(".txt"))
+        capitals, beside = (str(PurePosixPath(file).with_suffix(end)) for end in (".TXT", ".txt"))
+        name, beside = "_".join(parts), capitals if capitals in names else beside
         if name in taken:
             skipped.add(f"{file} has the same name as {taken[name]}; rename one.")
             continue

@@ -171,7 +171,8 @@ def _folder(options: ImportOptions, *, classes: bool = False) -> list[Part]:
     labels = {group: number for number, group in enumerate(sorted(groups))}
 
     def text_beside(name: str) -> str:
-        return posixpath.splitext(name)[0] + ".txt"
+        stem = posixpath.splitext(name)[0]
+        return f"{stem}.TXT" if f"{stem}.TXT" in files else f"{stem}.txt"
 
     def item(name: str) -> Item:
         group, text = posixpath.dirname(name), text_beside(name)
