@@ -3,7 +3,6 @@ import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation'
 
 export const trans: TranslationBundle = nullTranslator.load('jupyterlab_tpulab');
 
-/** The original message of an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

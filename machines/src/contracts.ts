@@ -93,7 +93,6 @@ export interface PreparedHost {
 /** The installation on a host; both paths are absolute. */
 export interface EquippedHost {
   readonly folder: string;
-  /** Python of the environment. */
   readonly python: string;
 }
 

@@ -18,7 +18,6 @@ const NOT_BACK: ReadonlySet<string> = new Set([
   'gcloud_not_found'
 ]);
 
-/** The remote whose connection has failed. */
 export interface FailedRemote {
   readonly name: string;
   readonly record: Pick<RemoteRecord, 'source' | 'lastConnectedAt'>;

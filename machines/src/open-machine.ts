@@ -32,7 +32,6 @@ export type OpenMachine = (
   signal: AbortSignal
 ) => Promise<OpenedMachine>;
 
-/** Context that the connections of all remotes share. */
 export interface ConnectionContext {
   /** Opens the connection to a machine. */
   readonly open: OpenMachine;

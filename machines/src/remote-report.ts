@@ -185,7 +185,6 @@ const NEXT: Readonly<Record<RemoteState, readonly RemoteState[]>> = {
   preempted: ['connecting', 'waiting', 'queued', 'reconnecting', 'failed', 'preempted', 'disconnected']
 };
 
-/** Whether a remote can change from one state to the other. */
 export function canFollow(from: RemoteState, to: RemoteState): boolean {
   return NEXT[from].includes(to);
 }

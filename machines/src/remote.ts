@@ -14,14 +14,12 @@ import { type RemoteRecord, sourceName } from './remote-store.js';
 import { reachedBy } from './resolve-source.js';
 import type { SshTarget } from './ssh/ssh-config.js';
 
-/** Context that all remotes of a gateway share. */
 export interface RemoteContext extends ConnectionContext {
   readonly colab: ColabAccount;
   /** Interval between two checks of the remaining balance. */
   readonly colabBalanceMs?: number;
   /** Folder for Colab session data, with one folder for each remote. */
   readonly colabDir: string;
-  /** The state of the remote's journal mirror. */
   readonly mirror: (name: string) => RemoteView['mirror'];
   /** Called when the visible state has changed. */
   readonly changed: (remote: Remote) => void;

@@ -27,7 +27,6 @@ const WATCH_AGAIN_MS = 500;
 /** The namespace of a machine's processes, and of every container without its own; the same on every Linux. */
 const FIRST_PID_NAMESPACE = 'pid:[4026531836]';
 
-/** The host of a process. */
 export interface ProcessHost {
   /** A name to show to users. */
   readonly name: string;
@@ -56,7 +55,6 @@ export type Presence = 'here' | 'ended' | 'elsewhere' | 'silent';
 
 let known: Promise<ProcessHost> | undefined;
 
-/** The host of this process. */
 export function thisHost(): Promise<ProcessHost> {
   return (known ??= describeHost());
 }

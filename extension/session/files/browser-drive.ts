@@ -5,7 +5,6 @@ import { type BridgeDrive, utf8 } from './drive.js';
 import { PlainDrive } from './plain-drive.js';
 import { trans } from '../text.js';
 
-/** Another program has changed the file. */
 class FileChangedError extends Error {
   readonly code = 'file_changed';
 }

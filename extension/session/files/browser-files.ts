@@ -17,7 +17,6 @@ const STORE = 'files';
 /** Beyond this number the oldest entries are forgotten; the files themselves stay. */
 const MAX_FILES = 20;
 
-/** The path of a browser file in the page. */
 export const pathOf = ({ id, handle }: BrowserFile): string => `browser:${id}/${handle.name}`;
 
 /** Null when the user closes the dialog without a choice. */

@@ -66,7 +66,6 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     return utf8(await this.files.bytes(path));
   }
 
-  /** Moves a text into the trash, as a file of this name. */
   async discard(name: string, text: string): Promise<void> {
     await this.files.trash((await this.create(name, text)).path);
   }

@@ -63,7 +63,6 @@ export abstract class Saving implements IDisposable {
   protected abstract isDirty: boolean;
   /** Version of the file that the document is based on. */
   protected abstract readonly version: string | undefined;
-  /** Whether it saves automatically. */
   protected readonly isAutomatic: boolean = true;
   protected abstract content(): Partial<Contents.IModel>;
   protected abstract isSame(theirs: Contents.IModel): boolean;

@@ -15,7 +15,6 @@ export interface FrameContent {
 
 export type State = Record<string, unknown>;
 
-/** Messages of a widget's model, in both directions. */
 type ModelMessage =
   | { readonly kind: 'update'; readonly id: string; readonly state: State }
   | {

@@ -12,7 +12,6 @@ const LOADS = /<(?:img|audio|video|source|track|iframe|script|link)\b/i;
 const MAX_DEPTH = 2;
 
 export interface FilesOptions {
-  /** Path of the notebook. */
   readonly path: () => string;
   /** @throws when the file does not exist */
   readonly bytes: (path: string) => Promise<Blob>;

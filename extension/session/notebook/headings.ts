@@ -8,7 +8,6 @@ export interface Heading {
   readonly text: string;
   /** From 1. */
   readonly level: number;
-  /** Index of its cell. */
   readonly cell: number;
   readonly state: 'running' | 'queued' | 'failed' | 'done' | null;
   /** Run time of the cells below it, milliseconds; null: none has run. */

@@ -28,7 +28,6 @@ export interface KernelStartOptions {
   readonly notices: Notices;
   /** A reader follows the owner's kernel, and starts none. */
   readonly isReadOnly: boolean;
-  /** Connects a remote. */
   readonly onConnect: (remote: string) => void;
   /** Whether the server has no environment yet and can create one. */
   readonly canSetUp: () => Promise<boolean>;

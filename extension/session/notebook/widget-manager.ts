@@ -117,7 +117,6 @@ export class PageWidgetManager extends WidgetManager {
     return (IN_PAGE.has(call[1]) ? await super.loadViewClass(...call) : FramedView) as never;
   }
 
-  /** Accepts a comm that the kernel has opened. */
   openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
     return this._handleCommOpen(comm, message);
   }

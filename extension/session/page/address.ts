@@ -49,13 +49,11 @@ export function forgetToken(page: Window): void {
 /** A file on the user's own computer, opened through the browser: `browser:ID/NAME`. */
 export const isBrowserFile = (notebook: string): boolean => notebook.startsWith('browser:');
 
-/** The address of a notebook in this page. */
 export function addressOf(page: Window, notebook: string): string {
   const base = new URL(page.document.baseURI);
   return new URL(notebook.split('/').map(encodeURIComponent).join('/'), base).pathname;
 }
 
-/** The address of the page of runs. */
 export function runsAddress(page: Window): string {
   return new URL('?runs', page.document.baseURI).href;
 }

@@ -17,7 +17,6 @@ import { RemoteBackend } from './remote-backend.js';
 
 export interface IBackendsOptions {
   readonly storage?: Pick<Storage, 'getItem' | 'setItem'> | null;
-  /** For the backends of remotes. */
   readonly remote?: IGatewayBackendOptions;
 }
 

@@ -45,7 +45,6 @@ const UNPROVEN: ReadonlySet<string> = new Set(['bridge.unreachable', 'bridge.tim
 export abstract class GatewayBackend implements IBackend, IDisposable {
   /** For managers and connections: always the present address, every request with a deadline. */
   readonly liveSettings: ServerConnection.ISettings;
-  /** The sockets of its kernels. */
   readonly sockets: KernelSockets;
 
   constructor(

@@ -51,7 +51,6 @@ export class RemoteBackend extends GatewayBackend {
     return accelerator === null ? this.remoteName : `${this.remoteName} (${accelerator})`;
   }
 
-  /** The hub has reported a change of this remote. */
   remoteChanged(): void {
     const isUp = this.remote?.state === 'connected';
     const refusal = refusalOf(this.remoteName, this.remote);

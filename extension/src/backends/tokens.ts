@@ -26,7 +26,6 @@ export interface IBridgeBackends {
   readonly bridge: GatewayBackend;
   /** The bridge on this machine, and the remotes behind it. */
   readonly gateways: readonly GatewayBackend[];
-  /** The remotes alone. */
   readonly remoteBackends: readonly RemoteBackend[];
   /** The bridge's data about its remotes. */
   readonly remotes: Remotes;

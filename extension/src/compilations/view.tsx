@@ -253,7 +253,6 @@ function CompilationCard({ entry, sameCache, now, onGoTo, trans }: CompilationCa
   );
 }
 
-/** The text after the name of the function. */
 function titleText(entry: Compilation, trans: TranslationBundle): string {
   switch (entry.state) {
     case 'running':

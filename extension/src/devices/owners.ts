@@ -12,7 +12,6 @@ export interface Holder {
   readonly foreignKernelId: string | null;
   /** Path of the kernel's document, where the page knows it and can show it. */
   readonly document: string | null;
-  /** Chips that it has open. */
   readonly chips: readonly number[];
   /** Holds libtpu's lock file, which keeps other processes off the chips too. */
   readonly holdsLock: boolean;

@@ -7,7 +7,6 @@ export interface Template {
   readonly id: string;
   readonly label: string;
   readonly about: string;
-  /** Name of its file. */
   readonly file: string;
   readonly cells: readonly (readonly ['markdown' | 'code', string])[];
 }

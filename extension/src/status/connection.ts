@@ -68,7 +68,6 @@ export interface ConnectionText {
   readonly label: string;
   /** A sentence for the tooltip. */
   readonly detail: string;
-  /** A click reconnects. */
   readonly canReconnect: boolean;
 }
 

@@ -13,7 +13,6 @@ export interface LegacyFrame {
 const EVERYONE: Addressee = { to: 'everyone' };
 const NOBODY: Addressee = { to: 'nobody' };
 
-/** Whether any client gets records of this channel. */
 export function isForClients(channel: number): boolean {
   return channel !== RecordChannel.bridge && (channel & FROM_CLIENT) === 0;
 }

@@ -150,7 +150,6 @@ export class RunningGateway {
     await this.send('POST', `api/kernels/${id}/restart`, { timeoutMs: RESTART_MS });
   }
 
-  /** Which documents run on which kernels. */
   async documents(): Promise<{ path: string; kernelId: string }[]> {
     const answer = await this.request(Sessions, 'GET', 'api/sessions');
     return answer.map(({ path, kernel }) => ({ path, kernelId: kernel.id }));

@@ -303,7 +303,6 @@ export class HistoryTier {
     return closed;
   }
 
-  /** Closes the current point. */
   close(): HistoryPoint | null {
     const point = this.#opened();
     this.#open = null;

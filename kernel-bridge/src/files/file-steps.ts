@@ -166,7 +166,6 @@ export function fileNamesOf(path: string): readonly [folder: readonly string[], 
   return [names.slice(0, -1), name];
 }
 
-/** Converts a system error into an error that clients know. */
 export function asFileError(error: unknown, path: string): BridgeError {
   if (error instanceof BridgeError) return error;
   const full = fullDisk(error);

@@ -157,7 +157,6 @@ export interface Gateway extends AsyncDisposable {
   readonly routes: readonly RouteEntry[];
   readonly upgrades: Upgrades;
   readonly registry: KernelRegistry;
-  /** The kernelspecs from which kernels can be started. */
   readonly specs: KernelSpecCatalog;
   readonly remotes: Remotes;
   /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */

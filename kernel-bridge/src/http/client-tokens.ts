@@ -63,7 +63,6 @@ export class ClientTokens implements Disposable {
     return found && clientOf(found);
   }
 
-  /** The tokens that are valid now. */
   all(): readonly ClientToken[] {
     this.#load();
     const now = Date.now();

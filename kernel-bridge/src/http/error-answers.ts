@@ -34,7 +34,6 @@ export function asBridgeError(error: unknown, bodyLimitBytes: number): BridgeErr
   return bridgeError('internal', error);
 }
 
-/** A registered route. */
 export interface RouteEntry {
   readonly method: string;
   readonly url: string;

@@ -80,7 +80,6 @@ export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>):
   return `[tpulab] ${missing} missing here. ${reason}\n`;
 }
 
-/** Whether a record reports that a restart was requested. */
 export function isRestart(record: Pick<JournalRecord, 'channel' | 'payload'>): boolean {
   return noteOf(record)?.type === 'restart';
 }

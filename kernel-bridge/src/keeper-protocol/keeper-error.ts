@@ -30,7 +30,6 @@ export type KeeperErrorCode =
 
 export class KeeperError extends CodedError<KeeperErrorCode> {}
 
-/** Information about an ended keeper. */
 export interface EndedKeeper {
   readonly kernelId: string;
   readonly keeperPid: number | null;

@@ -182,7 +182,6 @@ export interface KeeperParts {
   readonly files: KernelFiles;
   readonly journalDir: string;
   readonly listener: KeeperListener;
-  /** The kernel has a new process. */
   readonly processChanged: (pid: number | null) => void;
   readonly log: KeeperLog;
 }

@@ -63,7 +63,6 @@ export class RequestedEnd {
   #channel = '';
   #answeredAt: number | null = null;
 
-  /** A request is being sent to the kernel. */
   sent(message: KernelMessage, { msg_type: type, msg_id: msgId }: MessageHeader): void {
     if (type === 'shutdown_request') {
       this.#request = { how: requestsRestart(message) ? 'restart' : 'shutdown', msgId };

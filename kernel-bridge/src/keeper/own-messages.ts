@@ -45,7 +45,6 @@ export class OwnMessages {
     return parent?.session === this.session;
   }
 
-  /** A status for clients. */
   status(executionState: string, kernelSession: string | null): readonly Buffer[] {
     const session = this.sessionFor(kernelSession);
     return newMessage({ msgType: 'status', session, content: { execution_state: executionState } });

@@ -103,7 +103,6 @@ class ExpiryGrace {
  * kernel of another machine or container: the activity of its keeper and gateway is not visible here. They count its bytes.
  */
 
-/** The removal for one journal. */
 export interface Removal {
   readonly journal: JournalFolder;
   readonly code: TrimCode;

@@ -40,7 +40,6 @@ const IndexFile = Type.Object({
 });
 
 type SavedIndex = Static<typeof IndexFile>;
-/** The whole state of an index. */
 export type IndexState = SavedIndex['state'];
 
 /** Time, size and header distinguish records; the buffers of a widget need not be hashed for it. */

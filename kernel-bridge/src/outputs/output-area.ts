@@ -5,7 +5,6 @@
  */
 import { type NotebookOutput, type OutputEntry, sizeText, StreamText } from '@tpulab/protocol';
 
-/** The origin of an output. */
 export interface OutputOrigin {
   readonly seq: number;
   readonly displayId?: string | null;

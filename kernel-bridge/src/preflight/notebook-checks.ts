@@ -46,7 +46,6 @@ export interface NotebookChecksOptions {
   readonly catalog: EnvironmentCatalog;
   readonly files: Pick<RootFolder, 'read'>;
   readonly rootDir: string;
-  /** Folder of the reports. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }

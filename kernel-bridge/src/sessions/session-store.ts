@@ -257,7 +257,6 @@ const SessionRecord = Type.Object({
   type: Type.String(),
   kernelId: Type.String()
 });
-/** A session as it is stored in sessions.json. */
 export type SessionRecord = Static<typeof SessionRecord>;
 
 export const SessionModel = Type.Object({

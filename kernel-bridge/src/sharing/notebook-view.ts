@@ -12,7 +12,6 @@ import { setNewest } from '@tpulab/platform/bounded.js';
 
 /** The current cells of the notebook. */
 export interface Scope {
-  /** The visible notebooks. */
   readonly own: readonly SavedNotebook[];
   /** Cells of the other documents of the kernel; null: there are no other documents, so everything belongs to the notebook. */
   readonly others: ReadonlySet<string> | null;
@@ -114,7 +113,6 @@ export class NotebookView {
 
 /* Notebooks as last saved: their cells, and whether a file is still the shared notebook. */
 
-/** A notebook as last saved. */
 export interface SavedNotebook {
   readonly stamp: NotebookStamp;
   readonly cellIds: ReadonlySet<string>;

@@ -39,7 +39,6 @@ export interface MachineSource {
   watch(): Disposable;
 }
 
-/** Source of the remotes. */
 export interface RemoteEventSource {
   /** One for each remote, with its current state. */
   events(): RemoteEvent[];

@@ -100,7 +100,6 @@ export interface ColabUsage {
   readonly runtimes: number;
 }
 
-/** A runtime of the account. */
 export interface ListedRuntime {
   /** Name in the session file; null if the session file does not contain this runtime. */
   readonly session: string | null;

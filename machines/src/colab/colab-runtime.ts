@@ -136,7 +136,6 @@ export class ColabRuntime {
     await this.#records.forget();
   }
 
-  /** Withdraws the consent. */
   withdraw(): void {
     this.#isAgreed = false;
     this.#busySince = null;

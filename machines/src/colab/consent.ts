@@ -47,7 +47,6 @@ export function hoursLeft({ balance, ratePerHour }: ColabUsage): number | null {
   return balance > 0 && ratePerHour > 0 ? balance / ratePerHour : null;
 }
 
-/** The consent as text for a terminal. */
 export function consentText({ title, terms, figures, source }: RemoteConsent): string {
   const shown = figures.map(({ label, value, unit }) => `  ${label}: ${figureText(value, unit)}`);
   return [

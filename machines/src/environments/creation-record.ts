@@ -70,7 +70,6 @@ export async function lockEnvironment(environments: string, name: string): Promi
   }
 }
 
-/** Whether a living process holds the lock of this environment. */
 export async function isLocked(environments: string, name: string): Promise<boolean> {
   return (await holderOf(lockFileOf(environments, name))) !== null;
 }

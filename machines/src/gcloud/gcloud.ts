@@ -81,7 +81,6 @@ async function runToEnd(
 
 /** Context of a gcloud call, used to explain a refusal. */
 export interface GcloudRequest {
-  /** Name of the machine. */
   readonly name?: string;
   readonly project: string | undefined;
   readonly zone: string | undefined;

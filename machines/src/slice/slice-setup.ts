@@ -260,7 +260,6 @@ function createdAgain(hosts: readonly number[]): string {
   return `${who} ${hosts.join(', ')} ${were} recreated and ${have} been set up. Restart its kernel to use all hosts.`;
 }
 
-/** Name of the check that shows the state of the slice. */
 export const CHECK = 'slice';
 
 type Progress = Partial<Pick<RemoteStage, 'fraction' | 'transfer'>>;

@@ -209,7 +209,6 @@ function proxyIn(configured: string): string {
   return /^proxyjump (?!none$)/m.test(configured) ? 'the ProxyJump' : 'the ProxyCommand';
 }
 
-/** The last output of the proxy. */
 function proxyOutput(lines: readonly string[]): string {
   const end = lines.findIndex(line => PROXY_ENDED.test(line));
   const last = lines.slice(0, end).findLast(line => line.trim() !== '');

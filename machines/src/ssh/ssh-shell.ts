@@ -408,7 +408,6 @@ export function shellCommand(script: string, args: readonly string[]): string {
   return `${RUN} ${Buffer.from(text, 'utf8').toString('base64')}`;
 }
 
-/** Quotes an argument for a POSIX shell. */
 export function quoted(argument: string): string {
   return `'${argument.replaceAll("'", `'\\''`)}'`;
 }

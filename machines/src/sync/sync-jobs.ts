@@ -21,7 +21,6 @@ const IDLE: SyncStatus = {
 /** Time limit for comparing a folder with very many files. */
 const PLAN_MS = 5 * 60_000;
 
-/** What a sync needs of a remote. */
 export interface SyncedRemote {
   readonly name: string;
   readonly phase: { readonly kind: string };

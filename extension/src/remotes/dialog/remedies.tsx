@@ -25,7 +25,6 @@ export function ActionButton({ remote, actions, action }: IActionProps): JSX.Ele
 
 export type IRemediesProps = Omit<IActionProps, 'action'> & { readonly trans: TranslationBundle };
 
-/** Remedies of the remote's error. */
 export function Remedies({ remote, actions, trans }: IRemediesProps): JSX.Element {
   const { error } = remote;
   return (

@@ -278,7 +278,6 @@ async function canRun(file: string): Promise<boolean> {
   );
 }
 
-/** The nearest existing parent folder. */
 async function existing(folder: string): Promise<string> {
   for (let at = path.resolve(folder); ; at = path.dirname(at)) {
     if (

@@ -88,7 +88,6 @@ function partOf(code: string): string {
   return code.startsWith('setup_') || code.startsWith('env_') ? 'what is installed' : 'ssh';
 }
 
-/** Checks Colab without creating a runtime. */
 async function checkColab(signal: AbortSignal): Promise<RemoteCheck[]> {
   const { state, message, remedy } = await new ColabAccount(colabOnPath()).candidate(signal);
   if (state === 'ok') return [ok('colab', 'the colab command is there and logged in')];

@@ -21,7 +21,6 @@ export function summarize(record: JournalRecord) {
     msgType: isOurs ? text(asObject(jsonIn(record.payload))['type']) : text(header['msg_type']),
     msgId: text(header['msg_id']),
     parentId: text(parent['msg_id']),
-    /** Size of the payload. */
     bytes: record.payload.length,
     gap
   };

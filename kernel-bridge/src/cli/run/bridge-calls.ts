@@ -94,7 +94,6 @@ export class BridgeCalls {
     return this.gateway.request(Session, 'POST', `${this.#prefix}api/sessions`, how);
   }
 
-  /** Starts a kernel and sends it the cells. */
   async start(start: RunStart, cells: readonly Cell[]): Promise<{ kernelId: string; sessionId: string }> {
     const { id: sessionId, kernel } = await this.begin(start);
     try {

@@ -15,7 +15,6 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 
-/** Parameters for following a run. */
 export interface Follow {
   readonly calls: BridgeCalls;
   readonly file: RunFile;

@@ -109,7 +109,6 @@ export class Forwarder implements Disposable {
 }
 
 interface Forwarding {
-  /** Name of the remote. */
   readonly name: string;
   readonly request: IncomingMessage;
   readonly gateway: RemoteGateway;

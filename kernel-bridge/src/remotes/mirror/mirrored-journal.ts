@@ -59,7 +59,6 @@ export class MirroredJournal implements AsyncDisposable {
     }
   }
 
-  /** The number of the next record. */
   get nextSeq(): number {
     return this.#nextSeq;
   }

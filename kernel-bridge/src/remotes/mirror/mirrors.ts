@@ -53,7 +53,6 @@ interface Mirror {
   readonly restarts: Map<string, number[]>;
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
-  /** The current address of the remote's gateway. */
   gateway: RemoteMirrorOptions['gateway'] | null;
   running: RemoteMirror | null;
   /** The tunnel may be lost while the mirror is still being attached. */

@@ -18,7 +18,6 @@ import { KernelDocuments } from '../../kernels/kernel-documents.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export interface RemoteMirrorOptions {
-  /** The address of the remote's gateway. */
   readonly gateway: ConstructorParameters<typeof RemoteGateway>[0];
   /** Kernels with a partial copy here. */
   readonly unfinished: readonly string[];
