@@ -530,8 +530,6 @@ class Benchmark(WithProgress):
     compile_for: tuple[str, ...] | None = None
     """Compile ahead of time for these chips (v4, v5e, v5p, v6e; no name: all) instead of running; needs
     libtpu."""
-    json: str | None = None
-    """Also write the table to this file."""
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.training.benchmark import compiled_rows, format_table, measured_rows
@@ -547,10 +545,6 @@ class Benchmark(WithProgress):
         else:
             rows = list(measured_rows(pairs, self.steps, self.progress()))
         print(format_table(rows))
-        if self.json:
-            with open(self.json, "w", encoding="utf-8") as file:
-                json.dump(rows, file, indent=2)
-                file.write("\n")
         print_result(rows=rows)
 
 
