@@ -21,6 +21,7 @@ from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import (  # noqa: E402
     DurationPredictor,
     Encoder,
+    FourierGenerator,
     Generator,
     PosteriorEncoder,
     ResidualCouplingBlock,
@@ -286,3 +287,19 @@ def test_slices_begin_anywhere_with_equal_probability() -> None:
     # A row that is shorter than the window begins at its first frame; a draw of almost 1 fits.
     _, starts = rand_slice_segments(x[:2], torch.tensor([10, 40]), 20, torch.tensor([0.99, 1 - 2**-24]))
     assert starts.tolist() == [0, 20]
+
+
+def test_a_decoder_of_frames_inverts_the_fourier_transform() -> None:
+    decoder = FourierGenerator(4, "fourier", (7, 7), ((1,),) * 2, (80,), 16, (256,), 3)
+    torch.manual_seed(0)
+    wave = torch.randn(2, 1, 80 * 12)
+    rim = (256 - 80) // 2
+    padded = torch.nn.functional.pad(wave[:, 0], (rim, rim), mode="reflect")
+    spectrum = torch.stft(padded, 256, 80, window=torch.hann_window(256), center=False, return_complex=True)
+    assert torch.allclose(decoder.wave_of(spectrum.real, spectrum.imag), wave, atol=1e-4)
+    x = torch.randn(2, 4, 12, requires_grad=True)
+    made = decoder(x, torch.randn(2, 3, 1))
+    assert made.shape == (2, 1, 960)
+    made.square().mean().backward()
+    assert x.grad is not None
+    assert all(each.grad is not None and bool(each.grad.isfinite().all()) for each in decoder.parameters())

@@ -52,6 +52,13 @@ class Ear:
         parts, _ = self._model.transcribe(np.float32(wave), language="en", beam_size=5)
         return " ".join(part.text for part in parts)
 
+    def states(self, wave: np.ndarray) -> np.ndarray:
+        """The encoder's last states of a wave at 16 kHz, 50 a second: Float32[channel, frame]."""
+        window = 30 * 16_000
+        mel = self._model.feature_extractor(np.float32(wave), padding=window)[:, :3000]
+        states = np.asarray(self._model.encode(mel))[0]
+        return np.float32(states[: -(-len(wave) * len(states) // window)].T)
+
     def word_error_rate(self, texts: Sequence[str], waves: Sequence[np.ndarray]) -> float:
         """Substitutions, insertions and deletions in all texts, per word."""
         pairs = [(words(text), words(self.text(wave))) for text, wave in zip(texts, waves, strict=True)]

@@ -30,6 +30,7 @@ from tpulab_recipes.gpt_sovits.config import (
     FULL_FIRST_STAGE,
     FULL_SIZE,
     SMALL,
+    SPEECH,
     Config,
     FirstStageConfig,
     Places,
@@ -39,12 +40,15 @@ from tpulab_recipes.gpt_sovits.config import (
 from tpulab_recipes.torch_training.fit import Loop, OmittedLoop
 
 _ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
-PRESETS = {"small": SMALL, "full-size": FULL_SIZE}
+PRESETS = {"small": SMALL, "speech": SPEECH, "full-size": FULL_SIZE}
 SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SovitsCommand(Command):
+    preset: Literal["small", "speech", "full-size"] = "small"  # type: ignore[assignment]
+    """The small lesson, a voice converter for a CPU (with --features whisper), or the published size; the
+    other flags change single settings."""
     config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
     config_file: str = ""
     """An s2.json of the original; its values replace the preset's, and flags replace both."""

@@ -1,6 +1,6 @@
 """Settings of the recipe under the names of `s2.json`. The defaults are the notebook's, which compile
 quickly; `SMALL` learns on a synthetic corpus, and its speech is not understood (docs/recipe-notes.md);
-`FULL_SIZE` fine-tunes the published model.
+`SPEECH` learns real voices; `FULL_SIZE` fine-tunes the published model.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Config:
     kernel_size: int = 3
     p_dropout: float = 0.0
     resblock: str = "1"
+    """1 or 2 of HiFi-GAN; or fourier, a decoder of its own (`models.FourierGenerator`)."""
     resblock_kernel_sizes: tuple[int, ...] = (5,)
     resblock_dilation_sizes: tyro.conf.Fixed[Dilations] = ((1, 3),)
     upsample_rates: tuple[int, ...] = (8, 5, 4)
@@ -160,6 +161,40 @@ SMALL = Config(
     resblock_dilation_sizes=((1, 3, 5),),
     posterior_layers=4,
     flow_layers=2,
+    periods=(2, 3, 5),
+)
+
+#: Converts real speech after minutes on a CPU, with the states of Whisper tiny (docs/recipe-notes.md). Its 50
+#: tokens a second are none of a first stage's.
+SPEECH = Config(
+    learning_rate=1e-3,
+    lr_decay=0.985,
+    batch_size=8,
+    segment_size=10_240,
+    buckets=(176, 240, 320),
+    text_length=112,
+    sampling_rate=16_000,
+    filter_length=1024,
+    hop_length=320,
+    win_length=1024,
+    n_mel_channels=80,
+    inter_channels=48,
+    hidden_channels=64,
+    filter_channels=128,
+    resblock="fourier",
+    resblock_kernel_sizes=(7, 7, 7, 7),
+    resblock_dilation_sizes=((1,),) * 4,
+    upsample_rates=(320,),
+    upsample_initial_channel=160,
+    upsample_kernel_sizes=(1024,),
+    gin_channels=96,
+    semantic_frame_rate="50hz",
+    ssl_channels=384,
+    codebook=512,
+    style_hidden=64,
+    posterior_layers=3,
+    flow_layers=2,
+    discriminator_divisor=32,
     periods=(2, 3, 5),
 )
 

@@ -43,6 +43,8 @@ from tpulab_recipes.runtime.precision import full_precision
 
 #: Rows of the text embedding: the phonemes of `text.symbols`, `text.symbols2`.
 SYMBOL_COUNTS = {"v1": 322, "v2": 732}
+#: Of `FourierGenerator`, so that no frame is ever louder than a wave can be.
+MOST_LOG_MAGNITUDE = 5.0
 #: Since v2 the style encoder sees no more bins (up to 11 kHz at the published sizes).
 STYLE_BINS = 704
 
@@ -293,6 +295,77 @@ class PosteriorEncoder(Encoder):
         return (m + noise * logs.exp()) * mask, m, logs, mask
 
 
+class FourierGenerator(nn.Module):
+    """A decoder without layers at the rate of samples (Vocos, Siuzdak 2023): magnitude and phase of each
+    frame, and their inverse Fourier transform. On a CPU it learns speech in minutes where HiFi-GAN needs
+    hours; no checkpoint of the original has it. It takes the arguments of `Generator`: one rate, which is the
+    hop, one upsampling kernel, which is the length of the transform, and the kernel of each block."""
+
+    fourier: torch.Tensor
+    power: torch.Tensor
+
+    def __init__(
+        self,
+        initial_channel: int,
+        resblock: str,  # noqa: ARG002
+        resblock_kernel_sizes: Sequence[int],
+        resblock_dilation_sizes: Sequence[Sequence[int]],  # noqa: ARG002
+        upsample_rates: Sequence[int],
+        upsample_initial_channel: int,
+        upsample_kernel_sizes: Sequence[int],
+        gin_channels: int = 0,
+    ) -> None:
+        super().__init__()
+        (self.hop,), (size,), width = upsample_rates, upsample_kernel_sizes, upsample_initial_channel
+        self.conv_pre = nn.Conv1d(initial_channel, width, 7, padding=3)
+        if gin_channels:
+            self.cond = nn.Conv1d(gin_channels, width, 1)
+        self.norm_pre, self.norm_post = LayerNorm(width), LayerNorm(width)
+        count = len(resblock_kernel_sizes)
+        self.blocks = nn.ModuleList(FourierBlock(width, kernel, count) for kernel in resblock_kernel_sizes)
+        self.head = nn.Conv1d(width, size + 2, 1)
+        settings = MelSettings(n_fft=size, hop=self.hop, window=size, n_mels=1, center=False)
+        table = MelSpectrogram(settings).fourier
+        # All bins but the first and the last stand for two.
+        shares = torch.full((size // 2 + 1, 1, 1), 2 / size)
+        shares[0] = shares[-1] = 1 / size
+        self.register_buffer("fourier", table * torch.cat([shares, shares]), persistent=False)
+        self.register_buffer("power", table[:1].square(), persistent=False)
+
+    def forward(self, x: torch.Tensor, g: torch.Tensor | None = None) -> torch.Tensor:
+        x = self.conv_pre(x)
+        x = self.norm_pre(x if g is None else x + self.cond(g))
+        for block in self.blocks:
+            x = block(x)
+        with full_precision(x):
+            log_magnitude, phase = self.head(self.norm_post(x).float()).chunk(2, dim=1)
+            magnitude = log_magnitude.clamp(max=MOST_LOG_MAGNITUDE).exp()
+            return self.wave_of(magnitude * phase.cos(), magnitude * phase.sin())
+
+    def wave_of(self, real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
+        """Float[batch, 1, frame * hop] of two Float[batch, bin, frame]: windowed frames, added up, over the
+        sum of their squared windows."""
+        wave = F.conv_transpose1d(torch.cat([real, imaginary], 1), self.fourier, stride=self.hop)
+        ones = torch.ones(1, 1, real.shape[2], device=real.device)
+        wave = wave / F.conv_transpose1d(ones, self.power, stride=self.hop).clamp(min=1e-6)
+        rim = (self.power.shape[2] - self.hop) // 2
+        return wave[:, :, rim : wave.shape[2] - rim]
+
+
+class FourierBlock(nn.Module):
+    """ConvNeXt's (Liu et al. 2022): each channel along time, then all channels of a frame."""
+
+    def __init__(self, width: int, kernel: int, count: int) -> None:
+        super().__init__()
+        self.along = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width)
+        self.norm = LayerNorm(width)
+        self.up, self.down = nn.Conv1d(width, 3 * width, 1), nn.Conv1d(3 * width, width, 1)
+        self.scale = nn.Parameter(torch.full((width, 1), 1 / count))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.scale * self.down(F.gelu(self.up(self.norm(self.along(x)))))
+
+
 @cache
 def _fourier(size: int, hop: int, device: torch.device) -> MelSpectrogram:
     """Its tables are large, and the same in each step."""
@@ -357,7 +430,8 @@ class SynthesizerTrn(nn.Module):
         self.enc_p = TextEncoder(inter_channels, *transformer, version, **widths)
         blocks = (resblock, resblock_kernel_sizes, resblock_dilation_sizes)
         upsampling = (upsample_rates, upsample_initial_channel, upsample_kernel_sizes)
-        self.dec = Generator(inter_channels, *blocks, *upsampling, gin_channels)
+        decoder: Any = FourierGenerator if resblock == "fourier" else Generator
+        self.dec = decoder(inter_channels, *blocks, *upsampling, gin_channels)
         self.enc_q = PosteriorEncoder(
             spec_channels, inter_channels, hidden_channels, 5, 1, posterior_layers, gin_channels
         )
