@@ -94,6 +94,9 @@ export const RunMessage = Type.Object({
   openEnded: Type.Optional(
     Type.Boolean({ description: 'one of several loops is running: the total counts the loops so far' })
   ),
+  inBand: Type.Optional(
+    Type.Boolean({ description: 'an evaluation or the like has been running for more than two seconds' })
+  ),
   location: Type.Union([CodeLocation, Type.Null()]),
   control: Type.Optional(RunControl)
 });

@@ -8,7 +8,7 @@ import type { ControlModel } from '../../src/runs/model.js';
 import { actionText, buttonsOf, stateText } from '../../src/events/run-state.js';
 import { adviceFor } from '../../src/steps/advice.js';
 import { spanName } from '../../src/steps/span-names.js';
-import { remainingText, silenceOf } from '../../src/steps/progress-line.js';
+import { remainingText, silenceText } from '../../src/steps/progress-line.js';
 import { SplitParts } from '../../src/steps/split-bar.js';
 import { progressOf, type StepSummary, summarize } from '../../src/steps/summary.js';
 import { metricText } from '../../src/text/value.js';
@@ -156,14 +156,14 @@ function Counts({
   const progress = progressOf(run, summary);
   const remainingMs = progress?.remainingMs ?? null;
   const steps = summary.lastIndex + 1;
-  const silentMs = silenceOf(run, summary.typicalMs);
+  const silence = silenceText(run, summary.typicalMs, trans);
   useSeconds(run.state === 'running');
   return (
     <span className="tpl-StepBar-counts">
       <strong className="jp-TPULab-number">{countText(progress?.done ?? steps)}</strong>
       {progress === null ? trans._n(' step', ' steps', steps) : trans.__(' of %1', countText(progress.total))}
-      {silentMs !== null && isLive ? trans.__(' · no step for %1', secondsText(silentMs)) : ''}
-      {silentMs === null && isLive && remainingMs !== null && remainingMs > 0
+      {silence !== null && isLive ? ` · ${silence}` : ''}
+      {silence === null && isLive && remainingMs !== null && remainingMs > 0
         ? ` · ${remainingText(run, remainingMs, trans)}`
         : ''}
     </span>

@@ -36,6 +36,8 @@ export class Run {
   totalSteps: number | null = null;
   /** The total is that of the loops so far, of several. */
   isOpenEnded = false;
+  /** It evaluates or saves at the moment, for seconds. */
+  isInBand = false;
   location: CodeLocation | null = null;
   /** Null for a loop that cannot be steered. */
   control: RunControl | null = null;
@@ -73,6 +75,7 @@ export class Run {
     this.state = message.state;
     this.totalSteps = message.totalSteps;
     this.isOpenEnded = message.openEnded === true;
+    this.isInBand = message.inBand === true;
     this.location = message.location ?? this.location;
     this.control = message.control ?? this.control;
     this._note(message.time);

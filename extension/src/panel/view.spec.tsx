@@ -215,6 +215,11 @@ describe('PanelView', () => {
     expect(text()).toMatch(/no step for 4\d s/);
     expect(text()).toMatch(/train4\d s/);
     expect(text()).not.toMatch(/\d left/);
+    // A declared evaluation is no silence (case T6).
+    change(() => scene.receive(run({ totalSteps: 150, inBand: true })));
+    change(() => undefined, 40_000);
+    expect(text()).toContain('evaluating or saving');
+    expect(text()).not.toContain('no step for');
   });
 
   it('advises on the recompilations of the shown run, not on those of the kernel (F16)', () => {

@@ -61,11 +61,16 @@ export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.El
 const HANG_FACTOR = 10;
 const HANG_MS = 5_000;
 
-/** How long a live run has been silent, where that is far more than a step takes; null: the silence is normal. */
-export function silenceOf(run: Run, typicalMs: number): number | null {
+/** Why a live run has no step for far more than its usual time; null: the silence is normal. */
+export function silenceText(run: Run, typicalMs: number, trans: TranslationBundle): string | null {
+  if (run.isInBand && run.state === 'running') {
+    return trans.__('evaluating or saving');
+  }
   const silentMs = Date.now() - run.receivedAt;
   const isLong = run.receivedAt > 0 && silentMs > Math.max(HANG_MS, HANG_FACTOR * typicalMs);
-  return isLong && run.state === 'running' && run.control?.state !== 'paused' ? silentMs : null;
+  return isLong && run.state === 'running' && run.control?.state !== 'paused'
+    ? trans.__('no step for %1', secondsText(silentMs))
+    : null;
 }
 
 function leftText(
@@ -80,9 +85,9 @@ function leftText(
   if (run.control?.state === 'paused') {
     return trans.__('held between steps');
   }
-  const silentMs = silenceOf(run, typicalMs);
-  if (silentMs !== null) {
-    return trans.__('no step for %1', secondsText(silentMs));
+  const silence = silenceText(run, typicalMs, trans);
+  if (silence !== null) {
+    return silence;
   }
   return remainingMs === null || remainingMs <= 0 || done >= total
     ? ''

@@ -15,6 +15,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble, wait_until
+from tpulab.agent import agent as agent_module
 from tpulab.agent import process_agent
 from tpulab.agent.agent import Agent
 from tpulab.measure.recorder import MOST_METRICS
@@ -100,6 +101,26 @@ def test_the_total_of_each_loop_is_told_when_it_begins(keeper: KeeperDouble) -> 
                 )
                 wait_until(lambda: keeper.of_type("run")[-1]["totalSteps"] == 60 * (epoch + 1), str(reported))  # noqa: B023
                 assert keeper.of_type("run")[-1].get("openEnded", False) is (epoch > 0)
+    run.finish()
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_long_evaluation_is_reported_while_it_runs(
+    keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case T6: otherwise the page reports that the loop hangs."""
+    monkeypatch.setattr(agent_module, "LONG_BAND_NS", 50_000_000)
+
+    def newest() -> Any:
+        return (keeper.of_type("run") or [{}])[-1].get("inBand", False)
+
+    run = tpulab.run("evaluated", log=False)
+    for _ in run.steps(range(2)):
+        with run.band("evaluate"):
+            with run.band("sample"):
+                wait_until(newest, "the open band")
+            assert newest()
+        wait_until(lambda: not newest(), "its end")
     run.finish()
 
 

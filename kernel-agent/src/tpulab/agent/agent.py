@@ -60,6 +60,8 @@ BATCH_PERIOD_S = 0.1
 IDLE_PERIOD_S = 1.0
 BARE_PERIOD_S = 5.0
 EXIT_TIMEOUT_S = 0.5
+#: An evaluation or checkpoint that takes longer is reported while it runs.
+LONG_BAND_NS = 2_000_000_000
 #: Messages that loops may have computed ahead of the next report.
 MOST_COLLECTED = 8192
 #: Timeout of the last report; only a keeper that does not read delays it.
@@ -379,7 +381,8 @@ class Agent:
             return BATCH_PERIOD_S
         if self.keeper is None:
             return -1
-        return IDLE_PERIOD_S if loaded_jax() is not None or self.lazy or self.torch else BARE_PERIOD_S
+        is_used = loaded_jax() is not None or self.lazy or self.torch or self.tracker.runs
+        return IDLE_PERIOD_S if is_used else BARE_PERIOD_S
 
     def _poll(self) -> None:
         """Collects the figures that PyTorch's runtimes have counted meanwhile."""
@@ -392,6 +395,10 @@ class Agent:
         with self._collecting:
             self._poll()
         step_runs.end_orphans()
+        for run in [*self.tracker.runs.values()]:
+            if not run.in_band and now_ns() - (run.in_band_ns or now_ns()) > LONG_BAND_NS:
+                run.in_band = True
+                self.recorder.events.append((run, run.message()))
         if self.keeper is None:
             with self._collecting:
                 self.recorder.collect(force=force)

@@ -41,6 +41,9 @@ class Run:
     noticed: bool = False
     #: the total is that of its loops so far, and there were several
     open_ended: bool = False
+    #: when the open evaluation or the like began; and whether that was reported
+    in_band_ns: int | None = None
+    in_band: bool = False
     #: its beginning has been reported
     announced: bool = False
     #: how it can be steered; None for a loop that is only measured
@@ -83,6 +86,8 @@ class Run:
         }
         if self.open_ended:
             message["openEnded"] = True
+        if self.in_band:
+            message["inBand"] = True
         control = self.control() if self.control is not None else None
         if control is not None:
             message["control"] = control

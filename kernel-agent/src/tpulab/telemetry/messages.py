@@ -259,6 +259,7 @@ class RunMessage(OfRun):
     state: RunState
     totalSteps: int | None
     openEnded: NotRequired[bool]
+    inBand: NotRequired[bool]
     location: CodeLocation | None
     control: NotRequired[RunControl]
 

@@ -362,11 +362,11 @@ class TrainingRun:
         if kind not in get_args(BandKind):
             raise ValueError(f"a band is one of {', '.join(get_args(BandKind))}, not {kind!r}")
         began = now_ns()
-        throughput = (
-            self._tracked.run.throughput if self._tracked is not None and kind != "transfer" else None
-        )
-        if throughput is not None:
+        tracked = self._tracked if kind != "transfer" else None
+        throughput = tracked.run.throughput if tracked is not None else None
+        if tracked is not None and throughput is not None:
             throughput.bands_open += 1
+            tracked.run.in_band_ns = tracked.run.in_band_ns or began
         try:
             yield
         except BaseException:
@@ -375,8 +375,13 @@ class TrainingRun:
         else:
             self.add_band(kind, began)
         finally:
-            if throughput is not None:
+            if tracked is not None and throughput is not None:
                 throughput.bands_open -= 1
+                if throughput.bands_open == 0:
+                    tracked.run.in_band_ns = None
+                    if tracked.run.in_band:
+                        tracked.run.in_band = False
+                        tracked.changed()
 
     # -- for the loops ---------------------------------------------------------------------------------
 
