@@ -36,11 +36,11 @@ pytestmark = pytest.mark.skipif(os.environ.get("TPULAB_REAL") != "1", reason="np
 NAMES = ("hibari", "am_michael")
 #: Clips of each voice; the first are held out, and both voices say them.
 CLIPS, HELD_OUT = 80, 12
-STEPS, CPU_SECONDS = 950, 1200
+STEPS, CPU_SECONDS = 1400, 1200
 #: Word error rate by Whisper tiny.en of held-out clips through posterior encoder and decoder.
-MOST_ERRORS = 0.9
+MOST_ERRORS = 0.6
 #: Of 24 conversions, how many are nearer to the target than to the source, and than the source was.
-LEAST_NEARER = 18
+LEAST_NEARER = 22
 
 
 def test_a_conversion_is_nearer_to_its_target_than_the_source_was(tmp_path: Path) -> None:
