@@ -176,8 +176,13 @@ test('a connection that has given up is restored as soon as the bridge serves ag
   expect(untouched).toEqual([]);
 });
 
+/** Disposed with the page, whose server it shares. */
+function withoutJupyter(): Backends {
+  return new Backends(null, page.backends.bridge);
+}
+
 test('needs no Jupyter server', async () => {
-  const bare = new Backends(null, page.backends.bridge);
+  const bare = withoutJupyter();
   const waits = { ...longWaits(), firstListMs: 10 };
   const specClient = new CompositeSpecClient(bare, new SpecCache(null), new LogoLoader(), waits);
   const kernels = new CompositeKernelManager({ backends: bare, specClient });

@@ -23,8 +23,9 @@ describe('an interrupt without effect', () => {
     shown = [];
     statusChanged = new Signal<object, string>({});
     commands = new CommandRegistry();
-    commands.addCommand('notebook:interrupt-kernel', { execute: () => undefined });
-    commands.addCommand('notebook:restart-kernel', { execute: () => (restarts += 1) });
+    const describedBy = { args: {} };
+    commands.addCommand('notebook:interrupt-kernel', { describedBy, execute: () => undefined });
+    commands.addCommand('notebook:restart-kernel', { describedBy, execute: () => (restarts += 1) });
     watchInterrupts({
       commands,
       sessionContext: { session: { kernel }, statusChanged } as unknown as ISessionContext,
