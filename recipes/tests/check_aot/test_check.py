@@ -208,7 +208,7 @@ def test_a_step_that_does_not_fit_one_chip_fits_in_another_layout() -> None:
     assert "make_mesh" in answer["code"][0]
 
 
-@pytest.mark.parametrize("name", ["00-getting-started", "02-multi-core-jax", "03-profiling-jax", "05-ddpm"])
+@pytest.mark.parametrize("name", ["00-getting-started", "02-multi-core-jax", "03-profiling-jax"])
 def test_the_programs_of_a_notebook_fit_every_chip(name: str, tmp_path: Path) -> None:
     """Of the notebooks in JAX, with the settings of the lesson; the table shows the largest program."""
     source = tmp_path / f"{name}.ipynb"
