@@ -1,8 +1,13 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { StoredRunSummary } from '@tpulab/protocol';
 import { encodeV1, newMessage } from '../jupyter/index.js';
 import { RecordChannel } from '../journal/index.js';
 import type { Kernel, KernelListener } from '../kernels/kernel.js';
+import { KernelStory } from '../outputs/testing/kernel-story.js';
+import { writeWatched } from './missed-cells.js';
 import { newStoredRun } from './stored-run.js';
 import { type Notice, Notices } from './notices.js';
 
@@ -24,7 +29,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function open(): Notices {
+function open(file?: string): Notices {
   const kernel = {
     id: 'k1',
     get snapshot() {
@@ -40,7 +45,8 @@ function open(): Notices {
     registry,
     longMs: MIN,
     documentOf: () => 'a.ipynb',
-    send: notice => sent.push(notice)
+    send: notice => sent.push(notice),
+    ...(file !== undefined && { file })
   });
 }
 
@@ -107,6 +113,31 @@ it('reports a cell that ran before this server did', () => {
   reply('early', { status: 'ok', execution_count: 9 });
   vi.advanceTimersByTime(5_000);
   expect(texts()).toEqual(['Cell [9] finished.']);
+});
+
+it('reports a cell once whose reply was stored while its kernel was still busy', async () => {
+  vi.useRealTimers();
+  const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  const journalDir = path.join(folder, 'journal');
+  const file = path.join(folder, 'watched-cells.json');
+  const story = new KernelStory();
+  const msgId = story.request('slow()');
+  story.reply(msgId, { execution_count: 3 });
+  await story.writeTo(journalDir);
+  const cell = { msgId, since: Date.now() - 5 * MIN, seq: 1 };
+  writeWatched(file, [{ kernelId: 'k1', specName: 'tpulab-jax', journalDir, cell }]);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+
+  busy(msgId);
+  notices[Symbol.dispose]();
+  notices = open(file);
+  // Before the file was read, the record arrives as well.
+  reply(msgId, { status: 'ok', execution_count: 3 });
+  await notices.catchUp();
+  become('idle');
+  vi.advanceTimersByTime(5_000);
+  expect(texts()).toEqual(['Cell [3] finished after 5 min (while the server was down).']);
+  await rm(folder, { recursive: true });
 });
 
 it('reports for a run that ended before the server began that it was down', () => {

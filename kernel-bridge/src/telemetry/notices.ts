@@ -80,12 +80,18 @@ export class Notices implements Disposable {
     for (const watched of await readWatched(file)) {
       const { kernelId, specName, cell } = watched;
       const kernel = registry.list().find(({ id }) => id === kernelId);
-      const now = this.#cells.get(kernelId);
-      if (cell !== null && now?.msgId === cell.msgId) {
-        this.#cells.set(kernelId, { ...now, since: performance.now() - (Date.now() - cell.since) });
-        continue;
-      }
+      const adopted = this.#cells.get(kernelId);
+      const ran = cell !== null && adopted?.msgId === cell.msgId;
+      // From here on a reply that arrives is reported by itself.
+      if (ran)
+        this.#cells.set(kernelId, { ...adopted, since: performance.now() - (Date.now() - cell.since) });
       const end = await endOf(watched);
+      if (ran) {
+        if (end === null || isCutOff(end.content) || this.#cells.get(kernelId)?.msgId !== cell.msgId)
+          continue;
+        // Its reply was stored before this server followed the kernel, which was still busy.
+        this.#cells.delete(kernelId);
+      }
       const { reason = null } = kernel?.snapshot ?? {};
       const isCut = end === null || isCutOff(end.content);
       if (cell !== null && !isCut && end.at - cell.since >= longMs)
@@ -179,6 +185,8 @@ export class Notices implements Disposable {
   #reply(kernelId: string, { channel, payload }: JournalRecord): void {
     const cell = this.#cells.get(kernelId);
     if (!cell) return;
+    // The journal has it: `catchUp` reports it with the time that it took.
+    if (this.options.file !== undefined && !this.#isOpen && !Number.isFinite(cell.since)) return;
     const lastedMs = performance.now() - cell.since;
     const content = lastedMs < this.options.longMs ? null : replyTo(cell.msgId, channel, payload);
     if (!content) return;
