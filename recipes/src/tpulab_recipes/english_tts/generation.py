@@ -7,6 +7,7 @@ each bucket of length.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from tpulab_recipes.runtime import Backend
 
 #: Frames beyond the predicted length after which an utterance ends without its stop token.
 SLACK = 8
+_HALF = -math.log(2)
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,11 @@ class _Speaker:
         place, rows, c = self.backend.to_device, len(durations), self.model.config
         self.frames = frames
         self.durations, self.lengths = place([durations, durations.sum(1).astype(np.int32)])
-        self.mel, self.odds = place(
-            [np.zeros((rows, frames, c.n_mels), np.float32), np.zeros((rows, frames), np.float32)]
+        self.mel, self.left = place(
+            [np.zeros((rows, frames, c.n_mels), np.float32), np.zeros(rows, np.float32)]
         )
         self.now, self.ended = place([np.zeros(1, np.int64), np.full(rows, frames, np.int64)])
+        self.stopped = self.ended == 0
         start, step, finish = (
             self.backend.compile(each, name=f"tts_{each.__name__}")
             for each in (self.start, self.step, self.finish)
@@ -132,10 +135,8 @@ class _Speaker:
         frame = decode(self.backend, step, limit)
         # No frame after the last generated one.
         self.ended = torch.minimum(self.ended, place(np.asarray(frame, np.int64)))
-        mel, ended, odds = self.backend.to_host([finish(), self.ended, self.odds])
-        ended = np.asarray(ended)
-        last = np.take_along_axis(np.asarray(odds), ended[:, None] - 1, axis=1)[:, 0]
-        return np.asarray(mel), ended, last > 0
+        mel, ended, stopped = self.backend.to_host([finish(), self.ended, self.stopped])
+        return np.asarray(mel), np.asarray(ended), np.asarray(stopped)
 
     def start(self) -> torch.Tensor:
         """Keys and values of every cross-attention, and empty caches."""
@@ -160,11 +161,13 @@ class _Speaker:
         for number, block in enumerate(model.decoder):
             x, self.caches[number] = block.step(x, self.caches[number], bias, now)
         x = model.decoder_norm(x)
-        odds = model.stop_odds(x)
         self.mel = self.mel.index_copy(1, now, model.mel_out(x))
-        self.odds = self.odds.index_copy(1, now, odds)
         self.now = now + 1
-        ends = (odds[:, 0] > 0) | (self.now >= self.lengths + SLACK)
+        # The logarithm of the probability that no frame so far was the last.
+        self.left = self.left - torch.nn.functional.softplus(model.stop_odds(x)[:, 0])
+        stops = (self.left <= _HALF) & (self.now <= self.ended)
+        self.stopped = self.stopped | stops
+        ends = stops | (self.now >= self.lengths + SLACK)
         self.ended = torch.where(ends, torch.minimum(self.ended, self.now), self.ended)
         return (self.ended <= self.now).all().int()
 

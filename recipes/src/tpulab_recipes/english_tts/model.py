@@ -270,7 +270,8 @@ class KokoroModel(nn.Module):
         """Float[B, T]: logarithms of the odds that an utterance ends with this frame, of Float[B, T, D].
 
         The loss counts that frame `stop_positive_weight` times, so the head learns odds that are so many
-        times too high: taken as they are, they end an utterance frames too early."""
+        times too high: taken as they are, they end an utterance frames too early. Frames after the end
+        are not trained, so these are odds for an utterance that has not ended before (a hazard)."""
         logits: torch.Tensor = self.stop_out(x)[..., 0]
         return logits - math.log(self.config.stop_positive_weight)
 
