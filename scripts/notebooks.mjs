@@ -19,7 +19,8 @@ their outputs in their files: figures and printed lines, no widgets, counts or w
 two cores.
 
 Needs what npm test sets up; the notebooks in PyTorch need the environment torch-xla besides. Notebook 04 takes its
-encoder from the package that npm run test:real installs, or else from the Hugging Face hub.`;
+encoder from the package that npm run test:real installs, or else from the Hugging Face hub. Section 9 of notebook 08
+plays the voice that npm run test:real has trained.`;
 
 await main(async signal => {
   const { values, positionals } = parseArgs({

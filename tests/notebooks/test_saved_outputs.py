@@ -49,6 +49,13 @@ def test_the_voice_that_notebook_08_carries_is_understood_and_stops() -> None:
     assert all(abs(int(frames)) <= 3 for frames in late.groups())
 
 
+def test_notebook_08_plays_a_person_before_and_after_training() -> None:
+    cells = read(CHECKOUT / "notebooks" / "08-english-tts.ipynb").cells
+    (shown,) = (cell.outputs[-1].data["text/html"] for cell in cells if cell.id == "person")
+    assert shown.count("<audio controls") == 4
+    assert "after training" in shown
+
+
 def test_the_hash_is_of_the_code_alone_and_the_one_that_the_check_computes() -> None:
     cells = [nbformat.v4.new_markdown_cell("text"), nbformat.v4.new_code_cell("print(1)\nprint(2)")]  # type: ignore[no-untyped-call]
     notebook = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]

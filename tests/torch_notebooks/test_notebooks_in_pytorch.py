@@ -462,6 +462,7 @@ class TestEnglishTts:
             ask,
             COMPILE_LESS + VOICES_BEFORE,
             output_folder=folder,
+            person_folder=f"{folder}/voice",  # the lesson's own: it has the sounds of that sentence
             **({} if WHOLE else few),
         )
 
@@ -501,3 +502,6 @@ class TestEnglishTts:
             output.data.get("text/html", "") for output in lesson.cell("own").outputs if "data" in output
         )
         assert shown.count("<audio controls") == 2
+        person = lesson.cell("person").outputs[-1].data["text/html"]
+        assert person.count("<audio controls") == 4
+        assert "before training" in person
