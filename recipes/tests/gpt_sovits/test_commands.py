@@ -189,6 +189,8 @@ def test_what_cannot_be_used_is_one_clear_sentence(
     assert main(["train"]) == 1
     assert "give --exp-dir" in capsys.readouterr().err
     full = ["prepare", "--preset", "full-size", "--inp-text", str(listed), "--exp-dir", str(tmp_path)]
+    assert main([*full[:2], "speech", *full[3:], "--pretrained-s2G", "s2G.pth"]) == 1
+    assert "semantic_frame_rate: is 50hz: a first stage writes 25" in capsys.readouterr().err
     assert main(full) == 1
     assert "cnhubert_base_dir: 768 semantic features need HuBERT" in capsys.readouterr().err
     assert (

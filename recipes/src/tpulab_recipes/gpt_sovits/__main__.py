@@ -94,6 +94,9 @@ class Prepare(SovitsCommand):
         config, places = self.settings()
         if bool(self.inp_text) == bool(self.recordings):
             raise ConfigError("", "Give either --inp-text or --recordings.")
+        generator = self.pretrained_s2G or places.pretrained_s2G
+        if generator:
+            config.require_first_stage()
         folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
         features = data.features_for(config, self.cnhubert_base_dir, self.features)
         listed, lost = self._listed(config, folder) if self.recordings else (Path(self.inp_text), [])
@@ -112,7 +115,6 @@ class Prepare(SovitsCommand):
             if any("No such file" in each for each in reasons.values()) and not self.inp_wav_dir:
                 hint = " If the sound files are elsewhere, give --inp-wav-dir."
             raise DataError(f"nothing is prepared; the first of {len(reasons)}: {first}{hint}")
-        generator = self.pretrained_s2G or places.pretrained_s2G
         if generator:
             clips, _ = data.read_clips(folder, config)
             data.write_tokens(folder, checkpoints.load_voice(generator, config), clips)
@@ -327,6 +329,7 @@ class _FromText(_Voiced):
     def loaded_stage(self, voice: Any) -> Any:
         from tpulab_recipes.gpt_sovits.s1 import load_first_stage
 
+        voice.config.require_first_stage()
         return voice.backend.prepare(load_first_stage(self.pretrained_s1))
 
 

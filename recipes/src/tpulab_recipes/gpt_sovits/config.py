@@ -109,6 +109,12 @@ class Config:
     def but(self, **changes: object) -> Config:
         return replace(self, **changes)  # type: ignore[arg-type]
 
+    def require_first_stage(self) -> None:
+        """Raises `ConfigError` where no first stage can write this voice's tokens."""
+        if self.semantic_frame_rate != "25hz":
+            wrong = "a first stage writes 25 semantic tokens a second; this voice only converts recordings."
+            raise ConfigError("semantic_frame_rate", f"is {self.semantic_frame_rate}: {wrong}")
+
     @property
     def segment_frames(self) -> int:
         return self.segment_size // self.hop_length
@@ -164,8 +170,8 @@ SMALL = Config(
     periods=(2, 3, 5),
 )
 
-#: Converts real speech after minutes on a CPU, with the states of Whisper tiny (docs/recipe-notes.md). Its 50
-#: tokens a second are none of a first stage's.
+#: Converts real speech after minutes on a CPU, with the states of Whisper tiny (docs/recipe-notes.md). With
+#: 50 tokens per second it speaks no texts (`require_first_stage`).
 SPEECH = Config(
     learning_rate=1e-3,
     lr_decay=0.985,
