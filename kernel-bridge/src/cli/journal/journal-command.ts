@@ -93,9 +93,9 @@ async function repaired({ name, dir }: ChosenJournal): ReturnType<typeof repairJ
   }
 }
 
-/** `tpulab journal verify`: reads all records, verifies every checksum, and reports where a journal is damaged. */
 type VerifiedJournal = Awaited<ReturnType<typeof verify>>;
 
+/** `tpulab journal verify`: reads all records, verifies every checksum, and reports where a journal is damaged. */
 function verifyCommand(streams: Streams): Command {
   return new Command('verify')
     .description('check every journal record; exits with 1 if one is damaged')

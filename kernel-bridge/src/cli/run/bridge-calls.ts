@@ -160,7 +160,7 @@ export class BridgeCalls {
         if (!isSilent) ids.add(msgId);
         socket.send(JSON.stringify(executeRequest({ ...cell, msgId, session, isSilent, then })));
       };
-      if (isPython) send({ id: null, source: EXIT_ENDS_RUN, mayRaise: true }, true, null);
+      if (isPython) send({ id: null, source: BEFORE_CELLS, mayRaise: true }, true, null);
       for (const cell of cells) send(cell, false, isPython && cell === cells.at(-1) ? THREADS_END : null);
       const deadline = performance.now() + TAKEN_MS;
       for (;;) {
@@ -246,8 +246,11 @@ function executeRequest(
 
 /* Extra requests of `tpulab execute` to a Python kernel. Kernels of other languages get none. */
 
-/** Silent, before the cells: `exit` and `quit` end the notebook. IPython's own would only close a terminal, and the next cell would run. */
-const EXIT_ENDS_RUN = `
+/**
+ * Silent, before the cells. `exit` and `quit` end the notebook: IPython's own would only close a terminal, and the next cell would run.
+ * And no cell runs after an error: the kernel aborts only the requests that it has received by then, not those on their way.
+ */
+const BEFORE_CELLS = `
 def _tpulab_run():
     from IPython.core.autocall import IPyAutocall
     class Exit(IPyAutocall):
@@ -255,6 +258,21 @@ def _tpulab_run():
         def __call__(self, *args):
             raise SystemExit(*(args or ("exit() was called",)))
     get_ipython().user_ns.update(exit=Exit(), quit=Exit())
+    kernel = getattr(get_ipython(), "kernel", None)
+    if not hasattr(kernel, "do_execute") or not hasattr(kernel, "get_parent"):
+        return
+    execute, session, failed = kernel.do_execute, kernel.get_parent()["header"]["session"], []
+    async def do_execute(*args, **kwargs):
+        request = kernel.get_parent()
+        if request["header"]["session"] != session:
+            return await execute(*args, **kwargs)
+        if failed:
+            return {"status": "aborted"}
+        reply = await execute(*args, **kwargs)
+        if reply["status"] == "error" and request["content"].get("stop_on_error", True):
+            failed.append(True)
+        return reply
+    kernel.do_execute = do_execute
 _tpulab_run()
 del _tpulab_run
 `;

@@ -141,6 +141,15 @@ it.each(['exit()', 'quit()', 'exit'])('is ended by %s', async how => {
   expect(await sessions()).toEqual([]);
 });
 
+it('runs no cell that reaches the kernel after an error', async () => {
+  const late = `print("must not run")\n# ${'x'.repeat(2_000_000)}`;
+  const file = await notebook('1 / 0', ...Array.from({ length: 12 }, () => late));
+  const { error } = await run(file);
+  expect(error!.message).toContain('Cell 1 of 13 raised ZeroDivisionError: division by zero.');
+  const [, ...others] = await cellsOf(file);
+  expect(others.map(({ outputs }) => outputs)).toEqual(others.map(() => []));
+});
+
 // A19
 it('reports how the kernel ended, in the message and in the cell', async () => {
   const file = await notebook(
