@@ -243,6 +243,14 @@ def test_pictures_of_a_sweep_become_rare_and_the_last_one_comes(monkeypatch: pyt
         own.store.ended += 1
         own._round([Shown()])
     assert 10 < len(pictures) < 50
+    # "Run all": the run of the next cell ends while a later cell runs.
+    own.store.ended += 1
+    own._agent.cells.begun += 1
+    own._round([Shown()])
+    assert pictures[-1] == own.store.ended
+    own.store.ended += 1
+    own._round([Shown()])
+    assert pictures[-1] == own.store.ended - 1
     running[0] = False
     own._round([Shown()])
     assert pictures[-1] == own.store.ended

@@ -31,6 +31,8 @@ class CellRegister:
     def __init__(self) -> None:
         self._by_file: OrderedDict[str, Cell] = OrderedDict()
         self._running: dict[int, Cell] = {}
+        #: how many cells have begun
+        self.begun = 0
         #: called before a cell runs, on its thread
         self.on_begin: Callable[[], None] | None = None
         self._shell: Any = None
@@ -91,6 +93,7 @@ class CellRegister:
             while len(self._by_file) > MAX_CELLS:
                 self._by_file.popitem(last=False)
             self._running[threading.get_ident()] = cell
+            self.begun += 1
             if self.on_begin is not None:
                 self.on_begin()
 

@@ -34,6 +34,8 @@ class Publisher:
         self._agent = current_agent()
         self.store = SnapshotStore(self._agent)
         self._next_picture_ns, self._pause_ns = 0, FIRST_PAUSE_NS
+        #: number of the cell of the last picture
+        self._cell = 0
         self._shown: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -80,10 +82,12 @@ class Publisher:
             self._keep_pictures(widgets, ended)
 
     def _keep_pictures(self, widgets: list[Shown], ended: int) -> None:
-        """In the notebook, when a run has ended: immediately if its cell is over, else ever more rarely, as a
-        sweep of a week would fill the journal with pictures of its trials."""
-        moment = now_ns()
-        if self._agent.cells.are_running and moment < self._next_picture_ns:
+        """In the notebook, when a run has ended: immediately if its cell is over or it is its first,
+        else ever more rarely, as a sweep of a week would fill the journal with pictures of its trials."""
+        moment, cells = now_ns(), self._agent.cells
+        if cells.begun != self._cell:
+            self._cell, self._next_picture_ns, self._pause_ns = cells.begun, moment, FIRST_PAUSE_NS
+        if cells.are_running and moment < self._next_picture_ns:
             return
         self._ended, self._next_picture_ns = ended, moment + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
