@@ -195,7 +195,6 @@ function EagerLine({ log, trans }: { log: CompilationLog; trans: TranslationBund
   );
 }
 
-/** One compilation: function, duration, place, reason and advice. */
 interface CompilationCardProps {
   readonly entry: Compilation;
   /** The card above gives the same cache reason, so this card shows only the outcome. */
@@ -206,6 +205,7 @@ interface CompilationCardProps {
   readonly trans: TranslationBundle;
 }
 
+/** One compilation: function, duration, place, reason and advice. */
 function CompilationCard({ entry, sameCache, now, onGoTo, trans }: CompilationCardProps): JSX.Element {
   const pieces = reasonPieces(entry.reason, trans);
   const place = locationText(entry.location, trans);

@@ -5,7 +5,6 @@ import type { IDisposable } from '@lumino/disposable';
 import type { Drawing, DrawLoop } from '../ui/draw-loop.js';
 import { type DeviceTile, tileText } from './tiles.js';
 
-/** Hundreds of devices on one canvas: a cell each, darker for higher figures. */
 type HeatFigure = 'duty' | 'tensorCore' | 'memory' | 'bandwidth';
 
 /** 0 to 1; null where unknown. */
@@ -60,6 +59,7 @@ interface HeatGridOptions {
   readonly onHover: (at: number | null) => void;
 }
 
+/** Hundreds of devices on one canvas: a cell each, darker for higher figures. */
 class HeatGrid implements Drawing, IDisposable {
   constructor(private readonly _options: HeatGridOptions) {
     const { canvas } = _options;

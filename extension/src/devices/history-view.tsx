@@ -315,7 +315,6 @@ function isReported(figure: number | null | undefined): boolean {
   return typeof figure === 'number';
 }
 
-/** React: the history of a machine for a range, requested again periodically while a view is open. */
 interface HistoryState {
   readonly history: DevicesHistory | null;
   /** Error of the last request; null after a success. */
@@ -325,6 +324,7 @@ interface HistoryState {
 /** After a failure. */
 const RETRY_MS = 10_000;
 
+/** React: the history of a machine for a range, requested again periodically while a view is open. */
 function useHistory(source: MachineSource | null, range: Range, paused: boolean): HistoryState {
   const [state, setState] = useState<HistoryState & { readonly range: Range | null }>({
     history: null,

@@ -217,12 +217,12 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
   return { text, act: false };
 }
 
-/** A row for each device: number, duty cycle, memory, and its problems. */
 interface TilesViewProps {
   readonly tiles: readonly DeviceTile[];
   readonly trans: TranslationBundle;
 }
 
+/** A row for each device: number, duty cycle, memory, and its problems. */
 function TilesView({ tiles, trans }: TilesViewProps): JSX.Element {
   const isBare = tiles.every(({ memory, dutyPercent }) => memory === null && dutyPercent === null);
   const ofSeveral = new Set(tiles.map(({ processIndex }) => processIndex)).size > 1;

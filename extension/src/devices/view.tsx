@@ -132,13 +132,12 @@ function ChipsLine({
   );
 }
 
-/** The host of the chips: processor, memory, disk and network. */
 interface HostViewProps {
   readonly host: HostFigures;
   readonly trans: TranslationBundle;
 }
 
-/** A list of names and figures; figures that this system does not report are omitted. */
+/** The host of the chips: processor, memory, disk and network. Figures that this system does not report are omitted. */
 const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
   const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
   const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);

@@ -120,6 +120,7 @@ interface IDetailsProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
   readonly trans: TranslationBundle;
+  /** Shows the dialog, where questions are answered. */
   readonly onAnswer: () => void;
 }
 
@@ -146,15 +147,7 @@ function Details({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Eleme
 }
 
 /** A remote in the tab with all of them: its state, remedies for an error, its stages, and its log. */
-interface IProgressProps {
-  readonly remote: Remote;
-  readonly actions: RemoteActions;
-  readonly trans: TranslationBundle;
-  /** Shows the dialog, where questions are answered. */
-  readonly onAnswer: () => void;
-}
-
-function ProgressView({ remote, actions, trans, onAnswer }: IProgressProps): JSX.Element {
+function ProgressView({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Element {
   useSeconds(remote.state === 'reconnecting' || remote.state === 'queued');
   const { label, detail } = stateText(remote, Date.now(), trans);
   return (

@@ -398,7 +398,7 @@ class Agent:
         for run in [*self.tracker.runs.values()]:
             if not run.in_band and now_ns() - (run.in_band_ns or now_ns()) > LONG_BAND_NS:
                 run.in_band = True
-                self.recorder.events.append((run, run.message()))
+                self.tracker.report(run)
         if self.keeper is None:
             with self._collecting:
                 self.recorder.collect(force=force)

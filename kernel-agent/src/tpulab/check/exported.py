@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -44,16 +44,21 @@ class Step:
         """Writes one file, whole or not at all."""
         file = Path(file)
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.name}.writing")
         about = asdict(self) | {"format": _FORMAT}
         del about["module"]
-        try:
-            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(_ABOUT, json.dumps(about))
-                archive.writestr(_MODULE, self.module)
-            os.replace(partial, file)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_archive(file, [(_ABOUT, json.dumps(about)), (_MODULE, self.module)])
+
+
+def write_archive(file: Path, members: Iterable[tuple[str, str | bytes]]) -> None:
+    """A zip file of these names and contents, whole or not at all. Raises `OSError`."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}.writing")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members:
+                archive.writestr(name, content)
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_step(file: Path) -> Step:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import io
 import json
 import os
 import warnings
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulab.check.chips import PreflightError
+from tpulab.check.exported import write_archive
 from tpulab.compile.cache import HIT_EVENT, REQUEST_EVENT
 
 #: Version of the file; increase it for other facts.
@@ -64,18 +64,12 @@ def _place_of(device: Any) -> list[int]:
 def write(file: Path, programs: Iterable[Path]) -> int:
     """Files of `compiler.Compiler.compile` as one, whole or not at all; returns their number. Raises
     `PreflightError` (`not_written`)."""
-    made, count = io.BytesIO(), 0
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("format", str(FORMAT))
-        for count, program in enumerate(programs, 1):
-            archive.write(program, f"programs/{count}")
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    members = [(f"programs/{number}", program.read_bytes()) for number, program in enumerate(programs, 1)]
     try:
-        beside.write_bytes(made.getvalue())
-        beside.replace(file)
+        write_archive(file, [("format", str(FORMAT)), *members])
     except OSError as error:
         raise PreflightError("not_written", f"{file} cannot be written: {error.strerror}.") from error
-    return count
+    return len(members)
 
 
 class CompiledPrograms:

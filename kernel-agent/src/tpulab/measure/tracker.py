@@ -61,8 +61,12 @@ class Tracker:
         self._on_run()
         self.runs[run.id] = run
         self.last_run = run
-        self.recorder.events.append((run, run.message()))
+        self.report(run)
         self.wake()
+
+    def report(self, run: Run) -> None:
+        """The state of a run, with the next messages."""
+        self.recorder.events.append((run, run.message()))
 
     def end_run(self, run: Run, state: RunState) -> None:
         """Ends a run. Reported before it is noted: an interrupt in between may report it twice, not never."""

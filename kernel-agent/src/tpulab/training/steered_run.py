@@ -53,7 +53,7 @@ class SteeredRun(TrackedRun, ControlListener):
     def changed(self) -> None:
         """State or hyperparameters have changed."""
         if not self.run.ended:
-            self.tracker.recorder.events.append((self.run, self.run.message()))
+            self.tracker.report(self.run)
             self.tracker.wake()
 
     def reported(self, message: ControlMessage) -> None:

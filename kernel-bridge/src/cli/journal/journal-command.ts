@@ -167,13 +167,13 @@ function text(verified: readonly VerifiedJournal[]): string {
     .join('\n');
 }
 
-/** `tpulab journal list`: the journals of a state folder. */
 interface ListOptions extends StateOptions {
   readonly gaps?: true;
 }
 
 type ListedJournal = NonNullable<Awaited<ReturnType<typeof describe>>>;
 
+/** `tpulab journal list`: the journals of a state folder. */
 function listCommand(streams: Streams): Command {
   return new Command('list')
     .description('list journals of running and ended kernels')
