@@ -271,7 +271,7 @@ def test_text_tables(server: PictureServer, tmp_path: Path, name: str, encoding:
         ("URL,TEXT\nhttp://x/1,caf\xe9\n".encode("cp1252"), r"a\.csv, line 2: byte 23 is not UTF-8"),
         (b'URL,TEXT\nhttp://x/1,"a"b\n', r"a\.csv, line 2: ',' expected after '\"'"),
         (b"URL,TEXT,score\nhttp://x/1,a,high\n", r"a\.csv, row 0: 'score' is 'high', not a number"),
-        (b"URL,TEXT,class\nhttp://x/1,a,1.5\n", r"a\.csv, row 0: the column 'class' does not hold whole"),
+        (b"URL,TEXT,class\nhttp://x/1,a,1.5\n", r"a\.csv, row 0: 'class' is '1.5', not a whole number"),
         (b"URL;TEXT\nhttp://x/1;a\n", r"a\.csv has no column 'URL'; it has URL;TEXT"),
     ],
 )

@@ -30,7 +30,8 @@ from tpulab_recipes.ddpm.presets import CIFAR10
 from tpulab_recipes.ddpm.training.train_step import diffusion_loss
 from tpulab_recipes.images.files import encode_image
 from tpulab_recipes.images.importing import ImportOptions, import_images
-from tpulab_recipes.images.shards import CaptionedImage, decoders, read_images
+from tpulab_recipes.images.messages import decode_example
+from tpulab_recipes.images.shards import CaptionedImage, decoders, read_images, stored_records
 
 
 def _picture(red: int, size: tuple[int, int] = (20, 30)) -> bytes:
@@ -377,6 +378,37 @@ def test_archives_of_webdataset(tmp_path: Path) -> None:
     done = import_images("webdataset", _options(tmp_path), Silent())
     assert done["images"] == 3
     assert done["problems"] == {"caption_or_class": 1, "no_image": 1, "damaged_file": 1}
+
+
+def test_a_class_that_is_no_number_is_counted_in_tables_and_archives(tmp_path: Path) -> None:
+    classes = [3, "4", "cat", 2.5, -1, None, ["5"], {"id": 6}, True]
+    tables, archives = tmp_path / "tables", tmp_path / "archives"
+    tables.mkdir()
+    archives.mkdir()
+    for number, of_class in enumerate(classes):
+        columns = {"image": [_picture(number)], "text": [str(number)], "label": [of_class]}
+        pq.write_table(pa.table(columns), tables / f"{number}.parquet")
+    with tarfile.open(archives / "a.tar", "w") as archive:
+        for number, of_class in enumerate(classes):
+            about = json.dumps({"caption": str(number), "label": of_class}).encode()
+            for name, content in ((f"{number}.png", _picture(number)), (f"{number}.json", about)):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    for kind, data in (("parquet", tables), ("webdataset", archives)):
+        images = tmp_path / f"images-{kind}"
+        options = _options(tmp_path, data_dir=str(data), write_dir=str(images))
+        done = import_images(kind, options, Silent())
+        assert (done["images"], done["problems"]) == (5, {"caption_or_class": 4})
+        found = {}
+        for name in Folder(images).names(".tfrecord"):
+            records = [
+                decode_example(one)["json"][0] for one in stored_records(Folder(images), name[:-9]).values()
+            ]
+            found |= {json.loads(one)["url"]: json.loads(one).get("class") for one in records}
+        assert [found[key] for key in sorted(found)] == [3, 4, None, None, 1]
+        done = import_images(kind, replace(options, class_col=""), Silent())
+        assert (done["images"], done["problems"]) == (9, {})
 
 
 def test_a_decoder_that_is_killed_ends_the_import_with_what_to_do() -> None:

@@ -28,6 +28,7 @@ from tpulab_recipes.images.shards import (
     Row,
     ShardOptions,
     ShardReport,
+    class_of,
     corrected_record,
     decoders,
     image_record,
@@ -197,28 +198,18 @@ def _rows(tables: Folder, name: str, options: DownloadOptions) -> list[Row]:
                 "Name yours with --caption-col, --url-col, --score-col and --class-col."
             )
 
-    def figure(values: dict[str, Any], kind: str, row: int) -> float | None:
-        value = values[columns[kind]] if kind in columns else None
-        return None if value in (None, "") else number(value, columns[kind], f"{name}, row {row}")
+    def cell(values: dict[str, Any], kind: str) -> Any:
+        return values[columns[kind]] if kind in columns else None
 
     rows = []
     for row, values in enumerate(table):
-        try:
-            label = figure(values, "class", row)
-            whole = label is None or label % 1 == 0
-        except DataError:
-            whole = False
-        if not whole:
-            raise DataError(
-                f"{name}, row {row}: the column {options.class_col!r} does not hold whole numbers; classes "
-                "are numbered from 0."
-            )
+        place, score = f"{name}, row {row}", cell(values, "score")
         rows.append(
             Row(
-                source=text_of(values[columns["url"]]).strip(),
-                caption=text_of(values[columns["caption"]]),
-                score=figure(values, "score", row),
-                label=None if label is None else int(label),
+                source=text_of(cell(values, "url")).strip(),
+                caption=text_of(cell(values, "caption")),
+                score=None if score in (None, "") else number(score, columns["score"], place),
+                label=class_of(cell(values, "class"), columns.get("class", ""), place),
             )
         )
     return rows

@@ -34,6 +34,7 @@ from tpulab_recipes.images.shards import (
     Row,
     ShardOptions,
     ShardReport,
+    class_of,
     decoders,
     image_record,
     read_report,
@@ -48,8 +49,11 @@ IMAGE_SUFFIXES = (
 )
 #: The reason of files that cannot be opened, which the next import tries again.
 UNREADABLE = "unreadable_file"
+#: The reason of images whose caption is no text, or whose class is not a whole number.
+UNUSABLE_TEXT = "caption_or_class"
 #: Files of a folder that are read at a time: a bucket answers each in tens of milliseconds.
 READS_AT_A_TIME = 32
+CLASS_COLUMNS = ("label", "class", "cls")
 #: The names of the classes of CIFAR-10, in its order (batches.meta).
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -67,7 +71,8 @@ class ImportOptions(ShardOptions):
     caption_col: str | None = None
     """parquet: column of the captions. None: `caption`, `text` or `txt`, if there is one."""
     class_col: str | None = None
-    """parquet: column of the classes. None: `label`, `class` or `cls`, if there is one."""
+    """parquet: column of the classes, webdataset: their key in the JSON; empty: no classes. None: `label`,
+    `class` or `cls`, if there is one."""
     split: str = "train"
     """cifar10: `train` or `test`. parquet: only files whose path contains this word, if there are any."""
 
@@ -149,6 +154,8 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
     images = sum(report.images for report in complete)
     if not images:
         first = next((f"; the first is {row[1]}" for one in complete for row in one.left_out), "")
+        if UNUSABLE_TEXT in problems:
+            first += "; classes are numbers: --class-col names their column, --class-col '' leaves them out"
         raise DataError(f"{options.data_dir}: none of the images can be used ({dict(problems)}{first}).")
     return {"shards": len(named), "images": images, "left_out": problems.total(), "problems": dict(problems)}
 
@@ -347,7 +354,7 @@ def _parquet(options: ImportOptions) -> list[Part]:
                 f"{name} has the columns {', '.join(columns)}; name the one of the images by --image-col."
             )
         caption = _column(name, columns, options.caption_col, ("caption", "text", "txt"))
-        label = _column(name, columns, options.class_col, ("label", "class", "cls"))
+        label = _column(name, columns, options.class_col, CLASS_COLUMNS)
         if rows:
             mark = zlib.crc32(f"{image} {caption} {label} {rows} {sizes[name]}".encode())
             read = partial(_rows_of_table, folder, name, image, caption, label)
@@ -376,22 +383,30 @@ def _rows_of_table(
                 for values in batch.to_pylist():
                     cell = values[image]
                     data = cell.get("bytes") if isinstance(cell, dict) else cell
-                    of_class = values.get(label) if label else None
-                    row = Row(
-                        f"{name}, row {number}",
-                        text_of(values.get(caption)) if caption else "",
-                        int(of_class) if isinstance(of_class, int | float) and of_class % 1 == 0 else None,
-                    )
+                    place, text = f"{name}, row {number}", text_of(values.get(caption)) if caption else ""
                     number += 1
-                    yield (data if isinstance(data, bytes) else LeftOut("no_image")), row
+                    if isinstance(data, bytes):
+                        yield _described(data, place, text, values.get(label or ""))
+                    else:
+                        yield LeftOut("no_image"), Row(place, text)
     except DataError as error:
         yield from _no_items(error)
+
+
+def _described(image: bytes, place: str, text: str, label: Any) -> Item:
+    """The image with its caption and class; left out where the class is none, such as a name: training by
+    classes would miss it, and nobody would know why."""
+    try:
+        return image, Row(place, text, class_of(label, "class", place))
+    except DataError:
+        return LeftOut(UNUSABLE_TEXT), Row(place)
 
 
 def _column(table: str, columns: Sequence[str], requested: str | None, usual: Sequence[str]) -> str | None:
     if requested and requested not in columns:
         raise DataError(f"{table} has no column {requested!r}; it has {', '.join(columns)}.")
-    return requested or next((name for name in usual if name in columns), None)
+    found = next((name for name in usual if name in columns), None)
+    return found if requested is None else requested or None
 
 
 def _webdataset(options: ImportOptions) -> list[Part]:
@@ -401,8 +416,13 @@ def _webdataset(options: ImportOptions) -> list[Part]:
     archives = [one for one in sizes if re.search(r"\.(tar(\.(gz|bz2|xz))?|tgz)$", one[0])]
     if not archives:
         raise DataError(f"{options.data_dir} holds no .tar archives.")
+    keys = (".cls", *CLASS_COLUMNS) if options.class_col is None else (options.class_col,)
     return [
-        Part(name, zlib.crc32(f"{name} {size}".encode()), partial(_samples, folder, name))
+        Part(
+            name,
+            zlib.crc32(f"{name} {size} {options.class_col}".encode()),
+            partial(_samples, folder, name, keys),
+        )
         for name, size in archives
     ]
 
@@ -421,28 +441,29 @@ def _members(file: IO[bytes], name: str) -> Iterator[tuple[str, str, bytes]]:
         raise DataError(f"{name} cannot be read as an archive: {error}.") from error
 
 
-def _samples(folder: Folder, name: str) -> Iterator[Item]:
+def _samples(folder: Folder, name: str, keys: Sequence[str]) -> Iterator[Item]:
     try:
         with folder.read(name) as file:
             for stem, group in itertools.groupby(_members(file, name), key=lambda member: member[0]):
-                yield _sample({ending: content for _, ending, content in group}, f"{name}: {stem}")
+                yield _sample({ending: content for _, ending, content in group}, f"{name}: {stem}", keys)
     except DataError as error:
         # What comes before the damage is used.
         yield from _no_items(error)
 
 
-def _sample(files: Mapping[str, bytes], place: str) -> Item:
+def _sample(files: Mapping[str, bytes], place: str, keys: Sequence[str]) -> Item:
     # Members have names such as `000.input.jpg` too.
     image = next((content for ending, content in files.items() if ending.endswith(IMAGE_SUFFIXES)), None)
     if image is None:
         return LeftOut("no_image"), Row(place)
     try:
         about: dict[str, Any] = json.loads(files.get(".json", b"{}"))
-        label = int(files[".cls"]) if ".cls" in files else about.get("label", about.get("class"))
+        about |= {".cls": files[".cls"].decode()} if ".cls" in files else {}
         text = decoded(files[".txt"], place) if ".txt" in files else text_of(about.get("caption"))
-    except (ValueError, DataError, AttributeError):
-        return LeftOut("caption_or_class"), Row(place)
-    return image, Row(place, text.strip(), label)
+    except (ValueError, DataError, AttributeError, TypeError):
+        return LeftOut(UNUSABLE_TEXT), Row(place)
+    label = next((about[key] for key in keys if about.get(key) is not None), None)
+    return _described(image, place, text.strip(), label)
 
 
 _SOURCES: dict[str, Callable[[ImportOptions], list[Part]]] = {

@@ -284,11 +284,23 @@ def number(value: Any, name: str, place: str) -> float | None:
     return None if math.isnan(found) else found
 
 
+def class_of(value: Any, name: str, place: str) -> int | None:
+    """A class in a table or archive; none for a missing one, and for a negative one, which is how data sets
+    mark images without a class. Raises `DataError` for anything else, such as a name."""
+    if value is None or (isinstance(value, str | bytes) and not value.strip()):
+        return None
+    found = number(value, name, place)
+    if found is not None and found % 1 != 0:
+        raise DataError(f"{place}: {name!r} is {value!r}, not a whole number; classes are numbered from 0.")
+    return None if found is None or found < 0 else int(found)
+
+
 def _label(about: dict[str, Any], class_col: str, place: str) -> int:
-    label = _number(about, (class_col, CLASS_KEY), place)
+    name = next((name for name in (class_col, CLASS_KEY) if about.get(name) is not None), class_col)
+    label = class_of(about.get(name), name, place)
     if label is None:
         raise DataError(
             f"{place} has no {class_col!r} (it holds {', '.join(sorted(about))}), but this network needs "
             "classes; name the column with --class-col, at `download` or `import` and at `encode`."
         )
-    return int(label)
+    return label
