@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tpulab_recipes.common.log_writers import JsonLines, TensorBoard, WeightsAndBiases, read_json_lines
+from tpulab_recipes.common.errors import ConfigError, MissingPackage
+from tpulab_recipes.common.log_writers import (
+    JsonLines,
+    TensorBoard,
+    WeightsAndBiases,
+    checked_wandb,
+    read_json_lines,
+)
 from tpulab_recipes.common.storage import Folder
 
 PICTURE = np.linspace(-1, 1, 4 * 5 * 3, dtype=np.float32).reshape(4, 5, 3)
@@ -67,6 +77,51 @@ def test_tensorboards_event_files_hold_figures_and_pictures(tmp_path: Path) -> N
     assert figures == {"loss": 0.5, "learning_rate": 0.25}
     (picture,) = (value.image for _, value in values if value.HasField("image"))
     assert (picture.height, picture.width) == (4, 5)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "installer", "failure"),
+    [
+        ("y\n", "open({module!r}, 'w').write('def login(): return True')", None),
+        ("yes\n", "raise SystemExit(1)", "its installation failed"),
+        ("\n", "", "install it with"),
+        (None, "", "install it with"),
+    ],
+)
+def test_a_missing_wandb_is_installed_where_the_user_at_a_terminal_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str | None, installer: str, failure: str | None
+) -> None:
+    """With a program in the place of pip: what the command is, and that nothing runs without a yes."""
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ran: list[list[str]] = []
+    run = subprocess.run
+
+    def run_installer(command: list[str], **options: Any) -> Any:
+        ran.append(command)
+        monkeypatch.delitem(sys.modules, "wandb")
+        program = installer.format(module=str(tmp_path / "wandb.py"))
+        return run([sys.executable, "-c", program], **options)
+
+    monkeypatch.setattr(subprocess, "run", run_installer)
+    asked = _Terminal()
+    monkeypatch.setattr(sys, "stderr", asked)
+    monkeypatch.setattr(sys, "stdin", io.StringIO() if typed is None else _Terminal(typed))
+    if failure is None:
+        assert checked_wandb().__file__ == str(tmp_path / "wandb.py")
+    else:
+        with pytest.raises((ConfigError, MissingPackage), match=failure):
+            checked_wandb()
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    install = [[sys.executable, "-m", "pip", "install", "wandb"]]
+    assert ran == (install if (typed or "").startswith("y") else [])
+    assert ("Run this command now? [y/N]" in asked.getvalue()) == (typed is not None)
 
 
 def log_records(file: Path) -> Iterator[bytes]:

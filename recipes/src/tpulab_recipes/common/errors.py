@@ -41,8 +41,8 @@ class MissingPackage(RecipeError):
 
     def __init__(self, package: str, purpose: str, remedy: str | None = None) -> None:
         # The Python that runs this: the first `pip` of a terminal is often another environment's.
-        install = shlex.join([sys.executable, "-m", "pip", "install", package])
-        what_to_do = remedy or f"install it with `{install}`."
+        self.install = [sys.executable, "-m", "pip", "install", package]
+        what_to_do = remedy or f"install it with `{shlex.join(self.install)}`."
         super().__init__(f"{purpose} needs the package {package}; {what_to_do}")
         self.package = package
 

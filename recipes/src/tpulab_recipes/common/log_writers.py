@@ -4,10 +4,14 @@ equal keys."""
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import math
 import os
 import re
+import shlex
+import subprocess
+import sys
 import tempfile
 import time
 import zlib
@@ -132,11 +136,25 @@ class WeightsAndBiases:
 
 
 def checked_wandb() -> Any:
-    """The package, able to log. Raises `MissingPackage` or `ConfigError` otherwise: before hours of work."""
+    """The package, able to log; at a terminal it is installed where the user agrees. Raises `MissingPackage`
+    or `ConfigError` otherwise: before hours of work."""
     try:
         import wandb
     except ImportError as error:
-        raise MissingPackage("wandb", "Logging to Weights & Biases") from error
+        missing = MissingPackage("wandb", "Logging to Weights & Biases")
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise missing from error
+        sys.stderr.write(
+            f"Logging to Weights & Biases needs the package wandb. {shlex.join(missing.install)}\n"
+        )
+        sys.stderr.write("Run this command now? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise missing from error
+        if subprocess.run(missing.install, check=False).returncode:
+            raise ConfigError("wandb", "its installation failed; the reason is above.") from error
+        importlib.invalidate_caches()
+        import wandb
     mode = os.environ.get("WANDB_MODE", "online")
     if mode not in _WANDB_MODES:
         raise ConfigError("WANDB_MODE", f"{mode!r} is none of {', '.join(_WANDB_MODES)}.")
