@@ -23,6 +23,7 @@ from tpulab_recipes.dia.data import (  # noqa: E402
     rows,
     train_batches,
 )
+from tpulab_recipes.dia.model import _STATIC as STATIC  # noqa: E402
 from tpulab_recipes.dia.model import export_model, load_model, make_static, rule_of, tiny_model  # noqa: E402
 from tpulab_recipes.dia.trainer import Trainer, label_count, loss_sum  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
@@ -60,6 +61,36 @@ def _train(trainer: Trainer, clips: list[Clip], steps: int) -> list[float]:
         float(trainer.train_step(trainer.backend.shard_batch(batch)))
         for _, batch in zip(range(steps), batches, strict=False)
     ]
+
+
+@pytest.mark.parametrize("rule", ["0626", "v0.1"])
+def test_no_scores_of_attention_wait_for_the_backward_pass(rule: str) -> None:
+    """They are Float32[clip, head, time, time], 600 MB for each layer of the published model and clip of
+    3,072 rows: with recomputed layers only those of one layer exist at a time."""
+    (batch,) = train_batches(_clips(2), SHORT.but(batch_size=2, epochs=1), LAYOUT)
+    rows_of_clip = batch["decoder_input_ids"].shape[1]
+
+    def kept(remat: bool) -> list[tuple[int, ...]]:
+        shapes: list[tuple[int, ...]] = []
+        backend = make("cpu", "cpu")
+        model = tiny_model()
+        model.set_attn_implementation(STATIC[rule])
+        trainer = Trainer(SHORT.but(remat=remat), model, backend, 1)
+        assert rule_of(trainer.model) == rule
+
+        def keep(value: Any) -> Any:
+            shapes.append(tuple(value.shape))
+            return value
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
+            loss = loss_sum(trainer.model.train(), _tensors(batch))
+        loss.backward()
+        # The mask, one for all layers, has one head.
+        return [shape for shape in shapes if shape[1:] == (4, rows_of_clip, rows_of_clip)]
+
+    assert kept(remat=False), "the test finds scores where layers are not recomputed"
+    assert not kept(remat=True)
+    assert FULL_SIZE.remat
 
 
 def test_loss_is_that_of_transformers() -> None:
