@@ -110,8 +110,8 @@ def test_a_missing_wandb_is_installed_where_the_user_at_a_terminal_agrees(
         return run([sys.executable, "-c", program], **options)
 
     monkeypatch.setattr(subprocess, "run", run_installer)
-    asked = _Terminal()
-    monkeypatch.setattr(sys, "stderr", asked)
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(sys, "stdin", io.StringIO() if typed is None else _Terminal(typed))
     if failure is None:
         assert checked_wandb().__file__ == str(tmp_path / "wandb.py")
@@ -121,7 +121,7 @@ def test_a_missing_wandb_is_installed_where_the_user_at_a_terminal_agrees(
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
     install = [[sys.executable, "-m", "pip", "install", "wandb"]]
     assert ran == (install if (typed or "").startswith("y") else [])
-    assert ("Run this command now? [y/N]" in asked.getvalue()) == (typed is not None)
+    assert ("Run this command now? [y/N]" in terminal.getvalue()) == (typed is not None)
 
 
 def log_records(file: Path) -> Iterator[bytes]:
