@@ -1,6 +1,6 @@
 /** `tpulab check NOTEBOOK_OR_SCRIPT`: makes the environment with the TPU compiler, and runs the check of the agent in it. */
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import path from 'node:path';
 import { Command, Option } from 'commander';
 import {
@@ -60,7 +60,7 @@ export function checkCommand(streams: Streams): Command {
     .action((source: string, rest: readonly string[], options: CheckOptions) =>
       interruptible(
         async signal => {
-          if (!existsSync(source)) {
+          if (statSync(source, { throwIfNoEntry: false })?.isFile() !== true) {
             throw new CommandError(
               'notebook_unusable',
               `There is no file ${path.resolve(source)}; name a notebook or a script.`

@@ -1,4 +1,5 @@
 /** Properties of every command: a description, help that works, and output for programs. */
+import { tmpdir } from 'node:os';
 import type { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { programOf, run } from './program.js';
@@ -61,4 +62,26 @@ it.each([
   const write = (text: string) => (help += text) !== '';
   expect(await run([former, '--help'], { stdout: { write }, stderr: { write } })).toBe(0);
   expect(help).toContain(`Usage: tpulab ${name}`);
+});
+
+it.each([
+  [['status', '--state-dir', ''], "option '--state-dir <folder>' must not be empty"],
+  [['connect', ''], "argument 'target' must not be empty"],
+  [['copy', 'push', 'vm', ''], "argument 'folder' must not be empty"],
+  [['serve', '--host', ''], 'Expected an address'],
+  [['serve', '--root-dir', ''], 'Expected a folder']
+])('%j, with a variable that was not set, is refused', async (args, why) => {
+  let shown = '';
+  const write = (text: string) => (shown += text) !== '';
+  expect(await run(args, { stdout: { write }, stderr: { write } })).toBe(1);
+  expect(shown).toContain(why);
+});
+
+it('refuses to check a folder, before it installs anything', async () => {
+  let shown = '';
+  const write = (text: string) => (shown += text) !== '';
+  expect(
+    await run(['check', tmpdir(), '--python', process.execPath], { stdout: { write }, stderr: { write } })
+  ).toBe(1);
+  expect(shown).toContain('name a notebook or a script');
 });

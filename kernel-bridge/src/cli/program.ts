@@ -1,5 +1,5 @@
 /** The command `tpulab`. */
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, type Option } from 'commander';
 import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
 import { complain, type Streams } from './output.js';
 
@@ -69,10 +69,25 @@ export async function programOf(streams: Streams, name?: string): Promise<Comman
       'after',
       '\nWithout a command: "tpulab session", which opens the notebooks of this folder in a browser.'
     )
+    .hook('preAction', (_, action) => refuseEmpty(action))
     .showHelpAfterError('Run "tpulab COMMAND --help" for options.');
   const command = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const make of command ? [command] : Object.values(COMMANDS)) program.addCommand(await make(streams));
   return program;
+}
+
+/** An unset variable in a script is an empty text; as a path it would be the current folder, as an address every interface. */
+function refuseEmpty(command: Command): void {
+  const value = (option: Option): unknown => command.getOptionValue(option.attributeName());
+  const empty = [
+    ...command.options
+      .filter(option => !option.optional && value(option) === '')
+      .map(option => `option '${option.flags}'`),
+    ...command.registeredArguments
+      .filter((_, index) => command.args[index] === '')
+      .map(argument => `argument '${argument.name()}'`)
+  ];
+  if (empty.length > 0) command.error(`error: ${empty.join(' and ')} must not be empty`);
 }
 
 /** No command exits the process itself, so that open resources can be closed. */

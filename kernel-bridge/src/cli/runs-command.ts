@@ -1,6 +1,7 @@
 /** `tpulab runs`: lists the stored training runs of the running server; shows one; explains why one is slower than another. */
 import { randomUUID } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
@@ -106,7 +107,7 @@ export function runsCommand(streams: Streams): Command {
         const folder = path.join(options.out, run.key);
         const media = await mediaOf(gateway, run);
         leftOut += (run.media?.length ?? 0) - media.length;
-        await mkdir(folder, { recursive: true });
+        await makeFolder(folder);
         await writeFile(path.join(folder, `events.out.tfevents.0.${run.key}`), eventsOf(run, media));
       }
       const without =

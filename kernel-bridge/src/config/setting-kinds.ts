@@ -13,7 +13,7 @@ export interface Kind<T> {
 
 export const INVALID = Symbol('invalid');
 
-export function text(expected: string, test: (text: string) => boolean = () => true): Kind<string> {
+export function text(expected: string, test = (given: string) => given.trim() !== ''): Kind<string> {
   const check = (value: unknown) => (typeof value === 'string' && test(value) ? value : INVALID);
   return { expected, fromFile: check, fromText: check, toFile: value => value };
 }

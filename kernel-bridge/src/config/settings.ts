@@ -73,14 +73,14 @@ const TABLE = {
   baseUrl: {
     ...named(['ServerApp'], 'base_url'),
     flag: '--base-url <path>',
-    kind: kinds.text('a path like /bridge/'),
+    kind: kinds.text('a path like /bridge/', () => true),
     fallback: '/',
     help: 'prefix of all paths, for a proxy that passes them on unchanged'
   },
   token: {
     ...named(['IdentityProvider', 'ServerApp'], 'token'),
     flag: '--token <token>',
-    kind: kinds.text('a text'),
+    kind: kinds.text('a text', () => true),
     fallback: null,
     fallbackText: 'the token in the state folder, else a random one',
     help: 'token of the server, at least 16 characters; a variable or a file is safer than a flag',
@@ -322,7 +322,7 @@ const TABLE = {
   notifyCommand: {
     ...named(['Bridge'], 'notify_command'),
     flag: '--notify <command>',
-    kind: kinds.text('a command for the shell', text => text.trim() !== ''),
+    kind: kinds.text('a command for the shell'),
     fallback: null,
     fallbackText: 'none',
     help: 'shell command to run when a run or a long cell ends or fails, a kernel dies, or a metric becomes NaN (docs/control.md)'

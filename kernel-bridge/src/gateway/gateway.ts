@@ -455,7 +455,7 @@ async function checkRoot(rootDir: string): Promise<void> {
   if (found?.isDirectory() !== true) {
     throw new ServeError(
       'root_dir_missing',
-      `The root folder ${rootDir} does not exist; choose another with --root-dir.`
+      `The root folder ${rootDir} ${found === null ? 'does not exist' : 'is not a folder'}; choose another with --root-dir.`
     );
   }
 }

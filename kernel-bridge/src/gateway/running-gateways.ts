@@ -3,7 +3,8 @@
  * `npm start`, of a Jupyter server or of `tpulab serve`, wherever its state is stored. A file is trusted only after the state
  * folder and the process have been checked; nothing is sent to any program before.
  */
-import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import { hostname, userInfo } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -35,7 +36,7 @@ export async function enterGateway(
   gatewayId: string,
   registry: string = registryFolder()
 ): Promise<AsyncDisposable> {
-  await mkdir(registry, { recursive: true, mode: 0o700 });
+  await makeFolder(registry, 0o700);
   const file = path.join(registry, `${gatewayId}.json`);
   await writeForThisBoot(
     file,

@@ -1,6 +1,6 @@
 /** The state folder: its path, its permissions, its owner, and the small files in it that name a running gateway. */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, readdir, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import { kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js
 import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '@tpulab/platform/process-lock.js';
 import { writeAtomically, writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { ServeError } from '@tpulab/platform/bridge-error.js';
-import { readIfThere } from '@tpulab/platform/missing-files.js';
+import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export const GatewayRecord = Type.Object({
@@ -48,7 +48,7 @@ export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEn
 /** Creates the folder, for this user alone. */
 export async function prepareStateFolder(folder: string): Promise<void> {
   try {
-    await mkdir(path.join(folder, 'kernels'), { recursive: true, mode: 0o700 });
+    await makeFolder(path.join(folder, 'kernels'), 0o700);
     await chmod(folder, 0o700);
     await chmod(path.join(folder, 'kernels'), 0o700);
   } catch (error) {

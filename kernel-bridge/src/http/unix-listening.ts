@@ -2,7 +2,8 @@
  * Listening on a unix socket, for use through `ssh -L PORT:SOCKET`: no other user of the machine can reach it, unlike
  * a port of 127.0.0.1. The socket is 0600 in a folder for this user alone.
  */
-import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
+import { chmod, lstat, rm } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { App } from './app.js';
@@ -62,7 +63,7 @@ export async function listenOnSocket(
 /** Created if it does not exist. A folder that others can enter is refused rather than changed: others may use it. */
 async function ownFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder, 0o700);
   } catch (error) {
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     throw new ServeError(

@@ -24,6 +24,15 @@ it.each(['python3', 'python', 'Python3'])(
   }
 );
 
+it('the default is the first of our environments, in the order of their catalogue', async () => {
+  const specs = [
+    ['bash', 'bash'],
+    ['tpulab-jax', 'python'],
+    ['tpulab-aot', 'python']
+  ] as const;
+  expect((await catalog(...specs).get(null)).name).toBe('tpulab-jax');
+});
+
 it('another name that does not exist is refused with those that do', async () => {
   await expect(catalog(['tpulab-jax', 'python'], ['bash', 'bash']).get('ir')).rejects.toThrow(
     'The kernelspec "ir" does not exist here; there are bash, tpulab-jax.'

@@ -45,12 +45,12 @@ export class KernelSpecCatalog {
       : [...specs.values()].find(({ language }) => language === 'python');
   }
 
-  /** Name of the default spec: the configured one, else one of ours, else `python3`, else the first. */
+  /** Name of the default spec: the configured one, else the first of ours, else `python3`, else the first. */
   defaultOf(specs: ReadonlyMap<string, KernelSpec>): string {
     if (this.preferred !== null && specs.has(this.preferred)) return this.preferred;
     const names = [...specs.keys()].sort();
     return (
-      names.find(name => specs.get(name)?.bestEffort === false) ??
+      [...specs.values()].find(({ bestEffort }) => !bestEffort)?.name ??
       names.find(name => name === 'python3') ??
       names[0] ??
       this.preferred ??

@@ -77,10 +77,17 @@ export class EnvironmentCatalog {
     return at('ready', added.length === 0 ? null : `Added by you: ${added.join(', ')}`);
   }
 
-  /** Kernelspecs of the environments that can run a kernel, by name. */
+  /**
+   * Kernelspecs of the environments that can run a kernel, by name. A client without a choice gets the first: TPULab's own environments
+   * come before added ones, and these before one that a command made for itself.
+   */
   async kernelspecs(): Promise<Map<string, EnvironmentKernelspec>> {
     const found = new Map<string, EnvironmentKernelspec>();
-    for (const name of await this.#created()) {
+    const definitions = new Map((await this.#definitions()).map(each => [each.name, each.description]));
+    const rank = (name: string): number =>
+      !definitions.has(name) ? 1 : definitions.get(name)?.onDemand === true ? 2 : 0;
+    const names = (await this.#created()).sort();
+    for (const name of names.sort((a, b) => rank(a) - rank(b))) {
       const folder = environmentFolder(this.environments, name);
       const record = await readRecord(folder);
       if (record?.name !== name || !existsSync(record.python ?? pythonOf(folder))) continue;

@@ -110,6 +110,15 @@ describe('an environment that is described', () => {
     expect((await check(catalog, 'tiny', never)).ok).toBe(true);
   });
 
+  it('comes before an added one, and both before one that a command made for itself', async () => {
+    await describeTiny(folders.definitions, 'aot', { onDemand: true });
+    await describeTiny(folders.definitions, 'mine', {});
+    for (const name of ['aot', 'mine', 'tiny']) await make(name);
+    await rm(path.join(folders.definitions, 'mine'), { recursive: true });
+    const names = [...(await catalog.kernelspecs()).keys()];
+    expect(names).toEqual(['tpulab-tiny', 'tpulab-mine', 'tpulab-aot']);
+  });
+
   it('works after its folder has been moved', async () => {
     await make('tiny');
     const moved = `${folders.environments}-moved`;

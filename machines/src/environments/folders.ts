@@ -4,7 +4,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { readdir, readFile, rename, rm } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import path from 'node:path';
 import { isLocked } from './creation-record.js';
 
@@ -84,5 +85,5 @@ export async function sweepLeftovers(environments: string): Promise<readonly str
 }
 
 export async function makeEnvironmentsFolder(environments: string): Promise<void> {
-  await mkdir(environments, { recursive: true, mode: 0o700 });
+  await makeFolder(environments, 0o700);
 }

@@ -1,6 +1,7 @@
 /** The bundled notebooks, and copies of them for a person to work in. */
 import { constants, existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { copyFile, readdir } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import path from 'node:path';
 import type { LessonsCopied } from '@tpulab/protocol';
 import { EnvironmentError } from './environment-error.js';
@@ -37,7 +38,7 @@ export async function copyLessons(folder: string, from: string = lessonsFolder()
   const copied: string[] = [];
   const unchanged: string[] = [];
   try {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
     for (const name of (await readdir(from)).filter(file => file.endsWith('.ipynb')).sort()) {
       try {
         await copyFile(path.join(from, name), path.join(folder, name), constants.COPYFILE_EXCL);

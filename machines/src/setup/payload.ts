@@ -1,6 +1,7 @@
 /** The files that are copied to a host: the bridge as one folder that needs only Node (made by `npm run package`). */
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -68,7 +69,7 @@ export async function readPayload(folder?: string, env: Env = process.env): Prom
 export async function archiveOf(payload: Payload, cache: string, signal: AbortSignal): Promise<Archive> {
   const file = path.join(cache, `bridge-${payload.name}.tar.gz`);
   if (!existsSync(file)) {
-    await mkdir(cache, { recursive: true, mode: 0o700 });
+    await makeFolder(cache, 0o700);
     const building = await mkdtemp(path.join(cache, '.building-'));
     try {
       const made = path.join(building, 'bridge.tar.gz');

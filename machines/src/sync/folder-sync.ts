@@ -1,7 +1,8 @@
 /** Copies a folder to a remote, or from it, over the open connection: with rsync if both machines have it, else with tar. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
+import { makeFolder } from '@tpulab/platform/missing-files.js';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -121,7 +122,7 @@ export async function planSync(run: Plan, ages: 'compared' | 'ignored' = 'compar
 
 export async function runSync(run: SyncRun): Promise<void> {
   const { folders, request, shell, signal } = run;
-  if (request.direction === 'from-remote') await mkdir(folders.local, { recursive: true });
+  if (request.direction === 'from-remote') await makeFolder(folders.local);
   if ((await transportOf(run)) === 'tar') {
     const sync = { ...run, shell: overSsh(shell) };
     const plan = await planTar(sync);

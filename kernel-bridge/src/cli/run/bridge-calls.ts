@@ -293,7 +293,9 @@ if left:
     print(f"tpulab execute: {left} threads still run 60 s after the last cell; what they print later is not saved.", file=sys.stderr)
 `)}, {})`;
 
-const NAME = /^[A-Za-z_]\w*$/;
+/** A name that Python can assign to: no keyword. */
+const NAME =
+  /^(?!(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)$)[A-Za-z_]\w*$/;
 
 /** papermill's cell: one `name = value` per line. @throws TypeError for an invalid Python name */
 export function parametersCode(parameters: Readonly<Record<string, unknown>>): string {

@@ -284,6 +284,14 @@ it('runs notebooks with odd names, each as itself', async () => {
   }
 });
 
+it.each(['lambda', 'a b', '1x'])(
+  'the parameter name %j, which Python cannot assign to, is refused',
+  async name => {
+    const file = await tagged([['rate = 1', 'parameters']]);
+    expect((await run(file, '-p', name, '1')).error).toMatchObject({ code: 'run_not_started' });
+  }
+);
+
 it('reads a file of parameters as papermill does', async () => {
   const names = ['rate', 'n', 'y', 'nothing', 'day', 'big', 'far', 'text', 'deep'];
   const file = await tagged([[`${names.join(' = ')} = 0`, 'parameters'], [`print([${names.join(', ')}])`]]);

@@ -39,6 +39,7 @@ export interface Tiny {
   readonly smokeTest?: string;
   readonly agent?: boolean;
   readonly recipes?: boolean;
+  readonly onDemand?: boolean;
 }
 
 /** Writes (or changes) the description of one environment. */
@@ -50,6 +51,7 @@ export async function describeTiny(definitions: string, name: string, tiny: Tiny
     summary: 'Python alone.',
     python: tiny.python ?? '>=3.9',
     agent: tiny.agent ?? false,
+    ...(tiny.onDemand === undefined ? {} : { onDemand: tiny.onDemand }),
     ...(tiny.recipes === undefined ? {} : { recipes: tiny.recipes }),
     kernelspec: {
       argv: ['-m', 'ipykernel_launcher', '-f', '{connection_file}'],
