@@ -86,6 +86,11 @@ def test_the_times_of_a_spoken_sentence_fill_it(tmp_path: Path) -> None:
     )
 
 
+def test_long_numbers_are_read_digit_by_digit() -> None:
+    assert phonemes_of("9" * 40) == phonemes_of("nine " * 40)
+    assert phonemes_of("12,000") == phonemes_of("twelve thousand")
+
+
 def test_sentences_differ_and_depend_on_the_seed() -> None:
     found = list(sentences(SpokenSettings(count=300)))
     assert len(set(found)) == 300

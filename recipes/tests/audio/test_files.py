@@ -100,6 +100,8 @@ def test_what_is_no_sound_is_named_as_what_it_is_and_as_the_user_knows_it(tmp_pa
     (tmp_path / "folder.wav").mkdir()
     with pytest.raises(DataError, match=r"folder\.wav cannot be read as sound: Is a directory"):
         load(tmp_path / "folder.wav", 8000)
+    with pytest.raises(DataError, match=r"cannot be read as sound: .*surrogates not allowed"):
+        load(tmp_path / "\ud800.wav", 8000)
     soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), 8000, subtype="FLOAT")
     with pytest.raises(DataError, match="not finite"):
         load(tmp_path / "nan.wav", 8000)

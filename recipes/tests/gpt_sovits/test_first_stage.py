@@ -217,6 +217,10 @@ def test_published_keys_and_the_container(tmp_path: Path) -> None:
         load_first_stage(tmp_path / "bad.ckpt")
     with pytest.raises(ConfigError, match="nothing to speak"):
         generate(tiny, make("cpu", "cpu"), [[]], GREEDY)
+    with pytest.raises(ConfigError, match="it has 4001 phonemes with the reference's; at most 4000 fit"):
+        generate(tiny, make("cpu", "cpu"), [[1] * 4001], GREEDY)
+    with pytest.raises(ConfigError, match="3990 tokens and the reference's are more than 4000"):
+        generate(tiny, make("cpu", "cpu"), [[1]], Sampling(max_ids=3990), prompt=np.zeros((1, 11)))
 
 
 def test_full_size() -> None:

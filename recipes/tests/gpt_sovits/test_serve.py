@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import socket
 import threading
 import wave
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ def _say(wanted: Wanted) -> Iterator[np.ndarray]:
     MESSAGES.append(wanted)
     if wanted.text == "bad":
         raise DataError("a sentence that says why.")
+    if wanted.text == "fault":
+        raise IndexError(7)
     yield np.full(8000, 2.0, np.float32)
     if wanted.stream:
         assert RECEIVED.wait(60)
@@ -107,6 +110,13 @@ def test_a_stream_sends_each_piece_before_the_next_is_made(
         ("/tts?text=a&colour=red", None, 400, "colour: there is no such parameter"),
         ("/tts", b"{", 400, "not JSON"),
         ("/tts", b"\xff", 400, "not JSON"),
+        ("/tts", b"[" * 60_000, 400, "not JSON"),
+        ("/tts", b'{"text": "a", "top_k": Infinity}', 400, "top_k: 'inf' is no number."),
+        ("/tts", b'{"text": "a", "top_k": 1e999}', 400, "top_k: 'inf' is no number."),
+        ("/tts?text=a&temperature=nan", None, 400, "temperature: nan is not a number from 0."),
+        ("/tts?text=a&repetition_penalty=0", None, 400, "repetition_penalty: 0.0 is not a number from"),
+        ("/tts?text=a&text_lang=yue", None, 400, "other languages are spoken from phonemes in braces"),
+        ("/tts?text=fault", None, 500, "The text could not be spoken (IndexError: 7)"),
         ("/control?command=exit", None, 404, "only /tts"),
     ],
 )
@@ -116,6 +126,57 @@ def test_what_cannot_be_is_one_sentence(
     found, answer = _ask(server, path, body)
     assert found == status
     assert words in json.loads(answer)["message"]
+    assert len(answer) < 1000
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "words"),
+    [
+        (b"PUT /tts HTTP/1.1\r\n\r\n", b"Unsupported method ('PUT')"),
+        (
+            b"POST /tts HTTP/1.1\r\nHost: localhost\r\nContent-Length: \xb2\r\n\r\n",
+            b"Content-Length of at most",
+        ),
+        (b"GET /tts?text=a HTTP/1.1\r\nHost: [\r\n\r\n", b"Only programs and pages of this computer"),
+        (
+            b"GET /tts?text=a HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\r\n\r\n",
+            b"Only programs and pages",
+        ),
+        (b'POST /tts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"te', b"not JSON"),
+        (b"\x16\x03\x01\x02 \x01\r\n\r\n", b"Bad HTTP"),
+    ],
+)
+def test_every_torn_or_odd_request_has_an_answer(
+    server: VoiceServer, request_bytes: bytes, words: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as client:
+        client.sendall(request_bytes)
+        client.shutdown(socket.SHUT_WR)
+        assert words in client.makefile("rb").read()
+    assert MESSAGES == []
+
+
+def test_a_client_that_left_is_not_spoken_to(server: VoiceServer, capfd: pytest.CaptureFixture[str]) -> None:
+    """Three wait for their turn, and two of them leave."""
+    with server.speaking:
+        clients = [socket.create_connection(("127.0.0.1", server.server_port), timeout=60) for _ in range(3)]
+        for number, client in enumerate(clients):
+            client.sendall(f"GET /tts?text=number{number} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        for client in clients[:2]:
+            client.close()
+    assert b"RIFF" in clients[2].makefile("rb").read()
+    clients[2].close()
+    assert _ask(server, "/tts?text=last")[0] == 200
+    assert [wanted.text for wanted in MESSAGES] == ["number2", "last"]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_seed_of_minus_one_is_another_each_time(server: VoiceServer) -> None:
+    for _ in range(2):
+        assert _ask(server, "/tts?text=a&seed=-1")[0] == 200
+    seeds = [wanted.sampling.seed for wanted in MESSAGES]
+    assert min(seeds) >= 0
+    assert seeds[0] != seeds[1]
 
 
 def test_pages_of_elsewhere_and_large_requests_are_refused(server: VoiceServer) -> None:

@@ -295,6 +295,8 @@ def test_files_that_do_not_fit_are_refused_in_a_sentence(tmp_path: Path) -> None
         read_container(tmp_path / "evil.pth")
     with pytest.raises(ConfigError, match="v2Pro and later"):
         SynthesizerTrn(**config.model | {"version": "v2Pro"})
+    with pytest.raises(ConfigError, match="v2Pro and later"):
+        config.but(version="v2Pro")
 
 
 class _Evil:

@@ -75,6 +75,11 @@ def test_texts_are_cut_as_the_original_cuts_them() -> None:
 
 
 @needs_jieba
+def test_a_longest_piece_keeps_no_mark_as_a_piece_of_its_own() -> None:
+    (piece,) = split("word " * 400)
+    assert piece.strip() == ("word " * 400).strip()
+
+
 def test_only_chinese_parts_have_characters_for_bert() -> None:
     pytest.importorskip("hibari")
     found = read("你好，world！很好。", "zh")

@@ -30,6 +30,7 @@ _STRESS = {"ˈ": "1", "ˌ": "2"}
 _MARKS = {each: each for each in ".,!?;:"} | {"…": ".", "—": ","}
 #: Phones of the Montreal Forced Aligner's IPA models (`english_mfa`) without diacritics, and not misaki's.
 _MFA = _table("aj:AY aw:AW ej:EY ow:OW əw:OW ɔj:OY dʒ:JH tʃ:CH ɝ:ER ʉ:UW ɫ:L ɱ:M ɲ:N ʎ:L c:K ɟ:G ç:HH g:G")
+_LONG_NUMBER = re.compile(r"\d(?:,?\d){15,}")
 _DIACRITICS = re.compile("[ʰʲʷː\u0303\u0306\u0325\u0329\u032a\u032f]")
 
 
@@ -69,7 +70,9 @@ def phonemes_of(text: str) -> list[str]:
     for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
         found += braces.split()
         if plain:
-            found += (symbol for symbol, _ in symbols_of(front_end()(" ".join(plain.split()))))
+            # A long number is read digit by digit: the front end has names for 36 digits.
+            spaced = _LONG_NUMBER.sub(lambda number: " ".join(number[0]), plain)
+            found += (symbol for symbol, _ in symbols_of(front_end()(" ".join(spaced.split()))))
     return found
 
 

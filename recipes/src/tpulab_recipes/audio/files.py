@@ -35,8 +35,8 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
     shown = shown or (str(path) if isinstance(path, str | Path) else str(getattr(path, "name", "the file")))
     try:
         data = Path(path).read_bytes() if isinstance(path, str | Path) else path.read()
-    except OSError as error:
-        raise DataError(f"{shown} cannot be read as sound: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have.
+        raise DataError(f"{shown} cannot be read as sound: {getattr(error, 'strerror', error)}.") from error
     if kind := foreign_kind(data):
         raise DataError(f"{shown} {kind}.")
     try:

@@ -23,6 +23,12 @@ from tpulab_recipes.runtime.precision import check_precision
 Dilations = tuple[tuple[int, ...], ...]
 
 
+def check_version(version: str) -> None:
+    """Raises `ConfigError` for the models that are not here."""
+    if version not in ("v1", "v2"):
+        raise ConfigError("version", f"{version!r} is not v1 or v2; v2Pro and later are other models.")
+
+
 @dataclass(frozen=True)
 class Config:
     epochs: int = 40
@@ -90,6 +96,7 @@ class Config:
     """A discriminator each, beside the one of the wave as it is."""
 
     def __post_init__(self) -> None:
+        check_version(self.version)
         if min(self.batch_size, self.epochs, self.text_length) < 1:
             raise ConfigError("", "batch_size, epochs and text_length must be at least 1.")
         product = math.prod(self.upsample_rates)
@@ -268,8 +275,7 @@ class FirstStageConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "grad_accum_steps"):
             checked_count(name, getattr(self, name))
-        if self.version not in ("v1", "v2"):
-            raise ConfigError("version", f"{self.version} is neither v1 nor v2.")
+        check_version(self.version)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from tpulab_recipes.audio.hifigan import Generator as Generator
 from tpulab_recipes.audio.hifigan import MultiPeriodDiscriminator as MultiPeriodDiscriminator
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.gpt_sovits.config import check_version
 from tpulab_recipes.gpt_sovits.modules import (
     MRTE,
     WN,
@@ -413,8 +414,7 @@ class SynthesizerTrn(nn.Module):
         **ignored: Any,  # noqa: ARG002
     ) -> None:
         super().__init__()
-        if version not in SYMBOL_COUNTS:
-            raise ConfigError("version", f"{version!r} is not v1 or v2; v2Pro and later are other models.")
+        check_version(version)
         if semantic_frame_rate not in ("25hz", "50hz"):
             raise ConfigError("semantic_frame_rate", f"{semantic_frame_rate!r} is not 25hz or 50hz.")
         if gin_channels != mrte_hidden:

@@ -27,6 +27,10 @@ from tpulab_recipes.runtime import Backend
 
 #: New ids before the first that may be EOS: 0.44 s of 25 Hz.
 LEAST_IDS = 11
+#: Settings of `Sampling` and their smallest values; `top_k` 0 leaves it out.
+_LEAST_OF = {"top_k": 0, "top_p": 0, "temperature": 0, "repetition_penalty": 0.01, "max_ids": 1, "seed": 0}
+#: Phonemes of a text, and semantic tokens with the prompt's, at most.
+PLACES = 4000
 #: Texts and prompts are padded to multiples of these, so that few lengths mean few programs.
 TEXT_STEP, PROMPT_STEP = 64, 64
 
@@ -44,13 +48,18 @@ class Sampling:
     """Ids written at most; 25 are a second."""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name, least in _LEAST_OF.items():
+            if not least <= getattr(self, name) < math.inf:
+                raise ConfigError(name, f"{getattr(self, name)} is not a number from {least}.")
+
 
 class _Position(nn.Module):
     """Sines and cosines times a learned alpha, added to embeddings that are not scaled."""
 
     pe: torch.Tensor
 
-    def __init__(self, width: int, longest: int = 4000, dropout: float = 0.1) -> None:
+    def __init__(self, width: int, longest: int = PLACES, dropout: float = 0.1) -> None:
         super().__init__()
         self.alpha, self.dropout = nn.Parameter(torch.ones(1)), nn.Dropout(dropout)
         rates = torch.exp(torch.arange(0, width, 2).float() * -(math.log(10000.0) / width))
@@ -217,11 +226,13 @@ def generate(
     """
     if not texts or any(len(text) == 0 for text in texts):
         raise ConfigError("text", "there is nothing to speak.")
-    if settings.top_k < 1 or settings.max_ids < 1:
-        raise ConfigError("top_k", "top_k and max_ids must be at least 1.")
+    if (longest := max(map(len, texts))) > PLACES:
+        raise ConfigError("text", f"it has {longest} phonemes with the reference's; at most {PLACES} fit.")
     prompt = np.zeros((len(texts), 0), np.int64) if prompt is None else np.asarray(prompt, np.int64)
     if prompt.shape[0] != len(texts):
         raise ConfigError("prompt", f"{prompt.shape[0]} prompts do not go with {len(texts)} texts.")
+    if prompt.shape[1] + settings.max_ids > PLACES:
+        raise ConfigError("max_sec", f"{settings.max_ids} tokens and the reference's are more than {PLACES}.")
     training = model.training
     model.eval()
     try:

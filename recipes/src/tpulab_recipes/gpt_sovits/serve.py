@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import secrets
+import socket
 import struct
 import sys
 import threading
@@ -22,6 +25,8 @@ from tpulab_recipes.gpt_sovits.text import language_of
 
 #: Characters of a text, and bytes of a request.
 LONGEST_TEXT, LONGEST_BODY = 2000, 2**16
+#: Characters of an answer that says why, which repeats what it refuses.
+LONGEST_MESSAGE = 500
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 #: Parameters that are used, with the type of each.
 _NUMBERS: dict[str, Callable[[Any], Any]] = {
@@ -86,8 +91,10 @@ def parsed_request(values: Mapping[str, Any], most_ids: int) -> Wanted:
         try:
             if name in values:
                 numbers[name] = kind(values[name])
-        except (TypeError, ValueError) as error:
-            raise ConfigError(name, f"{values[name]!r} is no number.") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(name, f"{str(values[name])[:40]!r} is no number.") from error
+    if numbers.get("seed", 0) < 0:
+        numbers["seed"] = secrets.randbits(32)  # api_v2's default, -1: another sound each time.
     text, reference, known, language, known_language, method, stream = (
         str(values.get(name) or "") for name in _WORDS
     )
@@ -126,20 +133,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > LONGEST_BODY:
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > LONGEST_BODY:
             self._refuse(413, f"A request has a Content-Length of at most {LONGEST_BODY} bytes.")
             return
         body = self.rfile.read(int(length))
         try:
             values = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self._refuse(400, f"The request is not JSON: {error}.")
             return
         self._answer(values if isinstance(values, dict) else {})
 
     def _answer(self, values: dict[str, Any]) -> None:
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        origin = urlsplit(self.headers.get("Origin") or "http://localhost").hostname
+        host = _host_of(f"//{self.headers.get('Host', '')}")
+        origin = _host_of(self.headers.get("Origin") or "http://localhost")
         site = self.headers.get("Sec-Fetch-Site", "none")
         # A page of elsewhere cannot have this computer speak, nor reach it under another name.
         if host not in _LOOPBACK or origin not in _LOOPBACK or site not in ("none", "same-origin"):
@@ -148,18 +155,26 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "There is only /tts.")
         else:
             try:
+                wanted, sound = parsed_request(values, self.server.most_ids), b""
                 with self.server.speaking:
-                    self._speak(parsed_request(values, self.server.most_ids))
+                    if not self._is_gone():
+                        sound = self._speak(wanted)
+                if sound:
+                    self._send(200, "audio/wav", sound)
             except RecipeError as error:
                 self._refuse(400, str(error))
+            except Exception as error:
+                if not isinstance(error, OSError):
+                    self._refuse(500, f"The text could not be spoken ({type(error).__name__}: {error}).")
+                raise
 
-    def _speak(self, wanted: Wanted) -> None:
-        """The first piece is made before the answer begins, so that a refusal is one."""
+    def _speak(self, wanted: Wanted) -> bytes:
+        """The sound to send; nothing of a stream, which is sent piece by piece. Its first piece is made
+        before the answer begins, so that a refusal is one."""
         waves, rate = self.server.synthesize(wanted), self.server.rate
         first = next(waves)
         if not wanted.stream:
-            self._send(200, "audio/wav", wav_bytes(np.concatenate([first, *waves]), rate))
-            return
+            return wav_bytes(np.concatenate([first, *waves]), rate)
         self.send_response(200)
         self.send_header("Content-Type", "audio/wav")
         # Without a length, the sound goes on until the connection ends.
@@ -169,13 +184,28 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             for wave in chain([first], waves):
                 self.wfile.write((wave.clip(-1, 1) * 32767).astype("<i2").tobytes())
-        except (RecipeError, OSError) as error:
+        except Exception as error:
             # The answer has begun: it can only end here.
             print(f"/tts ended early: {error}", file=sys.stderr)
+        return b""
+
+    def _is_gone(self) -> bool:
+        """Whether the client has left while others' texts were spoken."""
+        self.connection.setblocking(False)
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        finally:
+            self.connection.settimeout(self.timeout)
 
     def _refuse(self, status: int, message: str) -> None:
         self.close_connection = True
-        self._send(status, "application/json", json.dumps({"message": message}).encode())
+        self._send(status, "application/json", json.dumps({"message": message[:LONGEST_MESSAGE]}).encode())
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The base class calls it for other methods and for what is no HTTP."""
+        self._refuse(code, message or explain or self.responses[code][0])
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)
@@ -193,6 +223,11 @@ class VoiceServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
+    def handle_error(self, *connection: Any) -> None:
+        """A client that goes away is no fault of the server's."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(*connection)
+
     def __init__(self, port: int, synthesize: Synthesize, most_ids: int, rate: int) -> None:
         try:
             super().__init__(("127.0.0.1", port), _Handler)
@@ -204,6 +239,13 @@ class VoiceServer(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/tts"
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def wav_bytes(wave: Any, rate: int) -> bytes:

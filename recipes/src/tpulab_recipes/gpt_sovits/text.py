@@ -99,7 +99,11 @@ def language_of(written: str) -> str:
     """A language under the original's names. Raises `ConfigError` for one that cannot be read here."""
     name = written.strip().lower().replace("jp", "ja")
     if name not in LANGUAGES:
-        raise ConfigError("language", f"{written!r} is not one of {', '.join(LANGUAGES)}.")
+        raise ConfigError(
+            "language",
+            f"{written!r} is not one of {', '.join(LANGUAGES)}; other languages are spoken from phonemes in "
+            "braces, with the language en.",
+        )
     return name
 
 
@@ -263,7 +267,8 @@ def split(text: str, method: str = "cut5", language: str = "en") -> list[str]:
             if len(found[-1] + part) > _LONGEST_PIECE and found[-1]:
                 found.append("")
             found[-1] += part
-    return found
+    # The mark at the end of a longest piece has become one of its own.
+    return [each for each in found if re.search(r"\w", each)]
 
 
 def _cut(text: str, method: str) -> list[str]:
