@@ -17,7 +17,7 @@ import pytest
 import torch
 from english_tts.tiny_voice import TINY, made_up
 from preparing import lj_folder
-from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
+from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.english_tts import checkpoint_manager, use_seed_imports
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
 from tpulab_recipes.english_tts.data import batch_of
@@ -105,34 +105,6 @@ def test_float16_with_the_scaler_trains_like_float32(new_trainer: New) -> None:
     assert half.scaler.get_scale() == scale / 2
 
 
-def test_the_running_average_is_validated_exported_and_resumed(new_trainer: New, tmp_path: Path) -> None:
-    trainer = new_trainer(ema=0.9, num_epochs=2, save_every=1, validate_every=1)
-    expected = trainer.model.mel_out.weight.detach().clone()
-    train, number = trainer.train_step, 0
-
-    def followed(batch: Any) -> Any:
-        nonlocal number
-        found = train(batch)
-        decay = min(0.9, (1 + number) / (10 + number))
-        expected.mul_(decay).add_(trainer.model.mel_out.weight, alpha=1 - decay)
-        number += 1
-        return found
-
-    trainer.train_step = followed
-    trainer.train()
-    torch.testing.assert_close(trainer.average.mel_out.weight, expected)
-    assert not torch.equal(trainer.average.mel_out.weight, trainer.model.mel_out.weight)
-    found = trainer.validate()
-    trainer.model.load_state_dict(trainer.average.state_dict())
-    assert found == trainer.validate()
-    resumed = new_trainer(ema=0.9, num_epochs=3)
-    resumed.setup_checkpoint_resumption()
-    torch.testing.assert_close(resumed.trained.mel_out.weight, expected)
-    best = checkpoint_manager.load_checkpoint(tmp_path / "best")
-    assert best is not None
-    assert best["average"].keys() == best["model"].keys()
-
-
 def _trained(folder: Path) -> tuple[int, list[Any], dict[str, Any], float]:
     """Trains with dropout, in float16: steps done before, losses of the epochs, scaler, best loss."""
     from english_tts.tiny_voice import STATISTICS
@@ -140,9 +112,7 @@ def _trained(folder: Path) -> tuple[int, list[Any], dict[str, Any], float]:
 
     torch.set_num_threads(1)
     dropout = {"encoder_dropout": 0.2, "decoder_dropout": 0.2}
-    config = TINY.but(
-        output_dir=str(folder), num_epochs=5, save_every=1, amp_growth_interval=4, ema=0.9, **dropout
-    )
+    config = TINY.but(output_dir=str(folder), num_epochs=5, save_every=1, amp_growth_interval=4, **dropout)
     utterances = [made_up(each) for each in range(10)]
     trainer = KokoroTrainer(
         config, make("cpu", "cpu"), utterances[1:], utterances[:1], STATISTICS, amp="float16"
@@ -212,12 +182,10 @@ def test_xla_compiles_a_program_for_each_bucket_and_trains_like_the_host(new_tra
     xla: Any = make("torch_xla", "cpu")
     options: dict[str, Any] = {"frame_dropout": 0.0, "log_interval": 1000, "validate_every": 0}
     options |= {
-        "overfit_gate_steps": 0,
         "num_epochs": 3,
         "n_decoder_layers": 1,
         "save_every": 100,
         "postnet_dim": 0,
-        "ema": 0.9,
     }
     trainer, same = new_trainer(backend=xla, **options), new_trainer(**options)
     buckets = {each["mel"].shape[1] for each in trainer.epoch_batches(0)}
@@ -231,21 +199,6 @@ def test_xla_compiles_a_program_for_each_bucket_and_trains_like_the_host(new_tra
     assert compiled == [2, 2, 2]
     ours, plain = np.asarray(found).T
     np.testing.assert_allclose(ours, plain, rtol=2e-3)
-    averages = (each.backend.to_host(each.average.mel_out.weight) for each in (trainer, same))
-    np.testing.assert_allclose(*averages, atol=2e-3)
-
-
-def test_one_utterance_is_learned_before_training_and_all_is_taken_back(new_trainer: New) -> None:
-    trainer = new_trainer(overfit_gate_steps=25, overfit_gate_ratio=0.8, learning_rate=2e-2)
-    before = trainer.state()
-    first, last = trainer.overfit_gate()
-    assert last < 0.8 * first
-    after = trainer.state()
-    assert after["step"] == 0
-    assert all(torch.equal(before["model"][name], after["model"][name]) for name in before["model"])
-    assert torch.equal(before["random"]["torch"], after["random"]["torch"])
-    with pytest.raises(TrainingDiverged, match="was not learned in 3 steps"):
-        new_trainer(overfit_gate_steps=3, learning_rate=1e-6).train()
 
 
 def test_too_little_memory_is_one_clear_error_or_handled(

@@ -91,7 +91,7 @@ def test_the_preset_hibari_says_sentences_that_it_never_saw() -> None:
     took = f"{cpu_seconds:.0f} s of CPU time in {time.perf_counter() - began:.0f} s"
     print(f"\n{trainer.steps_done} steps, {took}", flush=True)
     trainer.close()
-    save_final_model(VOICE / "model", trainer.trained, CONFIG, trainer.processor)
+    save_final_model(VOICE / "model", trainer.model, CONFIG, trainer.processor)
     found = judged(trainer)
     assert not {one.text for one in dataset.held_out} & {one.text for one in dataset.train}
     assert len(set(sentences(SpokenSettings(count=CONFIG.corpus_count)))) == CONFIG.corpus_count

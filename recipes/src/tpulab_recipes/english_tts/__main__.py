@@ -97,11 +97,11 @@ class Train(TtsCommand):
         seconds = time.perf_counter() - began
         held_out = trainer.validate()
         if backend.world().is_main:
-            best, model = load_checkpoint(Path(config.output_dir) / BEST), trainer.trained
+            best, model = load_checkpoint(Path(config.output_dir) / BEST), trainer.model
             if trainer.held_out and best is not None:
                 print(f"model/ is the best by validation, of step {best['step']}", flush=True)
                 model = KokoroModel(config, len(trainer.processor))
-                model.load_state_dict(best.get("average", best["model"]))
+                model.load_state_dict(best["model"])
             save_final_model(Path(config.output_dir) / "model", model, config, trainer.processor)
         trainer.close()
         if config.vocoder_size != "none" and trainer.epoch == config.num_epochs:
@@ -213,7 +213,7 @@ class Export(TtsCommand):
                 raise SystemExit(status)
             return
         trainer = _resumed(self.config, backend, best=self.best)
-        place = save_final_model(self.to, trainer.trained, self.config, trainer.processor)
+        place = save_final_model(self.to, trainer.model, self.config, trainer.processor)
         vocoder = Path(self.config.output_dir) / "model" / VOCODER_FILE
         if vocoder.exists() and vocoder.parent.resolve() != place.resolve():
             shutil.copy(vocoder, place)

@@ -37,7 +37,6 @@ MAY_CHANGE = (
     "wandb_project",
     "wandb_run_name",
     "validate_every",
-    "overfit_gate_steps",
     "vocoder_size",
     "vocoder_steps",
     "vocoder_batch_size",
@@ -113,9 +112,6 @@ class EnglishTrainingConfig:
     lr_eta_min: float = 1e-6
     weight_decay: float = 0.01
     adam_betas: tuple[float, float] = (0.9, 0.999)
-    ema: float = 0.0
-    """Factor of a running average of the weights, which is validated, exported and spoken; 0: none. It rises
-    to this value over the first steps."""
     max_grad_norm: float = 1.0
     """Largest norm of all gradients together; 0: not clipped."""
     mel_loss_weight: float = 1.0
@@ -124,10 +120,6 @@ class EnglishTrainingConfig:
     stop_token_loss_weight: float = 0.1
     stop_positive_weight: float = 8.0
     """How much the one frame that ends an utterance counts against each of the others."""
-    overfit_gate_steps: int = 0
-    """Steps on one utterance before training, which must learn it; 0: no such test."""
-    overfit_gate_ratio: float = 0.5
-    """The share of its first loss that the gate must come below."""
 
     # Audio
     sample_rate: int = 22_050
@@ -207,8 +199,7 @@ class EnglishTrainingConfig:
             raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")
         if self.stop_positive_weight <= 0:
             raise ConfigError("stop_positive_weight", f"{self.stop_positive_weight} is not above 0.")
-        for name in ("validation_split", "ema"):
-            checked_share(name, getattr(self, name))
+        checked_share("validation_split", self.validation_split)
         if not 0 <= self.frame_dropout <= 1:
             raise ConfigError("frame_dropout", f"{self.frame_dropout} is not a share from 0 to 1.")
 

@@ -65,8 +65,7 @@ class EnglishTrainer(KokoroTrainer):
         )
         if model is not None:
             sound = {name: made.model.state_dict()[name] for name in ("mel_mean", "mel_std")}
-            for each in (made.model, made.trained):
-                each.load_state_dict({**model.state_dict(), **sound})
+            made.model.load_state_dict({**model.state_dict(), **sound})
         return made
 
     def before_step(self) -> None:
@@ -93,7 +92,7 @@ class EnglishTrainer(KokoroTrainer):
             writer.figures(step, figures)
 
     def say(self, phonemes: Sequence[NDArray[np.int32]], **options: Any) -> list[Speech]:
-        return speak(self.trained, self.backend, phonemes, fit=True, **options)
+        return speak(self.model, self.backend, phonemes, fit=True, **options)
 
     def sample(self, count: int = 2) -> str:
         """Writes the first held-out sentences as sound to `samples/`; returns what it wrote. All processes

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tpulab_recipes.common.errors import RecipeError, TrainingDiverged
+from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.common.preparation import digest
 from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.steering import PlainRun, Run
@@ -26,10 +26,8 @@ from tpulab_recipes.english_tts.config_english import MAY_CHANGE, EnglishTrainin
 from tpulab_recipes.english_tts.data import (
     PhonemeProcessor,
     Utterance,
-    batch_of,
     batches,
     batches_per_epoch,
-    bucket_of,
 )
 from tpulab_recipes.english_tts.device_type import AmpName, DeviceType
 from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, measure_phases
@@ -38,7 +36,6 @@ from tpulab_recipes.english_tts.mps_grad_scaler import MPSGradScaler
 from tpulab_recipes.runtime.too_large import reason_of
 from tpulab_recipes.torch_training import (
     Resumable,
-    average_of,
     cosine,
     make_adamw,
     restore,
@@ -124,9 +121,6 @@ class KokoroTrainer(Resumable):
             betas=config.adam_betas,
             clip_norm=config.max_grad_norm,
         )
-        self.average: Any = average_of(backend, self.model) if config.ema else None
-        if self.average is not None:
-            self.optimizer.register_step_post_hook(self._follow)
         self.scaler = self._make_scaler()
         self.memory = AdaptiveMemoryManager(self.device_type, backend, enabled=config.enable_adaptive_memory)
         self.profiler: InterbatchProfiler | None = None
@@ -162,20 +156,6 @@ class KokoroTrainer(Resumable):
         share = rate_at(self.config, self.steps_done, self.steps_per_epoch) / self.config.learning_rate
         self.rate = self.peak * share
         set_learning_rate(self.backend, self.optimizer, self.rate)
-        decay = min(self.config.ema, (1 + self.steps_done) / (10 + self.steps_done))
-        self._newest = self.backend.replicate(torch.tensor(1 - decay, dtype=torch.float32))
-
-    @torch.no_grad()
-    def _follow(self, *_: Any) -> None:
-        """Moves the running average. Part of the optimizer's step: one that a scaler leaves out moves
-        nothing."""
-        for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
-            kept.lerp_(new, self._newest)
-
-    @property
-    def trained(self) -> Any:
-        """The network to validate, to export and to speak with: the running average where there is one."""
-        return self.model if self.average is None else self.average
 
     @compiled_step
     def train_step(self, batch: Any) -> Losses:
@@ -193,8 +173,8 @@ class KokoroTrainer(Resumable):
         self.optimizer.zero_grad(set_to_none=True)
         return Losses(*(each.detach() for each in found))
 
-    def _losses(self, batch: Any, *mean_over_processes: Any, model: Any = None) -> Losses:
-        model, c = self.model if model is None else model, self.config
+    def _losses(self, batch: Any, *mean_over_processes: Any) -> Losses:
+        model, c = self.model, self.config
         batch = {**batch, "mel": model.normalised(batch["mel"])}
         shown = None
         if model.training and c.frame_dropout:
@@ -213,13 +193,13 @@ class KokoroTrainer(Resumable):
     def measured(self, batch: Any) -> tuple[Losses, Any]:
         """The losses of a batch, and how many frames they are means of."""
         with self.get_autocast_context():
-            return self._losses(batch, model=self.trained), batch["mel_lengths"].sum()
+            return self._losses(batch), batch["mel_lengths"].sum()
 
     def validate(self) -> dict[str, float]:
         """Losses of the held-out utterances, means over their frames; empty without any."""
         if not self.held_out:
             return {}
-        self.trained.eval()
+        self.model.eval()
         found = [
             self._evaluate(batch) for batch in self._placed(batches(self.held_out, self.config, epoch=None))
         ]
@@ -238,8 +218,6 @@ class KokoroTrainer(Resumable):
     def train(self) -> dict[str, Any]:
         """All epochs that are left, and the figures of the last one. Raises `OutOfMemory`,
         `TrainingDiverged`."""
-        if self.config.overfit_gate_steps and self.steps_done == 0:
-            self.overfit_gate()
         self.progress.start("training", self.config.num_epochs * self.steps_per_epoch - self.steps_done)
         found = fit(self.training(), self.loop())
         self.progress.finish()
@@ -377,29 +355,7 @@ class KokoroTrainer(Resumable):
             + ("." if self.config.gradient_checkpointing else ", or set gradient_checkpointing.")
         ) from error
 
-    # -- the gate, and profiling -----------------------------------------------------------------------
-
-    def overfit_gate(self) -> tuple[float, float]:
-        """Trains on one utterance, which every healthy setting learns, and takes it all back. Answers the
-        first and the last loss. Raises `TrainingDiverged`."""
-        c, before = self.config, self.state()
-        one = min(self.train_set, key=lambda each: (len(each.mel), each.name))
-        world = self.backend.world()
-        # Each process has the utterance, in a batch of the size that it trains with.
-        size = c.batch_size if world.one_program else c.batch_size // world.process_count
-        rows: list[Utterance | None] = [one] + [None] * (size - 1)
-        frames = bucket_of(one, c)
-        assert frames is not None
-        batch = self.backend.shard_batch(batch_of(rows, frames, c))
-        found = [self.train_step(batch).total for _ in range(c.overfit_gate_steps)]
-        first, last = (float(each) for each in self.backend.to_host([found[0], found[-1]]))
-        self.load_state(before)
-        if not last < c.overfit_gate_ratio * first:
-            raise TrainingDiverged(
-                f"One utterance ({one.name}) was not learned in {c.overfit_gate_steps} steps: its loss went "
-                f"from {first:.3f} to {last:.3f}. Check its alignment, and learning_rate."
-            )
-        return first, last
+    # -- profiling -------------------------------------------------------------------------------------
 
     def profile_training_steps(self, rounds: int = 5) -> dict[str, float]:
         """Milliseconds of a forward pass and of a whole step, the device waited for each time; what the step
@@ -457,20 +413,13 @@ class KokoroTrainer(Resumable):
         found = snapshot(
             self._torch, model=self.model, optimizer=self.optimizer, step=self.steps_done, config=self.config
         )
-        average = {}
-        if self.average is not None:
-            average = {"average": self.backend.to_host(self.average.state_dict())}
         schedule = {"kind": self.config.scheduler, "last_step": self.steps_done, "peak": self.peak}
-        return (
-            found
-            | average
-            | {
-                "scheduler": schedule,
-                "scaler": self.scaler.state_dict(),
-                "best": self.best,
-                "data": self.fingerprint,
-            }
-        )
+        return found | {
+            "scheduler": schedule,
+            "scaler": self.scaler.state_dict(),
+            "best": self.best,
+            "data": self.fingerprint,
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continues from a checkpoint's state. Raises `CheckpointError` for one of other settings."""
@@ -484,9 +433,6 @@ class KokoroTrainer(Resumable):
             may_change=MAY_CHANGE,
         )
         self.peak, self.best = float(state["scheduler"]["peak"]), float(state["best"])
-        if self.average is not None:
-            self.average.load_state_dict(state.get("average", state["model"]))
-            self.backend.sync()
         if state["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
 
