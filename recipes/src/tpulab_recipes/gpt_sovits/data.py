@@ -50,6 +50,8 @@ MARGIN = 4
 SHORTEST_S = 0.6
 #: Seconds of the clips that a recording is cut into, at most: as long as a reference may be.
 LONGEST_CUT_S = 10.0
+#: Frames that semantic tokens are the means of, at most.
+MOST_CLUSTERED = 20_000
 Features = Callable[[np.ndarray], np.ndarray]
 TextFeatures = Callable[[Reading], np.ndarray | None]
 
@@ -84,11 +86,18 @@ def small_features(config: Config) -> Features:
             log_mel = mel(torch.from_numpy(np.float32(wave))[None])[0].numpy()
         # The first cepstra are the shape of the vocal tract; the ripple of the pitch is in those left out.
         cepstra = np.cos(angles) @ np.maximum(log_mel, -6.0)
-        cepstra = (cepstra - cepstra.mean(1, keepdims=True)) / (cepstra.std(1, keepdims=True) + 1e-3)
+        cepstra = normalised(cepstra)
         slopes = np.gradient(cepstra, axis=1)
         return np.concatenate([cepstra, slopes])[: config.ssl_channels].astype(np.float32)
 
     return features
+
+
+def normalised(states: np.ndarray) -> np.ndarray:
+    """Float[channel, frame] with mean 0 and deviation 1 in each channel, over the clip: what is the same in
+    all of it, as a voice is, goes, and no channel decides alone which semantic token is nearest."""
+    mean, deviation = states.mean(1, keepdims=True), states.std(1, keepdims=True)
+    return np.asarray((states - mean) / (deviation + 1e-3))
 
 
 def hubert_features(place: str, rate: int) -> Features:
@@ -110,8 +119,8 @@ def hubert_features(place: str, rate: int) -> Features:
 
 
 def whisper_features(place: str, rate: int) -> Features:
-    """The last states of Whisper's encoder, 50 a second as HuBERT's: `place` is a folder or name of a
-    checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
+    """The last states of Whisper's encoder, `normalised`, 50 a second as HuBERT's: `place` is a folder or
+    name of a checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
     from transformers import WhisperFeatureExtractor, WhisperModel
 
     kinds = WhisperFeatureExtractor, WhisperModel
@@ -127,7 +136,7 @@ def whisper_features(place: str, rate: int) -> Features:
                 states = encoder(mel).last_hidden_state[0].numpy()
             # What follows is padding to 30 s.
             found.append(states[: -(-len(part) * len(states) // window)])
-        return np.concatenate(found).T.astype(np.float32)
+        return normalised(np.concatenate(found).T).astype(np.float32)
 
     return features
 
@@ -608,6 +617,9 @@ def fit_tokens(generator: Any, clips: Sequence[Clip], seed: int) -> None:
         weight.copy_(torch.eye(len(weight))[:, :, None].expand_as(weight) / weight.shape[2])
         generator.ssl_proj.bias.zero_()
         found = [generator.ssl_proj(torch.from_numpy(clip.ssl)[None])[0].T for clip in clips]
-        table = torch.cat(found)[:20_000]
-        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(table)))
+        table, random = torch.cat(found), np.random.default_rng(seed)
+        if len(table) > MOST_CLUSTERED:
+            # Not the first: clips are in the order of their names, and so, often, of their speakers.
+            table = table[random.choice(len(table), MOST_CLUSTERED, replace=False)]
+        order = torch.from_numpy(random.permutation(len(table)))
         book.initialise(table, order, 20)

@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 wanted, sound = parsed_request(values, self.server.most_ids), b""
                 with self.server.speaking:
-                    if not self._is_gone():
+                    if not self._has_disconnected():
                         sound = self._speak(wanted)
                 if sound:
                     self._send(200, "audio/wav", sound)
@@ -189,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
             print(f"/tts ended early: {error}", file=sys.stderr)
         return b""
 
-    def _is_gone(self) -> bool:
+    def _has_disconnected(self) -> bool:
         """Whether the client has left while others' texts were spoken."""
         self.connection.setblocking(False)
         try:
