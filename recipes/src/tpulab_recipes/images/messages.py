@@ -10,12 +10,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.messages import message_classes
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
 #: DataType of tensorflow/core/framework/types.proto.
 _TENSOR_TYPES: dict[int, Any] = {
     1: np.float32,
@@ -29,51 +28,22 @@ _TENSOR_TYPES: dict[int, Any] = {
 _TYPE_NUMBERS = {np.dtype(kind): number for number, kind in _TENSOR_TYPES.items()}
 
 
-#: Message to its fields: (name, number, type). `[]`: repeated, `|`: one of these, a capital: that message.
-_MESSAGES = {
-    "BytesList": ("value 1 bytes[]",),
-    "FloatList": ("value 1 float[]",),
-    "Int64List": ("value 1 int64[]",),
-    "Feature": ("bytes_list 1 BytesList|", "float_list 2 FloatList|", "int64_list 3 Int64List|"),
-    # A map on the wire is a list of such entries.
-    "Features.FeatureEntry": ("key 1 string", "value 2 Feature"),
-    "Features": ("feature 1 Features.FeatureEntry[]",),
-    "Example": ("features 1 Features",),
-    "Dim": ("size 1 int64",),
-    "TensorShape": ("dim 2 Dim[]",),
-    "Tensor": ("dtype 1 int32", "tensor_shape 2 TensorShape", "tensor_content 4 bytes"),
-}
-
-
-def _classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="tpulab_recipes", syntax="proto3")
-    messages: dict[str, Any] = {}
-    for full in sorted(_MESSAGES, key=lambda name: "." in name):
-        parent, _, name = full.rpartition(".")
-        message = messages[full] = messages[parent].nested_type.add() if parent else file.message_type.add()
-        message.name, message.options.map_entry = name, bool(parent)
-        for field in _MESSAGES[full]:
-            label, number, kind = field.split()
-            plain = kind.rstrip("[]|")
-            repeated = _FIELD.LABEL_REPEATED if kind.endswith("[]") else _FIELD.LABEL_OPTIONAL
-            added = message.field.add(name=label, number=int(number), label=repeated)
-            if plain[0].isupper():
-                added.type, added.type_name = _FIELD.TYPE_MESSAGE, f".tpulab_recipes.{plain}"
-            else:
-                added.type = getattr(_FIELD, f"TYPE_{plain.upper()}")
-            if kind.endswith("|"):
-                if not message.oneof_decl:
-                    message.oneof_decl.add(name="kind")
-                added.oneof_index = 0
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"tpulab_recipes.{name}"))
-        for name in ("Example", "Tensor")
-    }
-
-
-_CLASSES = _classes()
+_CLASSES = message_classes(
+    "tpulab_recipes.example",
+    {
+        "BytesList": ("value 1 bytes[]",),
+        "FloatList": ("value 1 float[]",),
+        "Int64List": ("value 1 int64[]",),
+        "Feature": ("bytes_list 1 BytesList|", "float_list 2 FloatList|", "int64_list 3 Int64List|"),
+        # A map on the wire is a list of such entries.
+        "Features.FeatureEntry": ("key 1 string", "value 2 Feature"),
+        "Features": ("feature 1 Features.FeatureEntry[]",),
+        "Example": ("features 1 Features",),
+        "Dim": ("size 1 int64",),
+        "TensorShape": ("dim 2 Dim[]",),
+        "Tensor": ("dtype 1 int32", "tensor_shape 2 TensorShape", "tensor_content 4 bytes"),
+    },
+)
 
 
 def _parsed(kind: str, data: bytes, name: str) -> Any:
