@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run test:real`: the voices on real-sounding speech, judged by models that were not trained here. Voices and judges come inside
+ * `npm run test:real`: the voices on real-sounding speech, and emoji, judged by models that were not trained here. Voices and judges come inside
  * packages whose hashes are in a separate lock file; a package that is no longer offered is named, and its proofs are skipped.
  */
 import { spawnSync } from 'node:child_process';

@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
+import shutil
+import subprocess
+import sys
+import tarfile
 from collections.abc import Sequence
 from importlib.resources import files as resources
 from pathlib import Path
@@ -25,6 +29,20 @@ def package(name: str) -> Any:
         pytest.skip(
             f"the package {name} is not installed here (environments/test-real): this proof was not run."
         )
+
+
+def npm_archive(name: str, version: str, sha256: str) -> tarfile.TarFile:
+    """The archive of an npm package, which npm packs once next to this environment; skips the test where it
+    cannot."""
+    kept = Path(sys.prefix) / f"{name.strip('@').replace('/', '-')}-{version}.tgz"
+    if not kept.exists():
+        npm = shutil.which("npm")
+        pack = ["pack", "--silent", f"{name}@{version}", "--pack-destination", sys.prefix]
+        if not npm or subprocess.run([npm, *pack], cwd=sys.prefix, check=False).returncode:
+            pytest.skip(f"npm cannot pack {name} {version}: this proof was not run.")
+    found = hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert found == sha256, f"{kept} is not the published one"
+    return tarfile.open(kept)
 
 
 def speaker() -> Any:

@@ -5,10 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import subprocess
-import sys
-import tarfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from .judges import package, speaker
+from .judges import npm_archive, package, speaker
 
 #: kokoro-v1.0.int8.onnx of kokoro-onnx, kokoro-js 1.2.1, and pretrained.pt of Resemblyzer, as published.
 KOKORO_SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
@@ -28,16 +24,8 @@ Say = Callable[[str], np.ndarray]
 
 
 def styles(folder: Path) -> Path:
-    """The folder with the speakers of kokoro-js, packed by npm next to this environment and kept there."""
-    kept = Path(sys.prefix) / "kokoro-js-1.2.1.tgz"
-    if not kept.exists():
-        npm = shutil.which("npm")
-        packed = npm and subprocess.run([npm, "pack", "--silent", "kokoro-js@1.2.1"], cwd=folder, check=False)
-        if not packed or packed.returncode:
-            pytest.skip("npm cannot pack kokoro-js 1.2.1, which has the speakers: this proof was not run.")
-        shutil.move(folder / kept.name, kept)
-    assert hashlib.sha256(kept.read_bytes()).hexdigest() == STYLES_SHA256, f"{kept} is not the published one"
-    with tarfile.open(kept) as archive:
+    """The folder with the speakers of kokoro-js."""
+    with npm_archive("kokoro-js", "1.2.1", STYLES_SHA256) as archive:
         archive.extractall(folder, [each for each in archive if "/voices/" in each.name], filter="data")
     return folder / "package/voices"
 
