@@ -13,7 +13,6 @@ import argparse
 import sys
 
 import numpy as np
-import torch
 from tpulab_recipes.compile_ahead.torch_export import LoweringBackend
 from tpulab_recipes.dia.config import FULL_SIZE, Config
 from tpulab_recipes.dia.data import Clip, train_batches
@@ -21,6 +20,7 @@ from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
 from tpulab_recipes.torch_training.export import export
 from transformers import DiaConfig, DiaForConditionalGeneration
+from transformers.initialization import no_init_weights
 
 CHIPS = 8
 
@@ -36,9 +36,9 @@ def main(argv: list[str]) -> int:
         for half in (sizes.encoder_config, sizes.decoder_config):
             half.num_hidden_layers = options.layers
         config = FULL_SIZE.but(model="", batch_size=CHIPS, lora_rank=options.lora)
-        with torch.device("meta"):
-            empty = DiaForConditionalGeneration(sizes)
-        model = empty.to_empty(device="cpu")
+        # Parameters as the memory has them; buffers, such as the offsets of the channels, with their values.
+        with no_init_weights():
+            model = DiaForConditionalGeneration(sizes)
     else:
         config, model = Config(batch_size=CHIPS, precision="bfloat16"), tiny_model()
     trainer = Trainer(config, model, LoweringBackend(), 1)
