@@ -45,7 +45,7 @@ LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "brown", "black", "white")
 SHAPES = ("circle", "square", "heart")
 #: Names that training does not see: each color in one shape, and three in a second one.
-ASKED = (
+HELD_OUT_SHAPES = (
     *(f"{color} {SHAPES[number % 3]}" for number, color in enumerate(COLORS)),
     *("red heart", "green square", "blue circle"),
 )
@@ -95,7 +95,7 @@ def write_pictures(folder: Path) -> dict[str, list[tuple[str, str]]]:
             is_shape = color in (*COLORS, "grey", "pink") and shape in SHAPES
             if not is_shape and about.get("group") not in GROUPS:
                 continue
-            is_held_out = name in ASKED if is_shape else zlib.crc32(name.encode()) % 12 == 0
+            is_held_out = name in HELD_OUT_SHAPES if is_shape else zlib.crc32(name.encode()) % 12 == 0
             part, code = "held-out" if is_held_out else "train", one["image"].removesuffix(".png")
             places = [f"package/assets/{each}.webp" for each in (code, code.replace("-fe0f", ""))]
             files = [("flat", noto, f"package/img/google/64/{code}.png")]
@@ -249,17 +249,17 @@ def judged(
         [n for n, (_, caption) in enumerate(pictures["held-out"]) if caption.endswith(style)]
         for style in ("flat", "3d")
     )
-    asked = [(n, name.split()[0]) for n, name in enumerate(names) if name in ASKED]
+    shapes_drawn = [(n, name.split()[0]) for n, name in enumerate(names) if name in HELD_OUT_SHAPES]
     colors = np.stack(
         [
-            np.mean([color_of(real["held-out"][n]) for n, found in asked if found == color], axis=0)
+            np.mean([color_of(real["held-out"][n]) for n, found in shapes_drawn if found == color], axis=0)
             for color in COLORS
         ]
     )
 
     def colored(images: np.ndarray) -> float:
-        near = [np.linalg.norm(colors - color_of(images[n]), axis=1).argmin() for n, _ in asked]
-        return float(np.mean([COLORS[n] == color for n, (_, color) in zip(near, asked, strict=True)]))
+        near = [np.linalg.norm(colors - color_of(images[n]), axis=1).argmin() for n, _ in shapes_drawn]
+        return float(np.mean([COLORS[n] == color for n, (_, color) in zip(near, shapes_drawn, strict=True)]))
 
     frechet = {
         "floor": distance(others),
