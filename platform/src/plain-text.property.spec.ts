@@ -56,6 +56,7 @@ describe('texts of a remote machine', () => {
       })
     );
     expect(forTerminal('a\x1b[1;31mred\x1b[0m\n\tb\x1b[2J\x1b]0;t\x07')).toBe('a\x1b[1;31mred\x1b[0m\n\tb');
+    expect(forTerminal('bold\x1b(B\x1b[m, \x1bPq#0\x1b\\picture')).toBe('bold\x1b[m, picture');
   });
 
   it('as JSON are the same value, and have no control characters', () => {

@@ -3,8 +3,9 @@
  * terminal, line ends that make one message look like two, marks that reverse the direction of the following text, megabytes.
  */
 
-/** CSI and OSC sequences as a whole, then their remains. 8-bit forms too. */
-const SEQUENCES = /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?/g;
+/** CSI, strings (OSC, DCS) and character sets as a whole, then their remains. 8-bit forms too. */
+const SEQUENCES =
+  /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]P]|[\x9d\x90])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -/]*[0-OQ-Z^-~]/g;
 const CONTROLS = /[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g;
 /** Overrides and isolates (UAX 9), and invisible characters. */
 const UNSEEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;

@@ -37,3 +37,14 @@ it.each([
 ])('draws %s as JupyterLab does', async (_, texts) => {
   expect(await drawn(printedTextFactory, texts)).toBe(await drawn(textRendererFactory, texts));
 });
+
+it.each([
+  ['a link', '\x1b]8;;https://example.com\x1b\\text\x1b]8;;\x07 after', 'text after'],
+  ['a title, then colours', '\x1b]0;title\x07\x1b[31mred\x1b(B\x1b[m', 'red'],
+  ['a keypad and a picture', 'a\x1b=\x1b>\x1bPq#0;2\x1b\\b', 'ab'],
+  ['an unfinished one', 'done\x1b]8;;https://example.com', 'done8;;https://example.com']
+])('leaves the text of %s', async (_, printed, shown) => {
+  const node = document.createElement('div');
+  node.innerHTML = await drawn(printedTextFactory, [printed]);
+  expect(node.textContent).toBe(shown);
+});

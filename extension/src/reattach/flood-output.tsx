@@ -14,11 +14,20 @@ const TEXT = 'application/vnd.jupyter.stdout';
 /** Colour codes, and the characters of links that JupyterLab detects: each contains one of these. */
 const MARKS = ['\x1b', '://', 'www.', 'data:'];
 
+/**
+ * What programs send to a terminal besides colours: links (of gcc and systemctl), titles, character sets (`tput sgr0`), in ECMA-48's forms.
+ * `!` runs programs on a terminal; JupyterLab removes only the sequences that begin with `ESC [`.
+ */
+const SEQUENCES = /\x1b(?:[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\-~])/g;
+
 /** JupyterLab searches a cell's whole output for links at each new line; for text without links, this gives the same result. */
 class PrintedText extends RenderedText {
   override async render(model: IRenderMime.IMimeModel): Promise<void> {
-    const text = model.data[this.mimeType];
-    if (typeof text !== 'string' || MARKS.some(mark => text.includes(mark))) return super.render(model);
+    const printed = model.data[this.mimeType];
+    if (typeof printed !== 'string') return super.render(model);
+    const text = printed.replace(SEQUENCES, '');
+    if (MARKS.some(mark => text.includes(mark)))
+      return super.render(text === printed ? model : new MimeModel({ data: { [this.mimeType]: text } }));
     const pre = document.createElement('pre');
     pre.textContent = text;
     this.node.append(pre);
