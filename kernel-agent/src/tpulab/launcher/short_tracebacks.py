@@ -1,29 +1,44 @@
-"""Tracebacks of deep recursion are formatted in part.
+"""Tracebacks are formatted in part: without hidden frames, and of deep recursion only both ends.
 
-IPython inspects the modules and the source of every frame: milliseconds per frame, minutes for 100,000 of
-them, and an interrupt does not end that. Readers need only the first and the last frames.
+IPython inspects the modules and the source of every frame, also of those that it does not show, such as
+jax's: milliseconds per frame, minutes for 100,000 of them, and an interrupt does not end that.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 #: Number of frames at each end of a traceback.
 MAX_FRAMES = 100
+_OURS = str(Path(__file__).parents[1])
+
+
+def _is_hidden(traceback: TracebackType) -> bool:
+    """This package's frames, and those that ask for it (`__tracebackhide__`), except where the error arose."""
+    if traceback.tb_next is None:
+        return False
+    frame = traceback.tb_frame
+    # jax writes the mark into the frames after the error.
+    return frame.f_code.co_filename.startswith(_OURS) or bool(frame.f_locals.get("__tracebackhide__"))
 
 
 def shortened(traceback: TracebackType | None) -> tuple[TracebackType | None, int]:
-    """A copy without the frames in the middle, and their number; the traceback itself if it is short."""
-    chain = []
-    while traceback is not None:
-        chain.append(traceback)
-        traceback = traceback.tb_next
+    """A copy without hidden frames and those in the middle, and the number of the latter; itself if short."""
+    whole, chain, each = traceback, [], traceback
+    hidden = 0
+    while each is not None:
+        if _is_hidden(each):
+            hidden += 1
+        else:
+            chain.append(each)
+        each = each.tb_next
     left_out = max(len(chain) - 2 * MAX_FRAMES, 0)
-    if left_out == 0:
-        return (chain[0] if chain else None), 0
+    if left_out == hidden == 0:
+        return whole, 0
     copy: TracebackType | None = None
-    for each in reversed(chain[:MAX_FRAMES] + chain[-MAX_FRAMES:]):
+    for each in reversed(chain if left_out == 0 else chain[:MAX_FRAMES] + chain[-MAX_FRAMES:]):
         copy = TracebackType(copy, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return copy, left_out
 
