@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keeper_double import KeeperDouble, wait_until
+from keeper_double import KeeperDouble
 
 
 def run_script(code: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -263,23 +263,6 @@ def test_a_stream_that_cannot_be_written_ends_nothing(tmp_path: Path, stream: st
     change = "sys.stderr.close()" if stream == "closed" else "sys.stderr = None"
     done = run_script(f"import sys, tpulab\n{change}\nprint(list(tpulab.steps([1])))", tmp_path)
     assert done.stdout == "[1]\n"
-
-
-def test_the_notify_command_of_a_script_is_run_though_the_script_has_ended(tmp_path: Path) -> None:
-    done = run_script(
-        """
-        import tpulab
-        facts = "$TPULAB_RUN_STATE $TPULAB_RUN_STEPS $TPULAB_RUN_ERROR"
-        run = tpulab.run("script", notify=f"echo {facts} > part; mv part note")
-        for x in run.steps(range(3)):
-            if x == 2: raise ValueError("third")
-        """,
-        tmp_path,
-    )
-    assert done.returncode == 1
-    note = tmp_path / "note"
-    wait_until(note.exists, "the command")
-    assert note.read_text() == "failed 2 ValueError: third\n"
 
 
 @pytest.mark.parametrize(("flags", "count"), [("--xla_force_host_platform_device_count=5", 5), ("", 8)])

@@ -88,8 +88,8 @@ export const ControlMessage = Type.Object({
   before: Type.Union([HyperValue, Type.Null()], {
     description: 'the value that was replaced, once it has been'
   }),
-  origin: Type.Union([Type.Literal('page'), Type.Literal('code'), Type.Literal('replay')], {
-    description: 'who asked: a page, the code of the cell, or the log of an earlier run'
+  origin: Type.Union([Type.Literal('page'), Type.Literal('code')], {
+    description: 'who asked: a page, or the code of the cell'
   }),
   phase: ControlPhase,
   step: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {

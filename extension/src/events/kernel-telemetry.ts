@@ -187,19 +187,11 @@ export class KernelTelemetry implements IDisposable {
         this.runs.applySteps(message);
         return;
       case 'figures':
-        this.runs.applyFigures(message);
-        return;
       case 'media':
-        this.runs.applyMedium(message);
-        return;
       case 'band':
-        this.runs.applyBand(message);
-        return;
       case 'pace':
-        this.runs.applyThroughput(message);
-        return;
       case 'hosts':
-        this.runs.applyHosts(message);
+        this.runs.apply(message);
         return;
       case 'control':
         if (message.run === null) {

@@ -1,15 +1,6 @@
 /** The training runs of a kernel; the newest with their steps and metrics. */
-import type {
-  BandMessage,
-  ControlMessage,
-  FiguresMessage,
-  HostsMessage,
-  MediaMessage,
-  ThroughputMessage,
-  RunMessage,
-  StepsMessage
-} from '@tpulab/protocol';
-import { MAX_COMMANDS, MAX_STEPS, Run } from './run.js';
+import type { ControlMessage, RunMessage, StepsMessage } from '@tpulab/protocol';
+import { MAX_COMMANDS, MAX_STEPS, Run, type RunDetail } from './run.js';
 import { StepRing } from './step-ring.js';
 
 /** Maximum number of runs per kernel, the newest. */
@@ -52,25 +43,9 @@ export class RunHistory {
     }
   }
 
-  applyFigures(message: FiguresMessage): void {
-    this._apart(message.run).applyFigures(message);
-  }
-
-  applyMedium(message: MediaMessage): void {
-    this._apart(message.run).applyMedium(message);
-  }
-
-  applyBand(message: BandMessage): void {
-    this._apart(message.run).applyBand(message);
-  }
-
-  applyThroughput(message: ThroughputMessage): void {
-    this._apart(message.run).applyThroughput(message);
-  }
-
-  applyHosts(message: HostsMessage): void {
-    const run = this._apart(message.run);
-    run.hosts = message;
+  /** What belongs to a run and has no effect on which run is shown. */
+  apply(message: RunDetail): void {
+    this._apart(message.run).apply(message);
   }
 
   /** Shows this run regardless of times: for pages that receive only the newest run, chosen by the kernel. */

@@ -23,6 +23,9 @@ export const MAX_STEPS = 2_048;
 const MAX_BANDS = 256;
 export const MAX_COMMANDS = 256;
 
+/** Numbers logged after their step, media, evaluations and the like, rates, and the hosts of a slice. */
+export type RunDetail = FiguresMessage | MediaMessage | BandMessage | ThroughputMessage | HostsMessage;
+
 export class Run {
   constructor(
     /** The agent's id; unique within its kernel, over restarts too. */
@@ -90,32 +93,31 @@ export class Run {
     this._note(message.time);
   }
 
-  /** Numbers that were logged after their step. */
-  applyFigures(message: FiguresMessage): void {
-    this._addMetrics(message.step, message, message.time);
-    this._note(message.time);
-  }
-
   /** Points of a metric arrive in the order of their steps. */
   addMetric(name: string, step: number, value: number, time?: number): void {
     this._seriesOf(name)?.push(step, value, time);
   }
 
-  applyMedium(message: MediaMessage): void {
-    addMedium(this.media, message);
-    this._note(message.time);
-  }
-
-  applyBand(message: BandMessage): void {
-    this.bands.push(message);
-    if (this.bands.length > MAX_BANDS) {
-      this.bands.shift();
+  apply(message: RunDetail): void {
+    switch (message.type) {
+      case 'figures':
+        this._addMetrics(message.step, message, message.time);
+        break;
+      case 'media':
+        addMedium(this.media, message);
+        break;
+      case 'band':
+        this.bands.push(message);
+        this.bands.splice(0, this.bands.length - MAX_BANDS);
+        break;
+      case 'pace':
+        this.throughput = message;
+        break;
+      case 'hosts':
+        // Of other hosts too: it does not show that this one continues.
+        this.hosts = message;
+        return;
     }
-    this._note(message.time);
-  }
-
-  applyThroughput(message: ThroughputMessage): void {
-    this.throughput = message;
     this._note(message.time);
   }
 

@@ -329,7 +329,7 @@ function usePast(kernel: KernelTelemetry, run: Run | null, stored: StoredRunList
 
 /** The requests to the run, how it was started, and other runs: consulted, not monitored, so folded at first. */
 const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.Element {
-  const { state, loop, kernel, actions, trans } = props;
+  const { state, kernel, actions, trans } = props;
   useChanges(state, false, 0);
   const { run, paused } = state;
   const stored = actions.storedRuns();
@@ -381,7 +381,6 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
             onOpenStored={one => void stored?.open(one.key)}
             compared={state.compared}
             onCompare={keys => state.compare(keys)}
-            loop={loop}
           />
         </Section>
       ) : null}

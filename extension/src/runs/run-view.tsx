@@ -15,7 +15,7 @@ import { download } from '../platform/download.js';
 import { spanName } from '../steps/span-names.js';
 import { fromBackticks } from '../text/marked.js';
 import { momentText } from '../text/moment.js';
-import { metricText, valueText } from '../text/value.js';
+import { metricText } from '../text/value.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { Marked } from '../ui/marked-view.js';
 import { type BranchRequest, BranchView } from './branch-view.js';
@@ -26,6 +26,7 @@ import { storedSource, metricNames } from './metric-data.js';
 import { MediaView, type MediaViewProps } from './media-view.js';
 import { MetricsView } from './metrics-view.js';
 import { stateText } from './runs-table.js';
+import { SettingsList } from './view.js';
 
 export interface RunViewProps {
   readonly run: StoredRun;
@@ -239,14 +240,7 @@ function Whole({
             <BranchView {...{ onBranch, trans }} run={body} hyperparameters={body.hyperparameters} />
           ) : null}
           {Object.keys(config).length > 0 ? <h4>{trans.__('Configuration')}</h4> : null}
-          <dl className="jp-TPULabConfig">
-            {Object.entries(config).map(([name, value]) => (
-              <div key={name} className="jp-TPULab-row">
-                <dt>{name}</dt>
-                <dd className="jp-TPULab-number">{value === null ? '–' : valueText(value)}</dd>
-              </div>
-            ))}
-          </dl>
+          <SettingsList settings={config} />
         </div>
       </div>
     </>

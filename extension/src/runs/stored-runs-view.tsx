@@ -1,15 +1,11 @@
-/** Other runs, of this kernel and of ended kernels: to open again, and to compare with the shown run. */
+/** Other runs, of this kernel and of ended kernels, to compare with the shown run. The page "Runs" shows each of them whole. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { countText, durationText, type StoredRunSummary } from '@tpulab/protocol';
+import { countText, type StoredRunSummary } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import type { DrawLoop } from '../ui/draw-loop.js';
-import { metricText, valueText } from '../text/value.js';
+import { metricText } from '../text/value.js';
 import { isWhole, type StoredRun } from './stored-runs.js';
-import { storedSource, metricNames } from './metric-data.js';
-import { LogView } from './log-view.js';
-import { MetricsView } from './metrics-view.js';
 import { momentText } from '../text/moment.js';
 
 export interface StoredRunsViewProps {
@@ -20,7 +16,6 @@ export interface StoredRunsViewProps {
   /** Keys of the runs that are compared with the current one. */
   readonly compared: readonly string[];
   readonly onCompare: (keys: readonly string[]) => void;
-  readonly loop: DrawLoop;
   readonly trans: TranslationBundle;
 }
 
@@ -34,21 +29,14 @@ interface Entry {
 }
 
 export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
-  const { run, stored, compared, onCompare, onOpenStored, trans } = props;
+  const { run, compared, onCompare, onOpenStored, trans } = props;
   const [all, setAll] = useState(false);
-  const [opened, setOpened] = useState<string | null>(null);
   const entries = otherRuns(props);
   if (entries.length === 0) {
     return null;
   }
   const shown = all ? entries : entries.slice(0, SHOWN);
   const isCompared = (key: string): boolean => compared.includes(key);
-  const open = (entry: Entry): void => {
-    if (entry.stored && !isWhole(entry.stored)) {
-      onOpenStored(entry.stored);
-    }
-  };
-  const current = stored.find(({ key }) => key === opened);
   return (
     <div className="jp-TPULabKept">
       <ul aria-label={trans.__('Other runs, newest first')}>
@@ -61,7 +49,9 @@ export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
                   checked={isCompared(entry.key)}
                   aria-label={trans.__('Compare with %1', entry.name)}
                   onChange={() => {
-                    open(entry);
+                    if (entry.stored && !isWhole(entry.stored)) {
+                      onOpenStored(entry.stored);
+                    }
                     onCompare(
                       isCompared(entry.key)
                         ? compared.filter(key => key !== entry.key)
@@ -70,22 +60,7 @@ export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
                   }}
                 />
               ) : null}{' '}
-              {entry.stored ? (
-                <button
-                  type="button"
-                  className="jp-TPULab-link"
-                  aria-expanded={opened === entry.key}
-                  title={trans.__('Open this run')}
-                  onClick={() => {
-                    open(entry);
-                    setOpened(opened === entry.key ? null : entry.key);
-                  }}
-                >
-                  {entry.name}
-                </button>
-              ) : (
-                entry.name
-              )}
+              {entry.name}
             </span>
             <span className="jp-TPULab-number jp-TPULab-quiet">{entry.detail}</span>
           </li>
@@ -98,50 +73,6 @@ export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
             : trans._n('Show %1 earlier one', 'Show %1 earlier ones', entries.length - SHOWN)}
         </button>
       ) : null}
-      {current ? <Opened {...props} one={current} /> : null}
-    </div>
-  );
-}
-
-function Opened({ one, loop, trans }: StoredRunsViewProps & { readonly one: StoredRun }): JSX.Element {
-  const { summary, body } = one;
-  const source = storedSource(one);
-  const [metrics, setMetrics] = useState<readonly string[]>([]);
-  if (!body || !source) {
-    return <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>;
-  }
-  const { totals, commands, bands } = body;
-  return (
-    <div className="jp-TPULabKept-open" role="group" aria-label={trans.__('Run %1', summary.name)}>
-      <p className="jp-TPULab-quiet">
-        {trans.__(
-          '%1 steps in %2, %3 a step; %4 commands',
-          countText(summary.steps),
-          durationText(totals.wallMs),
-          durationText(summary.steps > 0 ? totals.wallMs / summary.steps : 0),
-          commands.length
-        )}
-      </p>
-      <MetricsView
-        sources={[source]}
-        names={metricNames(Object.keys(body.series))}
-        version={`${summary.key} ${summary.lastAt}`}
-        opened={metrics}
-        onToggle={name =>
-          setMetrics(metrics.includes(name) ? metrics.filter(other => other !== name) : [...metrics, name])
-        }
-        loop={loop}
-        trans={trans}
-      />
-      <LogView run={{ bands, commands, file: null, over: summary.state !== 'running' }} trans={trans} />
-      <dl className="jp-TPULabConfig">
-        {Object.entries(summary.config).map(([name, value]) => (
-          <div key={name} className="jp-TPULab-row">
-            <dt>{name}</dt>
-            <dd className="jp-TPULab-number">{value === null ? '–' : valueText(value)}</dd>
-          </div>
-        ))}
-      </dl>
     </div>
   );
 }

@@ -1,5 +1,6 @@
 /** The content below the head of a run: its controls, other runs, its requests, and how it was started. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { RunControl } from '@tpulab/protocol';
 import type { JSX } from 'react';
 import type { Run } from '../events/run.js';
 import { valueText } from '../text/value.js';
@@ -48,6 +49,7 @@ export function HypersView({ run, control, trans }: HypersViewProps): JSX.Elemen
   );
 }
 
+/** Null for a run without settings. */
 export function ConfigView({
   run,
   trans
@@ -55,21 +57,25 @@ export function ConfigView({
   readonly run: Run;
   readonly trans: TranslationBundle;
 }): JSX.Element | null {
-  const entries = Object.entries(run.control?.config ?? {});
-  if (entries.length === 0) {
-    return null;
-  }
-  return (
+  const config = run.control?.config ?? {};
+  const count = Object.keys(config).length;
+  return count === 0 ? null : (
     <details className="jp-TPULabConfig">
-      <summary>{trans._n('Started with %1 setting', 'Started with %1 settings', entries.length)}</summary>
-      <dl>
-        {entries.map(([name, value]) => (
-          <div key={name} className="jp-TPULab-row">
-            <dt>{name}</dt>
-            <dd className="jp-TPULab-number">{value === null ? '–' : valueText(value)}</dd>
-          </div>
-        ))}
-      </dl>
+      <summary>{trans._n('Started with %1 setting', 'Started with %1 settings', count)}</summary>
+      <SettingsList settings={config} />
     </details>
+  );
+}
+
+export function SettingsList({ settings }: { readonly settings: RunControl['config'] }): JSX.Element {
+  return (
+    <dl className="jp-TPULabConfig">
+      {Object.entries(settings).map(([name, value]) => (
+        <div key={name} className="jp-TPULab-row">
+          <dt>{name}</dt>
+          <dd className="jp-TPULab-number">{value === null ? '–' : valueText(value)}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -53,7 +53,7 @@ describe('marks of the timeline', () => {
   it('are work beside the steps and commands that were applied, each once', () => {
     const run = runOf(30);
     const band = { type: 'band', time: T0, run: 'r1', startTime: T0, inStep: false, failed: false } as const;
-    run.applyBand({ ...band, kind: 'checkpoint', durationMs: 1_900, step: 10 });
+    run.apply({ ...band, kind: 'checkpoint', durationMs: 1_900, step: 10 });
     const command = {
       type: 'control',
       time: T0,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tpulab.check.saved import load_compiled
     from tpulab.control.adapters import into_optax
     from tpulab.control.hyperparameters import Hyper, HyperparameterError, hyper
-    from tpulab.control.run_log import Replay, ReplayError, replay
     from tpulab.loops import Step, Steps, alert, metric, step, steps, watch
     from tpulab.measure.media import MediaError, audio, image
     from tpulab.status import status
@@ -28,8 +27,6 @@ __all__ = [
     "Hyper",
     "HyperparameterError",
     "MediaError",
-    "Replay",
-    "ReplayError",
     "Step",
     "StepTimeline",
     "Steps",
@@ -45,7 +42,6 @@ __all__ = [
     "load_compiled",
     "metric",
     "preflight",
-    "replay",
     "run",
     "status",
     "step",
@@ -58,7 +54,6 @@ _MODULES = {
     "tpulab.check.saved": ("load_compiled",),
     "tpulab.control.adapters": ("into_optax",),
     "tpulab.control.hyperparameters": ("Hyper", "HyperparameterError", "hyper"),
-    "tpulab.control.run_log": ("Replay", "ReplayError", "replay"),
     "tpulab.loops": ("Step", "Steps", "alert", "metric", "step", "steps", "watch"),
     "tpulab.measure.media": ("MediaError", "audio", "image"),
     "tpulab.status": ("status",),

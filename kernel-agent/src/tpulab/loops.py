@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from tpulab.agent.process_agent import current_agent
 from tpulab.figures.alerts import MOST_RULES, parse_rule
-from tpulab.measure.loop_exit import LoopGuard, MeasuredLoop
+from tpulab.measure.loop_exit import LoopGuard, MeasuredBlock, MeasuredLoop
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.tracked_run import TrackedRun, step_runs
 from tpulab.telemetry.plain import whole_number
@@ -69,12 +69,11 @@ class Steps(MeasuredLoop[TrackedRun], Iterator[T], Generic[T]):
         return tracked
 
 
-class Step:
+class Step(MeasuredBlock[TrackedRun]):
     """One measured block. See `step`."""
 
     def __init__(self, name: str | None) -> None:
         self._name = name
-        self._tracked: TrackedRun | None = None
 
     def __enter__(self) -> Step:
         frame = sys._getframe(1)
@@ -83,22 +82,6 @@ class Step:
             self._tracked = tracked
             tracked.begin_step()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        tracked, self._tracked = self._tracked, None
-        if tracked is None:
-            return
-        if kind is None:
-            tracked.clock.end()
-        else:
-            tracked.end("failed")
-
-    def watch(self, output: Any) -> None:
-        """Names an output of this step, to measure its device time."""
-        if self._tracked is not None:
-            self._tracked.clock.watch(output)
 
     def metric(self, **values: Any) -> None:
         """Records numbers of this step. Arrays are read later, when they are ready."""

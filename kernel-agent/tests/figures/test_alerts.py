@@ -33,6 +33,7 @@ MS = 1_000_000
         ("  eval/acc <= .25 for 1 step ", "eval/acc", 0.25, 1),
         ("grad.norm >= -1e-3", "grad.norm", -0.001, 1),
         ("größe < 3.", "größe", 3.0, 1),
+        ("val loss > 2 for 3 steps", "val loss", 2.0, 3),
     ],
 )
 def test_a_rule_is_a_name_a_comparison_a_number_and_a_number_of_steps(

@@ -397,7 +397,7 @@ def train(run: TrainingRun, at: dict[int, Callable[[], Any]]) -> list[Any]:
     return values
 
 
-def test_a_run_is_logged_and_replayed_at_the_same_steps(tmp_path: Path, keeper: KeeperDouble) -> None:
+def test_a_run_is_logged_with_its_commands(tmp_path: Path, keeper: KeeperDouble) -> None:
     folder = tmp_path / "checkpoints"
     given: dict[str, Any] = {"rate": tpulab.hyper(0.5, min=0.0, max=1.0)}
     saved: list[int] = []
@@ -419,35 +419,8 @@ def test_a_run_is_logged_and_replayed_at_the_same_steps(tmp_path: Path, keeper: 
     ]
     assert written[0]["config"] == {"seed": 1}
     assert [e["phase"] for e in written if e["type"] == "command"] == ["refused", *["applied"] * 4]
-
-    replayed: list[int] = []
-    with tpulab.run(
-        "again", hyperparameters=given, replay=tpulab.replay(folder), log=tmp_path / "second.jsonl"
-    ) as second:
-        second.on_checkpoint(replayed.append)
-        assert train(second, {}) == values == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
-    assert replayed == saved == [3]
-    origins = {e["origin"] for e in entries(tmp_path / "second.jsonl") if e["type"] == "command"}
-    assert origins == {"replay"}
-
-
-def test_a_log_that_is_none_is_refused_and_a_torn_line_left_out(tmp_path: Path) -> None:
-    with pytest.raises(tpulab.ReplayError, match="cannot be read"):
-        tpulab.replay(tmp_path / "none.jsonl")
-    file = tmp_path / "log.jsonl"
-    file.write_text('{"type":"metrics"}\n')
-    with pytest.raises(tpulab.ReplayError, match="contains no run"):
-        tpulab.replay(file)
-    file.write_text('{"type":"run","v":9}\n')
-    with pytest.raises(tpulab.ReplayError, match="version 9"):
-        tpulab.replay(file)
-    applied = '{"type":"command","phase":"applied","action":"set","name":"a","value":1,"step":2}\n'
-    good = '{"type":"run","v":1}\n' + applied
-    file.write_text(good + '{"type":"comm')
-    assert [command.step for command in tpulab.replay(file).commands] == [2]
-    file.write_text("no json\n" + good)
-    with pytest.raises(tpulab.ReplayError, match="line 1"):
-        tpulab.replay(file)
+    assert values == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
+    assert saved == [3]
 
 
 def test_a_log_that_cannot_be_written_is_said_once_and_breaks_nothing(
@@ -490,70 +463,6 @@ def test_an_outage_of_the_keeper_loses_no_word_on_a_command(run: TrainingRun, ke
             wait_until(lambda: keeper.control, "the agent to come back")
             break
     assert keeper.outcome(identity, "applied")["step"] == 1
-
-
-NOTE = "env | grep ^TPULAB_RUN_ | sort > {file}.part && mv {file}.part {file}"
-
-
-def noted(file: Path) -> dict[str, str]:
-    """The environment of the command `NOTE`."""
-    wait_until(file.exists, "the command")
-    return dict(line.split("=", 1) for line in file.read_text().splitlines())
-
-
-def test_a_command_is_run_with_the_facts_when_a_run_has_ended(agent: Agent, tmp_path: Path) -> None:
-    file = tmp_path / "note"
-    with tpulab.run("long", notify=NOTE.format(file=file), log=tmp_path / "log.jsonl") as run:
-        for n in run.steps(range(3)):
-            run.log(loss=0.5 - n / 10, acc=float("nan"))
-    facts = noted(file)
-    assert facts.pop("TPULAB_RUN_ID")
-    assert float(facts.pop("TPULAB_RUN_SECONDS")) >= 0
-    # After the last step was recorded: its metrics are the newest.
-    assert json.loads(facts.pop("TPULAB_RUN_METRICS")) == {"loss": 0.3, "acc": "nan"}
-    assert facts == {
-        "TPULAB_RUN_NAME": "long",
-        "TPULAB_RUN_STATE": "finished",
-        "TPULAB_RUN_STEPS": "3",
-        "TPULAB_RUN_TOTAL": "3",
-        "TPULAB_RUN_LOG": str(tmp_path / "log.jsonl"),
-    }
-    assert agent.keeper is not None
-
-
-def test_the_command_learns_that_a_run_failed_and_why(tmp_path: Path) -> None:
-    file = tmp_path / "note"
-
-    def train() -> None:
-        with tpulab.run("wrong", notify=["sh", "-c", NOTE.format(file=file)]) as run:
-            for _ in run.steps(range(3)):
-                raise ValueError("bad\tbatch")
-
-    with pytest.raises(ValueError, match="bad"):
-        train()
-    facts = noted(file)
-    assert facts["TPULAB_RUN_STATE"] == "failed"
-    assert facts["TPULAB_RUN_ERROR"] == "ValueError: bad\tbatch"
-
-
-def test_the_command_tells_a_stopped_run_from_a_finished_one(tmp_path: Path) -> None:
-    file = tmp_path / "note"
-    run = tpulab.run("stopped", notify=NOTE.format(file=file))
-    for n in run.steps(range(100)):
-        if n == 1:
-            run.stop()
-    run.finish()
-    assert noted(file)["TPULAB_RUN_STATE"] == "stopped"
-
-
-@pytest.mark.parametrize("command", ["exit 3", ["no-such-program-here"]])
-def test_a_command_that_fails_is_a_warning_and_the_run_is_as_it_was(
-    command: str | list[str], keeper: KeeperDouble, caplog: pytest.LogCaptureFixture
-) -> None:
-    with tpulab.run("warned", notify=command) as run:
-        assert list(run.steps(range(2))) == [0, 1]
-    wait_until(lambda: "the notify command of the run 'warned'" in caplog.text, "a warning")
-    wait_until(lambda: any(message["state"] == "finished" for message in keeper.of_type("run")), "the end")
 
 
 def test_an_action_of_ones_own_runs_between_two_steps_and_says_what_came_of_it(keeper: KeeperDouble) -> None:

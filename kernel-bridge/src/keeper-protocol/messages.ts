@@ -53,7 +53,7 @@ const MessageShape: Shape<ControlMessage> = object({
   name: orNull(text()),
   value: orNull(HyperValue),
   before: orNull(HyperValue),
-  origin: oneOf('page', 'code', 'replay'),
+  origin: oneOf('page', 'code'),
   phase: oneOf('accepted', 'applied', 'refused', 'expired', 'failed'),
   step: orNull(integer({ min: 0 })),
   durationMs: orNull(number({ min: 0 })),

@@ -181,8 +181,6 @@ class Agent:
         atexit.unregister(self.close)
         # A script that ended with an exception: no cell reports it.
         error = None if self.cells.attached else getattr(sys, "last_value", None)
-        if error is not None:
-            self.tracker.explain_failures(error)
         step_runs.end_all("finished" if error is None else "failed", tracker=self.tracker)
         for hook in self._hooks:
             hook.remove()
@@ -284,7 +282,6 @@ class Agent:
 
     def _on_cell_error(self, error: BaseException) -> None:
         """A cell failed: if it ran out of memory, reports the owners of the memory."""
-        self.tracker.explain_failures(error)
         advise_on_platform(error, self.adviser)
         location = locate_error(self.cells, error)
         run = next((run.id for run in reversed(list(self.tracker.runs.values()))), None)

@@ -11,7 +11,7 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tpulab.control.command import Command, ControlRefusedError
 from tpulab.control.hyperparameters import HyperparameterError, Hyperparameters
@@ -20,9 +20,6 @@ from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
 from tpulab.telemetry.plain import short
 from tpulab.telemetry.text import ERROR_LENGTH, error_text
-
-if TYPE_CHECKING:
-    from tpulab.control.run_log import Replay
 
 MAX_WAITING = 256
 #: How long a pause sleeps at a time: an interrupt is noticed immediately, a lost signal costs no more.
@@ -62,7 +59,6 @@ class Controller:
         run_id: str,
         hyperparameters: Hyperparameters,
         listener: ControlListener | None = None,
-        replay: Replay | None = None,
     ) -> None:
         self._run_id = run_id
         self._hyper = hyperparameters
@@ -76,7 +72,6 @@ class Controller:
         self._lock = threading.RLock()
         self._waiting: deque[Command] = deque()
         self._news = threading.Event()
-        self._replay = deque(replay.commands if replay is not None else ())
         #: the state after all waiting commands have been applied
         self._ahead: ControlState = "idle"
         self.state: ControlState = "idle"
@@ -226,8 +221,6 @@ class Controller:
         ends = now_ns() + int(HOLD_S * 1e9)
         while self._is_held(step, ends):
             await wait()
-        while self._replay and self._replay[0].step <= step:
-            await self._apply(self._replayed(), step, awaits=awaits)
         if self._needs_checkpoint(step):
             await self._apply(self._own_checkpoint(step), step, awaits=awaits)
         await self._drain(step, awaits=awaits)
@@ -261,7 +254,6 @@ class Controller:
     def _is_quiet(self, step: int) -> bool:
         return (
             not self._waiting
-            and not self._replay
             and self.state == "running"
             and self._fence is None
             and not self._needs_checkpoint(step)
@@ -293,10 +285,6 @@ class Controller:
         # Also when it fails: the next one is due later.
         self.checkpointed = step
         return Command("checkpoint", run=self._run_id)
-
-    def _replayed(self) -> Command:
-        logged = self._replay.popleft()
-        return Command(logged.action, logged.name, logged.value, self._run_id, "replay")
 
     async def _drain(self, step: int, *, awaits: bool) -> None:
         self._await_stop()
@@ -337,9 +325,7 @@ class Controller:
                 for applier in self._appliers:
                     applier(self._hyper)
             elif command.action == "stop":
-                # Only a replay stops a run without a request.
-                if may(self.state, "ask_stop"):
-                    self._move("ask_stop")
+                pass  # the state changed with the request
             elif self.state == "stopping":
                 self._listener.reported(command.message("expired", reason="The run was stopped first."))
                 return

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tpulab.telemetry.clocks import unix_now_ms
-from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
+from tpulab.telemetry.messages import ControlMessage
 
 #: The usual beginnings of a log's lines; such lines do not mention checkpoints.
 _FIGURES = '{"type":"metrics"'
@@ -220,77 +220,6 @@ def log_path(given: str | os.PathLike[str] | None, name: str, run_id: str) -> Pa
     folder = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:100].strip("-.") or "run"
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     return Path(DEFAULT_FOLDER) / folder / f"{stamp}-{run_id}.jsonl"
-
-
-class ReplayError(ValueError):
-    """The run log cannot be replayed: it is missing, or is not a run log."""
-
-    code = "REPLAY"
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedCommand:
-    step: int
-    action: ControlAction
-    name: str | None
-    value: HyperValue | None
-
-
-#: A wait changes no result, so a replay does not wait.
-_REPLAYED: tuple[ControlAction, ...] = ("set", "stop", "checkpoint", "evaluate", "sample", "call")
-
-
-class Replay:
-    """The commands of an earlier run, by the step at which they were applied."""
-
-    def __init__(self, commands: list[LoggedCommand]) -> None:
-        self.commands = sorted(commands, key=lambda command: command.step)
-
-    def __len__(self) -> int:
-        return len(self.commands)
-
-    def __repr__(self) -> str:
-        return f"Replay({len(self)} commands)"
-
-
-def replay(log: str | os.PathLike[str]) -> Replay:
-    """Reads a run log. `tpulab.run(…, replay=tpulab.replay("checkpoints"))` repeats its commands.
-
-    Commands are applied at the same steps as before, ahead of any new ones from a page. Pauses are skipped.
-    If the file has several runs, the last one is used; a torn last line is ignored.
-
-    Raises:
-        ReplayError: the log is missing, or one of its lines is invalid.
-    """
-    path = Path(log)
-    if path.is_dir():
-        path = path / FILE_NAME
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReplayError(f"The run log cannot be read: {error}") from error
-    commands: list[LoggedCommand] | None = None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            if number == len(lines):
-                break
-            raise ReplayError(f"{path}, line {number}: not JSON; is this a run log?") from error
-        kind = entry.get("type") if isinstance(entry, dict) else None
-        if kind == "run":
-            if entry.get("v") != VERSION:
-                raise ReplayError(f"{path}: version {entry.get('v')!r} of the log is unknown here.")
-            commands = []
-        elif kind == "command" and commands is not None:
-            step, action = entry.get("step"), entry.get("action")
-            if entry.get("phase") == "applied" and action in _REPLAYED and isinstance(step, int):
-                commands.append(LoggedCommand(step, action, entry.get("name"), entry.get("value")))
-    if commands is None:
-        raise ReplayError(f"{path} contains no run.")
-    return Replay(commands)
 
 
 def _as_json(values: Mapping[str, float]) -> dict[str, float | str]:

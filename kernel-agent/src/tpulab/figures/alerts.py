@@ -11,7 +11,7 @@ GRAMMAR = "NAME > NUMBER [for COUNT steps], with >, >=, < or <="
 MOST_RULES = 64
 _COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _RULE = re.compile(
-    r"\s*(?P<name>[^\s<>=]{1,100})\s*(?P<sign>[<>]=?)\s*"
+    r"\s*(?P<name>[^\s<>=](?:[^<>=]{0,98}[^\s<>=])?)\s*(?P<sign>[<>]=?)\s*"
     r"(?P<bound>[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:e[-+]?\d{1,3})?)"
     r"(?:\s+for\s+(?P<steps>\d{1,12})\s+steps?)?\s*",
     re.IGNORECASE,

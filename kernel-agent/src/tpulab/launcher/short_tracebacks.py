@@ -16,7 +16,7 @@ _OURS = str(Path(__file__).parents[1])
 
 
 def _is_hidden(traceback: TracebackType) -> bool:
-    """This package's frames, and those that ask for it (`__tracebackhide__`), except where the error arose."""
+    """This package's frames, and those marked `__tracebackhide__`, except where the error arose."""
     if traceback.tb_next is None:
         return False
     frame = traceback.tb_frame

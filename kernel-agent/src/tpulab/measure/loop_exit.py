@@ -12,7 +12,7 @@ import dis
 import sys
 import weakref
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from tpulab.measure.tracked_run import TrackedRun
@@ -76,6 +76,28 @@ def length_of(iterable: Any) -> int | None:
     except Exception:
         return None
     return length if isinstance(length, int) and length >= 0 else None
+
+
+class MeasuredBlock(Generic[R]):
+    """The common part of `tpulab.step` and `run.step`: a block that is one step."""
+
+    _tracked: R | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tracked, self._tracked = self._tracked, None
+        if tracked is None:
+            return
+        if kind is None:
+            tracked.clock.end()
+        else:
+            tracked.end("failed")
+
+    def watch(self, output: Any) -> None:
+        """Names an output of this step, to measure its device time."""
+        if self._tracked is not None:
+            self._tracked.clock.watch(output)
 
 
 class MeasuredLoop(Generic[R]):

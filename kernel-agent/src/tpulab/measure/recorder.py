@@ -52,8 +52,6 @@ MOST_METRICS = 128
 #: How long a step may wait for the device clock before it is reported without it.
 PATIENCE_NS = 60_000_000_000
 ANNOUNCE_PATIENCE_NS = 1_000_000_000
-#: A loop left by an exception has ended before the exception can be seen.
-ERROR_PATIENCE_NS = 5_000_000_000
 
 
 class Recorder:
@@ -72,8 +70,6 @@ class Recorder:
         self._media: list[Message] = []
         self._media_ids = itertools.count(1)
         self._endings: list[tuple[Run, RunMessage]] = []
-        #: reported ends, whose `on_ended` is still to be called, until when at the latest
-        self._ended: list[tuple[Run, RunMessage, int]] = []
         self.adviser: Adviser | None = None
         #: by their text; created by the threads of the user
         self.rules: dict[str, Rule] = {}
@@ -82,9 +78,7 @@ class Recorder:
 
     @property
     def pending(self) -> bool:
-        return bool(
-            self.closed or self.events or self._waiting or self._endings or self._ended or self.figures
-        )
+        return bool(self.closed or self.events or self._waiting or self._endings or self.figures)
 
     @property
     def is_crowded(self) -> bool:
@@ -115,7 +109,6 @@ class Recorder:
         messages += self._unrecorded(done)
         messages += self._paces(done)
         messages += self._ended_runs(done)
-        self._report_ended(force)
         # Advice on the collected messages: at the end of the process there is no later collection.
         while force and self.events and isinstance(event := self.events[0], dict):
             messages.append(event)
@@ -332,18 +325,7 @@ class Recorder:
         for run, _ in done:
             if self.adviser is not None:
                 advise_on_freed(self.adviser, run)
-        self._ended += [(run, message, now_ns() + ERROR_PATIENCE_NS) for run, message in done]
         return [message for _, message in done]
-
-    def _report_ended(self, force: bool) -> None:
-        waiting, self._ended = self._ended, []
-        for run, message, until in waiting:
-            if run.on_ended is None:
-                continue
-            if message["state"] == "failed" and run.error is None and not force and now_ns() < until:
-                self._ended.append((run, message, until))
-            else:
-                run.on_ended(run, message)
 
 
 def _band_ms(bands: list[tuple[str, int, int]]) -> dict[str, float]:

@@ -50,10 +50,6 @@ class Run:
     control: Callable[[], RunControl | None] | None = None
     #: called by the agent's thread with the steps done and the newest metrics
     on_progress: Callable[[int, dict[str, float]], None] | None = None
-    #: called by the agent's thread with the message of the run's end, after its last step was recorded
-    on_ended: Callable[[Run, RunMessage], None] | None = None
-    #: the cause, when it failed and the cause is known
-    error: str | None = None
     #: rates and goodput, for a run created with `tpulab.run`
     throughput: Throughput | None = None
     #: steps handed to the recorder, which numbers them; steps above `recorded` are still on their way

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,7 +11,6 @@ from tpulab.measure.runs import Run
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.messages import RunState
-from tpulab.telemetry.text import error_text
 
 
 class TextLines(Protocol):
@@ -55,7 +53,6 @@ class Tracker:
         #: runs that have not ended, by id; and the last one that has started, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
-        self._failed: deque[Run] = deque(maxlen=64)
 
     def add_run(self, run: Run) -> None:
         self._on_run()
@@ -73,16 +70,7 @@ class Tracker:
         self.recorder.events.append((run, run.message(state)))
         run.state = state
         self.runs.pop(run.id, None)
-        if state == "failed":
-            self._failed.append(run)
         self.wake()
         if self.recorder.is_crowded:
             # Many short runs in a row: their steps would displace one another.
             self.settle(0.0)
-
-    def explain_failures(self, error: BaseException) -> None:
-        """The errors that ended recent runs, and end the runs that continue with them."""
-        text = error_text(error)
-        for run in [*self._failed, *list(self.runs.values())]:
-            run.error = text
-        self._failed.clear()

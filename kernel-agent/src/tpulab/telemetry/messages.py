@@ -23,7 +23,7 @@ ControlAction = Literal[
     "profile",
 ]
 ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
-ControlOrigin = Literal["page", "code", "replay"]
+ControlOrigin = Literal["page", "code"]
 BandKind = Literal["checkpoint", "evaluate", "sample", "call", "transfer", "pause"]
 AdviceKind = Literal[
     "cpu-backend",

@@ -15,7 +15,7 @@ import contextlib
 import os
 import sys
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import Any, TypeVar, get_args, overload
 
@@ -28,7 +28,6 @@ from tpulab.control.controller import Controller, Handler
 from tpulab.control.hyperparameters import Backend, Hyper, HyperparameterError, Hyperparameters
 from tpulab.control.run_log import (
     Checkpoint,
-    Replay,
     RunLog,
     checkpoint_of,
     checkpoint_of_run,
@@ -42,8 +41,7 @@ from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunBranch, RunControl, RunState
 from tpulab.telemetry.plain import figure, short, whole_number
-from tpulab.telemetry.text import error_text, write_line
-from tpulab.training.notify_command import NotifyCommand
+from tpulab.telemetry.text import write_line
 from tpulab.training.run_config import plain_config
 from tpulab.training.run_steps import RunBlock, RunSteps
 from tpulab.training.steered_run import SteeredRun
@@ -63,10 +61,8 @@ class TrainingRun:
         *,
         total: int | None,
         log: str | os.PathLike[str] | bool | None,
-        replay: Replay | None,
         backend: Backend | None,
         effort: Effort,
-        notify: str | Sequence[str] | None = None,
     ) -> None:
         self.name = name
         self.config = plain_config(config)
@@ -74,7 +70,6 @@ class TrainingRun:
         #: values as arrays (`run.hyper.name`) and as plain values (`run.hyper["name"]`)
         self.hyper = Hyperparameters(hyperparameters or {}, backend)
         self._effort = effort
-        self._notify = notify
         self._made_ns = now_ns()
         self._log_given = log
         self._log: RunLog | None = None
@@ -85,7 +80,7 @@ class TrainingRun:
         #: The step that the run resumed from, if it was resumed.
         self._resumed: int | None = None
         self._branch: RunBranch | None = None
-        self.controller = Controller("", self.hyper, replay=replay)
+        self.controller = Controller("", self.hyper)
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -181,8 +176,6 @@ class TrainingRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._tracked is not None:
-            self._tracked.run.error = error_text(error)
         self.finish("finished" if kind is None else "failed")
 
     # -- requests to the run ---------------------------------------------------------------------------
@@ -454,8 +447,6 @@ class TrainingRun:
             if self._log_file is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
-        if self._notify:
-            run.on_ended = NotifyCommand(self._notify, agent.warn)
         run.throughput = Throughput(self._effort, agent.compiles.programs.find)
         run.throughput.prepared_ns = self._made_ns
         agent.commands.add(run.id, self.controller)
@@ -484,14 +475,12 @@ def run(
     hyperparameters: Mapping[str, Hyper | HyperValue] | None = None,
     total: int | None = None,
     log: str | os.PathLike[str] | bool | None = None,
-    replay: Replay | None = None,
     backend: Backend | None = None,
     flops_per_step: float | None = None,
     tokens_per_step: float | None = None,
     samples_per_step: float | None = None,
     peak_flops: float | None = None,
     updates_per_step: float | None = None,
-    notify: str | Sequence[str] | None = None,
 ) -> TrainingRun:
     """Creates a run that the page can control while its cell is busy.
 
@@ -502,15 +491,11 @@ def run(
         total: number of steps of all loops, if they have no length.
         log: file (`….jsonl`) or folder of the run log, for example the checkpoint folder; False: no log.
             Default: `.tpulab-runs/NAME/` in the working directory.
-        replay: commands of an earlier run, from `tpulab.replay(log)`.
         backend: framework of the hyperparameter arrays. Default: the imported one.
         flops_per_step: floating-point operations of a step on all devices, for the MFU. Default: counted.
         tokens_per_step, samples_per_step: for the throughput.
         updates_per_step: of the parameters, where a step is several (a `lax.scan` of 100 in one call).
         peak_flops: peak operations per second of one device. Default: the peak of the chip, if known.
-        notify: command to run when the run has finished, was stopped or has failed: a string for the shell,
-            or a program with its arguments. Its environment has `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and
-            others. For a killed kernel, see the server's `--notify`.
 
     Raises:
         HyperparameterError: the definition of a hyperparameter is invalid.
@@ -525,7 +510,6 @@ def run(
         hyperparameters,
         total=whole_number("total", total),
         log=log,
-        replay=replay,
         backend=backend,
         effort=Effort(
             figure("flops_per_step", flops_per_step),
@@ -534,5 +518,4 @@ def run(
             figure("peak_flops", peak_flops),
             figure("updates_per_step", updates_per_step),
         ),
-        notify=notify,
     )

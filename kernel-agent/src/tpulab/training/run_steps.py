@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tpulab.control.controller import Controller
-from tpulab.measure.loop_exit import LoopGuard, MeasuredLoop
+from tpulab.measure.loop_exit import LoopGuard, MeasuredBlock, MeasuredLoop
 from tpulab.training.steered_run import SteeredRun
 
 T = TypeVar("T")
@@ -125,12 +125,11 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
         tracked.end("failed")
 
 
-class RunBlock:
+class RunBlock(MeasuredBlock[SteeredRun]):
     """One step of a run as a block. Created by `run.step()`."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._tracked: SteeredRun | None = None
 
     def __enter__(self) -> RunBlock:
         frame = sys._getframe(1)
@@ -150,19 +149,3 @@ class RunBlock:
         if later:
             tracked.metric(later)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        tracked, self._tracked = self._tracked, None
-        if tracked is None:
-            return
-        if kind is None:
-            tracked.clock.end()
-        else:
-            tracked.end("failed")
-
-    def watch(self, output: Any) -> None:
-        """Names an output of this step: its device time is measured by it."""
-        if self._tracked is not None:
-            self._tracked.clock.watch(output)
