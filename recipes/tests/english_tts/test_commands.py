@@ -121,10 +121,7 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
         "--output",
         str(folder / "said.wav"),
     )
-    players: list[Any] = []
-    monkeypatch.setattr("IPython.display.display", players.append)
-    spoken = _run(capsys, "speak", folder, *output, "--play")
-    assert ["<audio" in each.data and "The red bird." in each.data for each in players] == [True]
+    spoken = _run(capsys, "speak", folder, *output)
     info = soundfile.info(folder / "said.wav")
     assert (info.samplerate, info.frames) == (16_000, 320 * spoken["frames"])
     by_the_vocoder = soundfile.read(folder / "said.wav")[0]

@@ -106,6 +106,9 @@ def test_durations_are_whole_frames_of_at_least_one_and_follow_the_rate(host: An
         assert output.durations.tolist() == [frames] * 7
     with pytest.raises(DataError, match="shorter sentences"):
         speak(model, host, [made_up(1).phonemes], rate=0.1)
+    for odd in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match=r"is not from 0\.1 to 10"):
+            speak(model, host, [made_up(1).phonemes], rate=odd)
     (output,) = speak(model, host, [made_up(1).phonemes], rate=0.1, fit=True)
     assert output.durations.min() >= 1
     assert len(output.durations) < output.planned <= max(model.config.frame_buckets)

@@ -146,8 +146,6 @@ class Speak(TtsCommand):
     was trained with the voice, or Griffin-Lim."""
     rate: float = 1.0
     """Speaking rate."""
-    play: bool = False
-    """Show a player, in a notebook."""
 
     def run(self) -> None:
         from tpulab_recipes.audio import files
@@ -166,12 +164,6 @@ class Speak(TtsCommand):
         (speech,) = speak(backend.prepare(model), backend, [ids], rate=self.rate)
         wave = vocoder(speech.mel).clip(-1, 1)
         files.save(self.output, wave, config.sample_rate)
-        if self.play:
-            from IPython.display import display
-
-            from tpulab_recipes.audio.pictures import side_by_side
-
-            display(side_by_side({self.text: wave}, config.sample_rate))
         print_result(
             output=str(self.output),
             seconds=round(len(wave) / config.sample_rate, 3),

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from tpulab_recipes.audio.sampling import decode
-from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.english_tts.model import KokoroModel, _mask
 from tpulab_recipes.runtime import Backend
 
@@ -60,8 +60,10 @@ def speak(
         rate: speed of speaking.
         fit: durations that are too long together are shortened; a model that still learns plans too much.
 
-    Raises `DataError` for an utterance that fits no bucket.
+    Raises `DataError` for an utterance that fits no bucket, `ConfigError` for a rate that cannot be.
     """
+    if not 0.1 <= rate <= 10:
+        raise ConfigError("rate", f"{rate} is not from 0.1 to 10.")
     c, training = model.config, model.training
     model.eval()
     try:

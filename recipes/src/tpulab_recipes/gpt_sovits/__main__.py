@@ -477,13 +477,11 @@ class Serve(_FromText):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(SovitsCommand):
-    """Writes the newest checkpoint of train, or any s2G, as the original's exported voice."""
+    """Writes the newest checkpoint of train as the original's exported voice."""
 
     output: Path
-    checkpoints: str = ""
+    checkpoints: str
     """Output folder of train."""
-    pretrained_s2G: str = ""
-    """Instead: a checkpoint of the original, trained or published."""
 
     def run(self) -> None:
         import torch
@@ -491,22 +489,13 @@ class Export(SovitsCommand):
         from tpulab_recipes.gpt_sovits import checkpoints
         from tpulab_recipes.torch_training import load_checkpoint
 
-        config, _ = self.settings()
-        if bool(self.checkpoints) == bool(self.pretrained_s2G):
-            raise ConfigError("", "Give either --checkpoints or --pretrained-s2G.")
-        info = "0epoch_0iteration"
-        if self.pretrained_s2G:
-            generator = checkpoints.load_voice(self.pretrained_s2G, config)
-        else:
-            found = load_checkpoint(self.checkpoints)
-            if found is None:
-                raise CheckpointError(f"{self.checkpoints} has no checkpoint; run train first.")
-            config = Config(**found[1]["config"])
-            models = checkpoints.make_models(config)
-            torch.nn.ModuleDict(zip("gd", models, strict=True)).load_state_dict(found[1]["model"])
-            generator = models[0]
-            info = f"0epoch_{found[0]}iteration"
-        checkpoints.export_voice(generator, config, self.output, info)
+        found = load_checkpoint(self.checkpoints)
+        if found is None:
+            raise CheckpointError(f"{self.checkpoints} has no checkpoint; run train first.")
+        config = Config(**found[1]["config"])
+        models = checkpoints.make_models(config)
+        torch.nn.ModuleDict(zip("gd", models, strict=True)).load_state_dict(found[1]["model"])
+        checkpoints.export_voice(models[0], config, self.output, f"0epoch_{found[0]}iteration")
         print_result(exported=str(self.output))
 
 

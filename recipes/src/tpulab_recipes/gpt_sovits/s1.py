@@ -209,7 +209,6 @@ def generate(
     prompt: Any = None,
     text_step: int = TEXT_STEP,
     draws: Callable[[int], Any] | None = None,
-    on_progress: Callable[[int], None] | None = None,
 ) -> list[torch.Tensor]:
     """The new semantic tokens of each text, Int64[token], all of them, without prompt and EOS.
 
@@ -220,7 +219,6 @@ def generate(
         prompt: Int[text, token] of a voice to go on in, or None.
         text_step: texts are padded to a multiple of it.
         draws: Float[text, entry], exponential, of a step, instead of those of the seed.
-        on_look: called with the ids done, now and then.
 
     Raises `ConfigError` for texts or prompts that cannot be.
     """
@@ -237,7 +235,7 @@ def generate(
     model.eval()
     try:
         with torch.no_grad():
-            return _Writer(model, backend, settings, texts, berts, prompt, text_step).run(draws, on_progress)
+            return _Writer(model, backend, settings, texts, berts, prompt, text_step).run(draws)
     finally:
         model.train(training)
 
@@ -284,7 +282,7 @@ class _Writer:
         self.prompt_length = place(torch.tensor(self.given))
         self.caches: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def run(self, draws: Any, on_progress: Any) -> list[torch.Tensor]:
+    def run(self, draws: Any) -> list[torch.Tensor]:
         start, step = self.backend.compile(self.start), self.backend.compile(self.step)
         random = np.random.default_rng(self.s.seed)
         shape = (self.rows, self.model.eos + 1)
@@ -297,7 +295,7 @@ class _Writer:
             return step(self.backend.to_device(np.asarray(drawn, np.float32)))
 
         self.state = start(self.inputs)
-        decode(self.backend, next_id, self.s.max_ids, on_progress)
+        decode(self.backend, next_id, self.s.max_ids)
         written, ended = self.backend.to_host([self.written, self.ended])
         return [ids[: int(end)].long() for ids, end in zip(written, ended, strict=True)]
 
