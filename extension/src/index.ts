@@ -17,8 +17,6 @@ import { widgetsPlugin } from './widgets/plugin.js';
 
 export * from './backends/tokens.js';
 export * from './events/tokens.js';
-export * from './backends/tokens.js';
-export * from './events/tokens.js';
 export * from './tokens.js';
 
 export default [

@@ -3,7 +3,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { showErrorMessage } from '@jupyterlab/apputils';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import { shownAddress, typeOf } from '../files/shown-address.js';
-import { sure } from '../files/sure.js';
+import { sure } from '../../src/ui/sure.js';
 import { download } from '../../src/platform/download.js';
 import { messageOf, trans } from '../text.js';
 

@@ -2,7 +2,7 @@
 import { InputDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { SessionPage } from './session-page.js';
-import { sure } from '../files/sure.js';
+import { sure } from '../../src/ui/sure.js';
 import { messageOf, trans } from '../text.js';
 
 const ROOT = '/';

@@ -1,16 +1,13 @@
 /** One notebook in the page: its document, its commands, and everything attached to it. */
-import { HOST_KEY, type WidgetHost } from '../../src/widgets/feed.js';
-import { sendCommand } from '../../src/runs/control-client.js';
+import { shareHost } from '../../src/widgets/feed.js';
 import { Notification } from '@jupyterlab/apputils';
 import { MarkdownCell } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
-import { watchInterrupts } from '../../src/unreachable/interrupt-watch.js';
-import { LostKernelWatch } from '../../src/unreachable/lost-kernel-watch.js';
-import { startOnMachine } from '../../src/unreachable/start-on-machine.js';
+import type { LostKernelWatch } from '../../src/unreachable/lost-kernel-watch.js';
+import { watchKernel } from '../../src/unreachable/watch-kernel.js';
 import { offeredEnvironment } from '../../src/launcher/setup-model.js';
-import { StoredOutputsApi } from '../../src/reattach/stored-outputs-api.js';
 import { floodFactory } from '../../src/reattach/flood-output.js';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { GroupWatch } from '../../src/slices/group-watch.js';
@@ -88,7 +85,7 @@ export function openSession(
   if (isReadOnly) {
     describeWidgets(framed);
   } else {
-    shareWidgetHost(page);
+    shareHost(backends, events, trans);
     const lazy = new LazyWidgets({
       ...framed,
       kernelSettings,
@@ -132,7 +129,7 @@ export function openSession(
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });
-  const lostKernelWatch = isReadOnly ? null : watchKernel(page, { context, panel, notices });
+  const lostKernelWatch = isReadOnly ? null : watchLosses(page, { context, panel, notices });
   // JupyterLab's packages report some things through notifications, which have no place of their own here.
   Notification.manager.changed.connect((_, { type, notification }) => {
     if (type === 'added' && notification.type !== 'in-progress') {
@@ -165,55 +162,27 @@ function reloadedNotice(path: string): Notice {
 }
 
 /** Reports that the kernel or a host of its slice was lost, and offers recovery. */
-function watchKernel(
+function watchLosses(
   { backends, managers, commands }: SessionPage,
   { context, panel, notices }: Pick<OpenSession, 'context' | 'panel' | 'notices'>
 ): LostKernelWatch {
-  const { sessions } = managers;
   const placeOf = (id: string): Pick<NoticePlace, 'show' | 'clear'> => ({
     show: ({ text, actions }) => notices.show({ id, tone: 'error', text, actions }),
     clear: () => notices.clear(id)
   });
-  const options = {
+  const group = new GroupWatch({
     notebook: panel.content,
     sessionContext: context.sessionContext,
     executed: NotebookActions.executed,
     runCells: NotebookActions.runCells,
+    notice: placeOf('slice'),
     trans
-  };
-  const group = new GroupWatch({ ...options, notice: placeOf('slice') });
-  const lostKernelWatch = new LostKernelWatch({
-    ...options,
-    notice: placeOf('gone'),
-    remotes: backends.remotes,
-    mirrored: (remote, signal) =>
-      new StoredOutputsApi(() => backends.bridge.serverSettings, remote).kernels(signal),
-    onStart: name => startOnMachine({ backends, sessions, context }, name),
+  });
+  panel.disposed.connect(() => group.dispose());
+  return watchKernel(panel, {
+    ...{ backends, commands, sessions: managers.sessions, trans },
+    placeOf,
+    isCurrent: () => true,
     onShow: name => void commands.execute(CommandIDs.connect, { name })
   });
-  const interrupts = watchInterrupts({
-    commands,
-    sessionContext: context.sessionContext,
-    isCurrent: () => true,
-    notice: placeOf('interrupt'),
-    trans
-  });
-  panel.disposed.connect(() => {
-    interrupts.dispose();
-    group.dispose();
-    lostKernelWatch.dispose();
-  });
-  return lostKernelWatch;
-}
-
-/** Gives our widgets the live data of the page, as the plugin of the extension does in JupyterLab. */
-function shareWidgetHost({ backends, events, trans }: SessionPage): void {
-  const host: WidgetHost = {
-    telemetryOf: kernelId => events.telemetryOf(kernelId),
-    machineOf: kernelId => events.machineOf(backends.backendOf(kernelId)?.id ?? ''),
-    send: (kernelId, command) =>
-      sendCommand({ kernelId, settings: backends.backendOf(kernelId)?.serverSettings ?? null }, command),
-    trans
-  };
-  (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
 }

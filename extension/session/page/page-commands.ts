@@ -3,7 +3,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { addressOf, isBrowserFile, runsAddress, withToken } from './address.js';
 import { download } from '../../src/platform/download.js';
 import { deleteFile, moveFile, renameFile } from './file-actions.js';
-import { sure } from '../files/sure.js';
+import { sure } from '../../src/ui/sure.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import { runAll } from '../notebook/commands.js';
 import type { NotebookSaving } from '../notebook/saving.js';

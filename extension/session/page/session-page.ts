@@ -7,7 +7,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Backends } from '../../src/backends/backends.js';
 import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
 import { CurrentKernelModel } from '../../src/panel/current-model.js';
-import { BridgeEvents } from '../../src/events/bridge-events.js';
+import { BridgeEvents, eventsOfPage } from '../../src/events/bridge-events.js';
 import { PanelState } from '../../src/panel/state.js';
 import { StatusModel } from '../../src/status/model.js';
 import { BridgeDrive } from '../files/drive.js';
@@ -51,20 +51,11 @@ export class SessionPage {
       serverSettings: this.drive.serverSettings
     });
     this.managers = pageManagers(this.backends, contents);
-    const Events = access.isReadOnly ? ReaderEvents : BridgeEvents;
-    this.events = new Events(this.backends, event => this.backends.remotes.apply(event));
+    this.events = eventsOfPage(this.backends, access.isReadOnly ? ReaderEvents : BridgeEvents);
     this.current = new CurrentKernelModel(this.backends);
     this.status = new StatusModel(this.current, this.events);
     this.panelState = new PanelState(this.current, this.events);
-    const check = (): void => {
-      this.events.isHidden = document.visibilityState === 'hidden';
-    };
-    check();
-    document.addEventListener('visibilitychange', check);
     window.addEventListener('online', () => this.reconnectNow());
-    window.addEventListener('pagehide', event => {
-      if (!event.persisted) this.events.dispose();
-    });
     // While the user types in a field of the page itself, letters are no shortcuts.
     document.addEventListener('keydown', event => this.commands.processKeydownEvent(event), true);
   }

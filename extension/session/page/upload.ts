@@ -2,7 +2,7 @@
 import { MAX_FILE_BYTES, sizeText } from '@tpulab/protocol';
 import { FileRefusedError } from '../files/file-client.js';
 import { messageOf, trans } from '../text.js';
-import { sure } from '../files/sure.js';
+import { sure } from '../../src/ui/sure.js';
 import type { SessionPage } from './session-page.js';
 
 /** Replaces existing files only with consent, and moves them to the trash. Never rejects. @param showProgress receives the progress */

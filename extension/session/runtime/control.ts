@@ -2,7 +2,8 @@
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
 import type { ControlModel } from '../../src/runs/model.js';
 import { PageActions, type PanelActions } from '../../src/panel/actions.js';
-import { Dialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { sure } from '../../src/ui/sure.js';
+import { showErrorMessage } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { SessionPage } from '../page/session-page.js';
 
@@ -46,10 +47,7 @@ export function actionsOf(page: SessionPage): PanelActions {
         },
         find: matches => (shown !== null && matches(shown) ? shown : undefined)
       },
-      confirm: async (title, body, action) => {
-        const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: action })];
-        return (await showDialog({ title, body, buttons })).button.accept;
-      },
+      confirm: sure,
       showFailure: (title, why) => void showErrorMessage(title, why),
       trans
     });

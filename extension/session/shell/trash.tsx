@@ -1,7 +1,7 @@
 /** Deleted items below the root folder, which can be restored. Loaded when it is opened. */
 import { type JSX, useEffect, useRef, useState } from 'react';
 import type { TrashPage } from '@tpulab/protocol';
-import { sure } from '../files/sure.js';
+import { sure } from '../../src/ui/sure.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { messageOf, trans } from '../text.js';

@@ -263,3 +263,19 @@ function openSocket({ serverSettings }: IBackend): StreamSocket {
   }
   return new WebSocket(url.href);
 }
+
+/** Events of the bridges for as long as the page lives: fewer while it is hidden, and reconnected when the network returns. */
+export function eventsOfPage(backends: IBridgeBackends, Events = BridgeEvents): BridgeEvents {
+  const events = new Events(backends, event => backends.remotes.apply(event));
+  // An offline page notices the network's return before any timer ends.
+  window.addEventListener('online', () => events.reconnectNow());
+  const check = (): void => {
+    events.isHidden = document.visibilityState === 'hidden';
+  };
+  check();
+  document.addEventListener('visibilitychange', check);
+  window.addEventListener('pagehide', event => {
+    if (!event.persisted) events.dispose();
+  });
+  return events;
+}

@@ -1,13 +1,6 @@
 /** Puts the panel into the right side area, with its commands and settings. */
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import {
-  Dialog,
-  ICommandPalette,
-  MainAreaWidget,
-  showDialog,
-  showErrorMessage,
-  WidgetTracker
-} from '@jupyterlab/apputils';
+import { ICommandPalette, MainAreaWidget, showErrorMessage, WidgetTracker } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
@@ -25,6 +18,7 @@ import { PageActions } from './actions.js';
 import { FirstUse, type Memory } from './first-use.js';
 import { findCell, goToCell } from './go-to-cell.js';
 import { chipIcon } from '../ui/icon.js';
+import { sure } from '../ui/sure.js';
 import type { Remedy } from './situation.js';
 import { settingsFrom } from './settings.js';
 import { DEFAULT_SETTINGS, type PanelSettings, PanelState } from './state.js';
@@ -65,8 +59,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       events,
       api: backends.remotes.api,
       notebooks,
-      confirm,
-      showFailure,
+      confirm: sure,
+      showFailure: (title, why) => void showErrorMessage(title, why),
       trans
     });
     const create = (): { panel: PanelWidget; state: PanelState } => {
@@ -321,19 +315,6 @@ function addMainArea({ app, palette, restorer, trans }: MainAreaParts, page: Mai
   if (restorer) {
     void restorer.restore(tracker, { command, name: () => id });
   }
-}
-
-async function confirm(title: string, body: string, action: string): Promise<boolean> {
-  const { button } = await showDialog({
-    title,
-    body,
-    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: action })]
-  });
-  return button.accept;
-}
-
-function showFailure(title: string, why: string): void {
-  void showErrorMessage(title, why);
 }
 
 /** Without valid settings, the defaults apply. */

@@ -2,18 +2,15 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import { type INotebookModel, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
-import { StoredOutputsApi } from '../reattach/stored-outputs-api.js';
 import { CommandIDs } from '../commands.js';
 import { IBridgeBackends } from '../backends/tokens.js';
-import { watchInterrupts } from './interrupt-watch.js';
-import { LostKernelWatch } from './lost-kernel-watch.js';
 import { unreachableRemote, type IAbsentRemote } from './model.js';
-import { startOnMachine } from './start-on-machine.js';
+import { startOnMachine, watchKernel } from './watch-kernel.js';
 
 /** How long a notebook waits for the list of remotes before it is opened like any other. */
 const LIST_WAIT_MS = 3_000;
@@ -29,58 +26,27 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, backends: IBridgeBackends, translator: ITranslator | null): void => {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    const { commands, serviceManager, shell } = app;
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
         new Guard(app, backends, panel, context, trans)
     });
     app.docRegistry.addWidgetExtension('Notebook', {
-      createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
-        watchKernel(app, backends, panel, context, trans)
-    });
-    app.docRegistry.addWidgetExtension('Notebook', {
-      createNew: (
-        panel: NotebookPanel,
-        { sessionContext }: DocumentRegistry.IContext<INotebookModel>
-      ): IDisposable =>
-        watchInterrupts({
-          commands: app.commands,
-          sessionContext,
-          isCurrent: () => app.shell.currentWidget === panel,
-          notice: new NoticePlace(panel.contentHeader, trans),
-          trans
-        })
+      createNew: (panel: NotebookPanel): void => {
+        watchKernel(panel, {
+          ...{ backends, commands, sessions: serviceManager.sessions, trans },
+          placeOf: () => new NoticePlace(panel.contentHeader, trans),
+          isCurrent: () => shell.currentWidget === panel,
+          onChoose: () => {
+            shell.activateById(panel.id);
+            void commands.execute('notebook:change-kernel');
+          },
+          onShow: name => void commands.execute(CommandIDs.manage, { name })
+        });
+      }
     });
   }
 };
-
-function watchKernel(
-  app: JupyterFrontEnd,
-  backends: IBridgeBackends,
-  panel: NotebookPanel,
-  context: DocumentRegistry.IContext<INotebookModel>,
-  trans: TranslationBundle
-): IDisposable {
-  const { commands, serviceManager, shell } = app;
-  const { sessions } = serviceManager;
-  const { sessionContext } = context;
-  return new LostKernelWatch({
-    notebook: panel.content,
-    sessionContext,
-    executed: NotebookActions.executed,
-    runCells: NotebookActions.runCells,
-    remotes: backends.remotes,
-    notice: new NoticePlace(panel.contentHeader, trans),
-    mirrored: (remote, signal) =>
-      new StoredOutputsApi(() => backends.bridge.serverSettings, remote).kernels(signal),
-    trans,
-    onStart: name => startOnMachine({ backends, sessions, context }, name),
-    onChoose: () => {
-      shell.activateById(panel.id);
-      void commands.execute('notebook:change-kernel');
-    },
-    onShow: name => void commands.execute(CommandIDs.manage, { name })
-  });
-}
 
 /** Prevents Lab from starting a kernel for this notebook until the user has chosen. */
 class Guard extends DisposableDelegate {

@@ -2,10 +2,14 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
+import type { IBridgeBackends } from '../backends/tokens.js';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
+import type { IBridgeEvents } from '../events/tokens.js';
 import type { MachineTelemetry } from '../devices/machine-telemetry.js';
+import { sendCommand } from '../runs/control-client.js';
 import { ControlModel } from '../runs/model.js';
+import type { IBackend } from '../tokens.js';
 import type { AnyModel } from './afm.js';
 import { asSnapshot, SnapshotReader } from './snapshot.js';
 import { english } from './words.js';
@@ -20,8 +24,30 @@ export interface WidgetHost {
   readonly trans: TranslationBundle;
 }
 
+const JUPYTER_BACKEND = 'jupyter';
+
 /** The name under which a page offers its host; modules find it there, because their only argument is the model. */
 export const HOST_KEY = Symbol.for('tpulab.widget-host');
+
+/** Gives the widgets of this page its live data. */
+export function shareHost(
+  backends: Pick<IBridgeBackends, 'backendOf'>,
+  events: IBridgeEvents,
+  trans: TranslationBundle
+): void {
+  const backendOf = (kernelId: string): IBackend | null => {
+    const backend = backends.backendOf(kernelId);
+    return backend && backend.id !== JUPYTER_BACKEND ? backend : null;
+  };
+  const host: WidgetHost = {
+    telemetryOf: kernelId => (backendOf(kernelId) ? events.telemetryOf(kernelId) : null),
+    machineOf: kernelId => events.machineOf(backendOf(kernelId)?.id ?? ''),
+    send: (kernelId, command) =>
+      sendCommand({ kernelId, settings: backendOf(kernelId)?.serverSettings ?? null }, command),
+    trans
+  };
+  (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
+}
 
 export interface Feed {
   readonly kernel: KernelTelemetry;

@@ -2,15 +2,13 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { sendCommand } from '../runs/control-client.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
 import { hideUntrustedWidgets } from './untrusted-state.js';
-import { HOST_KEY, type WidgetHost } from './feed.js';
+import { shareHost } from './feed.js';
 
 const MODULE_NAME = '@tpulab/widgets';
 const MODULE_VERSION = '1.0.0';
-const JUPYTER_BACKEND = 'jupyter';
 
 export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:widgets',
@@ -25,18 +23,7 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
     notebooks: INotebookTracker | null,
     translator: ITranslator | null
   ): void => {
-    const backendOf = (kernelId: string) => {
-      const backend = backends.backendOf(kernelId);
-      return backend && backend.id !== JUPYTER_BACKEND ? backend : null;
-    };
-    const host: WidgetHost = {
-      telemetryOf: kernelId => (backendOf(kernelId) ? events.telemetryOf(kernelId) : null),
-      machineOf: kernelId => events.machineOf(backendOf(kernelId)?.id ?? ''),
-      send: (kernelId, command) =>
-        sendCommand({ kernelId, settings: backendOf(kernelId)?.serverSettings ?? null }, command),
-      trans: (translator ?? nullTranslator).load('jupyterlab_tpulab')
-    };
-    (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
+    shareHost(backends, events, (translator ?? nullTranslator).load('jupyterlab_tpulab'));
     notebooks?.forEach(({ context }) => hideUntrustedWidgets(context.model));
     notebooks?.widgetAdded.connect((_, { context }) => hideUntrustedWidgets(context.model));
     void register(app);
