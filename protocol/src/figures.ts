@@ -12,18 +12,14 @@ export function percentText(percent: number): string {
  */
 export function wholePercents(parts: readonly number[]): number[] {
   const total = parts.reduce((sum, part) => sum + part, 0);
-  if (!(total > 0)) {
-    return parts.map(() => 0);
-  }
+  if (!(total > 0)) return parts.map(() => 0);
   const exact = parts.map(part => (part / total) * 100);
   const percents = exact.map(Math.floor);
   const byRemainder = exact
     .map((value, at) => ({ at, remainder: value - Math.floor(value) }))
     .sort((a, b) => b.remainder - a.remainder || a.at - b.at);
   const missing = 100 - percents.reduce((sum, percent) => sum + percent, 0);
-  for (const { at } of byRemainder.slice(0, missing)) {
-    percents[at] = (percents[at] ?? 0) + 1;
-  }
+  for (const { at } of byRemainder.slice(0, missing)) percents[at] = (percents[at] ?? 0) + 1;
   return percents;
 }
 
@@ -48,15 +44,9 @@ export function transferText({ bytes, totalBytes, bytesPerS }: Transfer): string
 }
 
 function unitOf(bytes: number): 0 | 1 | 2 | 3 | 4 {
-  if (bytes < 1_000) {
-    return 0;
-  }
-  if (bytes < 1_000 * 1_024) {
-    return 1;
-  }
-  if (bytes < 1_000 * 1_024 ** 2) {
-    return 2;
-  }
+  if (bytes < 1_000) return 0;
+  if (bytes < 1_000 * 1_024) return 1;
+  if (bytes < 1_000 * 1_024 ** 2) return 2;
   return bytes < 1_000 * 1_024 ** 3 ? 3 : 4;
 }
 
@@ -67,15 +57,9 @@ function inUnit(bytes: number, unit: number): string {
 
 /** For example `0.42 ms`, `48.2 ms`, `3.10 s`, `21.4 s`, `2 min 14 s`, `2 h 14 min`. */
 export function durationText(ms: number): string {
-  if (!Number.isFinite(ms)) {
-    return '–';
-  }
-  if (ms < 999.5) {
-    return `${threeFigures(ms)} ms`;
-  }
-  if (ms < 59_950) {
-    return `${threeFigures(ms / 1_000)} s`;
-  }
+  if (!Number.isFinite(ms)) return '–';
+  if (ms < 999.5) return `${threeFigures(ms)} ms`;
+  if (ms < 59_950) return `${threeFigures(ms / 1_000)} s`;
   return longText(Math.round(ms / 1_000));
 }
 
@@ -92,9 +76,7 @@ export function countdownText(ms: number): string {
 
 /** For example `20.7`, `207`, `0.42`. */
 export function threeFigures(value: number): string {
-  if (value < 9.995) {
-    return value.toFixed(2);
-  }
+  if (value < 9.995) return value.toFixed(2);
   return value < 99.95 ? value.toFixed(1) : value.toFixed(0);
 }
 
@@ -107,9 +89,7 @@ export function countText(value: number): string {
 
 function longText(seconds: number): string {
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) {
-    return seconds % 60 === 0 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`;
-  }
+  if (minutes < 60) return seconds % 60 === 0 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`;
   const hours = Math.floor(minutes / 60);
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }

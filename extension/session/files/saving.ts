@@ -210,9 +210,7 @@ export abstract class Saving implements IDisposable {
       this._isSaving = false;
       this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);
       // For changes made during the save; a failure has its own retry time.
-      if (this._state.kind === 'saved') {
-        this.onModel();
-      }
+      if (this._state.kind === 'saved') this.onModel();
     }
   }
 
@@ -269,9 +267,7 @@ export abstract class Saving implements IDisposable {
     } catch (error) {
       // Otherwise the file is being written, or the gateway is unreachable, which the page reports elsewhere.
       const isMissing = (error as { code?: string }).code === 'file_not_found' && path === this.path;
-      if (isMissing && !this.isReadOnly) {
-        this.showFailed(error);
-      }
+      if (isMissing && !this.isReadOnly) this.showFailed(error);
     } finally {
       this._isWatching = false;
     }

@@ -170,9 +170,7 @@ export class Backends implements IBridgeBackends, IDisposable {
 
   /** The addresses to try depend on the hub's address and state. */
   private checkRemotes(): void {
-    if (this.bridge.state === 'ok') {
-      this._remotes.forEach(remote => remote.suspect());
-    }
+    if (this.bridge.state === 'ok') this._remotes.forEach(remote => remote.suspect());
   }
 
   private forward(backend: IBackend): void {

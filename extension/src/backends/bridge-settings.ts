@@ -130,9 +130,7 @@ function watched(fetcher: Fetch, options: IBridgeSettingsOptions): Fetch {
       // The signal covers the body too, so a server that stalls in the middle of an answer is noticed.
       const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs)]);
       const response = await fetcher(new Request(request, { signal }));
-      if (SUSPICIOUS_STATUS.has(response.status)) {
-        options.suspect();
-      }
+      if (SUSPICIOUS_STATUS.has(response.status)) options.suspect();
       return response;
     } catch (error) {
       // A request cancelled here does not indicate who is listening.

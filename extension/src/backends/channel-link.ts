@@ -132,9 +132,7 @@ export class ChannelLink {
     }
     this.#held.push(frame);
     this.#heldBytes += frame.data.byteLength;
-    if (this.#heldBytes > MAX_HELD_BYTES) {
-      this.#hold.finish();
-    }
+    if (this.#heldBytes > MAX_HELD_BYTES) this.#hold.finish();
   }
 
   /** Holds back messages from now on; null when no numbered socket is open or a hold is active already. */
@@ -185,13 +183,9 @@ export class ChannelLink {
     const mark = frameMark(data);
     if (mark !== null) {
       const before = this.kernelSession;
-      if (before !== null && sessionOfMark(mark) !== before) {
-        this.restarted?.();
-      }
+      if (before !== null && sessionOfMark(mark) !== before) this.restarted?.();
       this.#latest = mark;
-      if (seq !== 0) {
-        this.#newest.set(mark.channel, mark);
-      }
+      if (seq !== 0) this.#newest.set(mark.channel, mark);
     }
   }
 

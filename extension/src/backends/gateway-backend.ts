@@ -109,9 +109,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   suspect(): void {
-    if (this._state === 'ok') {
-      this.wake();
-    }
+    if (this._state === 'ok') this.wake();
   }
 
   /** There was no answer: before the next request, the server there has to prove its identity. */
@@ -127,9 +125,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 
   /** The displayed data has changed, though the state has not. */
   protected changedState(): void {
-    if (!this.isDisposed) {
-      this._changed.emit();
-    }
+    if (!this.isDisposed) this._changed.emit();
   }
 
   /** The finder's refusal or addresses may have changed. */
@@ -139,9 +135,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   reconnectNow(): void {
-    if (this._state === 'ok') {
-      this._recovered.emit();
-    }
+    if (this._state === 'ok') this._recovered.emit();
     this._attempt = 0;
     this.wake();
   }
@@ -190,9 +184,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
         const wasServing = this._state === 'ok' && !this._wasRefused;
         this._wasRefused = false;
         this.update({ state: 'ok', lastError: null, nextRetryAt: null });
-        if (!wasServing) {
-          this._recovered.emit();
-        }
+        if (!wasServing) this._recovered.emit();
         await this.wait(null);
         continue;
       }
@@ -250,9 +242,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
           return failure;
         }
         // "Refused our token" under one name is more informative than "not reachable" under the other.
-        if (worst === null || worst.code === 'bridge.unreachable') {
-          worst = failure;
-        }
+        if (worst === null || worst.code === 'bridge.unreachable') worst = failure;
       }
     }
     return worst;
@@ -285,9 +275,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     return new Promise(resolve => {
       const timer = timeoutMs === null ? null : setTimeout(() => this._wake?.(), timeoutMs);
       this._wake = () => {
-        if (timer !== null) {
-          clearTimeout(timer);
-        }
+        if (timer !== null) clearTimeout(timer);
         this._wake = null;
         resolve();
       };
@@ -308,9 +296,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
         resolve();
       };
       const check = (): void => {
-        if (condition()) {
-          finish();
-        }
+        if (condition()) finish();
       };
       const timer = setTimeout(finish, timeoutMs);
       this._changed.connect(check);

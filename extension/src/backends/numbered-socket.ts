@@ -39,9 +39,7 @@ export class KernelSockets {
     const link = this.#links.get(key) ?? new ChannelLink();
     this.#links.delete(key);
     this.#links.set(key, link);
-    for (const oldest of [...this.#links.keys()].slice(0, -MAX_LINKS)) {
-      this.#links.delete(oldest);
-    }
+    for (const oldest of [...this.#links.keys()].slice(0, -MAX_LINKS)) this.#links.delete(oldest);
     return link;
   }
 }
@@ -63,9 +61,7 @@ function numberedSocket(
       super(isOurs ? address : url, isOurs ? [...ours] : offered);
       this.#link = isOurs ? link : null;
       this.addEventListener('close', ({ code }) => {
-        if (!CLOSED_BY_US.has(code)) {
-          broken();
-        }
+        if (!CLOSED_BY_US.has(code)) broken();
       });
       if (isOurs) {
         link.opening();
@@ -85,9 +81,7 @@ function numberedSocket(
 
     override send(data: Parameters<WebSocket['send']>[0]): void {
       const isAnswered = data instanceof ArrayBuffer && this.#link?.answers?.(data) === true;
-      if (!isAnswered && (this.#link?.maySend(() => messageId(data)) ?? true)) {
-        super.send(data);
-      }
+      if (!isAnswered && (this.#link?.maySend(() => messageId(data)) ?? true)) super.send(data);
     }
   };
 }
@@ -159,9 +153,7 @@ function linkAndAddress(
       }
     }
   }
-  for (const predecessor of link.predecessors) {
-    address.searchParams.append('predecessor', predecessor);
-  }
+  for (const predecessor of link.predecessors) address.searchParams.append('predecessor', predecessor);
   return { link, address: address.href };
 }
 

@@ -72,9 +72,7 @@ export class RemoteBackend extends GatewayBackend {
 
   override reconnectNow(): void {
     // A remote that the user has disconnected stays disconnected until the user connects it.
-    if (this.remote?.state === 'reconnecting') {
-      this.remoteOptions.connect();
-    }
+    if (this.remote?.state === 'reconnecting') this.remoteOptions.connect();
     super.reconnectNow();
   }
 }

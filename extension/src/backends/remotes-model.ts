@@ -60,9 +60,7 @@ export class Remotes implements IDisposable {
         resolve();
       };
       const check = (): void => {
-        if (this._isKnown) {
-          finish();
-        }
+        if (this._isKnown) finish();
       };
       const timer = setTimeout(finish, timeoutMs);
       this._changed.connect(check);

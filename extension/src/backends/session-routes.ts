@@ -62,9 +62,7 @@ export class SessionRoutes {
       }
     }
     state.sessions = sessions;
-    for (const model of sessions.values()) {
-      this.learnKernel(place, model.kernel);
-    }
+    for (const model of sessions.values()) this.learnKernel(place, model.kernel);
     this.dropDeadAliases();
   }
 
@@ -125,9 +123,7 @@ export class SessionRoutes {
     for (const [place, { sessions }] of this._places) {
       for (const model of sessions.values()) {
         const seen = this.asLabSees(place, model);
-        if (!byId.has(seen.id)) {
-          byId.set(seen.id, seen);
-        }
+        if (!byId.has(seen.id)) byId.set(seen.id, seen);
       }
     }
     return [...byId.values()];
@@ -142,9 +138,7 @@ export class SessionRoutes {
   }
 
   kernelsListed(place: Place, models: readonly Kernel.IModel[]): void {
-    for (const model of models) {
-      this.learnKernel(place, model);
-    }
+    for (const model of models) this.learnKernel(place, model);
   }
 
   learnKernel(place: Place, model: Pick<Kernel.IModel, 'id'> | null): void {
@@ -152,9 +146,7 @@ export class SessionRoutes {
     // A kernel never moves, so entries are only added; ids are small and a page sees few. Otherwise a remote that lists a kernel of
     // this machine, or of another remote, would receive the code that users run on that kernel.
     const known = this._kernels.get(model.id);
-    if (known === undefined || remoteOfPlace(place) === null) {
-      this._kernels.set(model.id, place);
-    }
+    if (known === undefined || remoteOfPlace(place) === null) this._kernels.set(model.id, place);
   }
 
   kernelPlace(kernelId: string): Place | null {
@@ -163,9 +155,7 @@ export class SessionRoutes {
 
   private dropDeadAliases(): void {
     for (const [labId, target] of this._aliases) {
-      if (!this.at(target.place).sessions.has(target.id)) {
-        this._aliases.delete(labId);
-      }
+      if (!this.at(target.place).sessions.has(target.id)) this._aliases.delete(labId);
     }
   }
 
@@ -173,9 +163,7 @@ export class SessionRoutes {
   forget(place: Place): void {
     this._places.delete(place);
     for (const [id, where] of this._kernels) {
-      if (where === place) {
-        this._kernels.delete(id);
-      }
+      if (where === place) this._kernels.delete(id);
     }
     this.dropDeadAliases();
   }

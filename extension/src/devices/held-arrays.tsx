@@ -42,9 +42,7 @@ export function MemoryView({ memory, onRequest, isAsking, failure, trans }: Memo
     <details
       className="jp-TPULabMore"
       onToggle={event => {
-        if (event.currentTarget.open) {
-          onRequest();
-        }
+        if (event.currentTarget.open) onRequest();
       }}
     >
       <summary>

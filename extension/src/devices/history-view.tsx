@@ -336,9 +336,7 @@ function useHistory(source: MachineSource | null, range: Range, paused: boolean)
     const stopping = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const setStateUnlessOver: typeof setState = next => {
-      if (!stopping.signal.aborted) {
-        setState(next);
-      }
+      if (!stopping.signal.aborted) setState(next);
     };
     const request = (): void => {
       source
@@ -358,9 +356,7 @@ function useHistory(source: MachineSource | null, range: Range, paused: boolean)
         )
         .then(
           waitMs => {
-            if (!stopping.signal.aborted) {
-              timer = setTimeout(request, waitMs);
-            }
+            if (!stopping.signal.aborted) timer = setTimeout(request, waitMs);
           },
           () => undefined
         );

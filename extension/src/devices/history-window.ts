@@ -51,17 +51,13 @@ export function windowOf(
   if (history) {
     const past = historyFigures(history);
     history.times.forEach((time, row) => {
-      if (time >= from) {
-        add(time, figure => past.get(figure)?.[row] ?? Number.NaN);
-      }
+      if (time >= from) add(time, figure => past.get(figure)?.[row] ?? Number.NaN);
     });
   }
   const since = (history?.times.at(-1) ?? 0) + range.tierS * 1_000;
   for (let row = 0; row < ring.length; row += 1) {
     const time = ring.time(row);
-    if (time >= from && time >= since) {
-      add(time, figure => ring.value(figure, row));
-    }
+    if (time >= from && time >= since) add(time, figure => ring.value(figure, row));
   }
   return [times, ...columns];
 }

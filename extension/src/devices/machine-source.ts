@@ -92,9 +92,7 @@ export class MachineSource implements IDisposable {
     this._looking = true;
     this._pages()
       .then(([page, holders]) => {
-        if (!this.isDisposed) {
-          this._options.machine.setPage(page, holders);
-        }
+        if (!this.isDisposed) this._options.machine.setPage(page, holders);
       })
       // The connection shows its own state; the next turn tries again.
       .catch(() => undefined)

@@ -47,9 +47,7 @@ export class MachineTelemetry implements IDisposable {
     this._gatewayId = event.gatewayId;
     this._seq = event.machineSeq;
     this._sample = event.machine;
-    if (event.machine.time > this.ring.lastTime) {
-      this.ring.push(event.machine.time, figuresOf(event.machine));
-    }
+    if (event.machine.time > this.ring.lastTime) this.ring.push(event.machine.time, figuresOf(event.machine));
     this._changed.fire();
   }
 

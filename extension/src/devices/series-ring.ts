@@ -23,12 +23,8 @@ export class SeriesRing {
   push(time: number, figures: Iterable<readonly [string, number]>): void {
     const slot = this._count % this.capacity;
     this._times[slot] = time;
-    for (const column of this._columns.values()) {
-      column[slot] = Number.NaN;
-    }
-    for (const [name, value] of figures) {
-      this._column(name)[slot] = value;
-    }
+    for (const column of this._columns.values()) column[slot] = Number.NaN;
+    for (const [name, value] of figures) this._column(name)[slot] = value;
     this._count += 1;
   }
 

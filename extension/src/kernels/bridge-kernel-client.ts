@@ -13,9 +13,7 @@ export const START_WAIT_MS = 30_000;
 
 /** Waits until kernels can be started there; requests a connection to a disconnected remote. Throws `BackendError`. */
 export async function readyToStart(gateway: GatewayBackend): Promise<void> {
-  if (gateway instanceof RemoteBackend && gateway.state !== 'ok') {
-    gateway.connect();
-  }
+  if (gateway instanceof RemoteBackend && gateway.state !== 'ok') gateway.connect();
   await gateway.serving(START_WAIT_MS);
 }
 

@@ -47,9 +47,7 @@ export class GatewaySpecs {
 
   /** Waits up to this time for the list, which otherwise arrives later. Never rejects: the gateway's state has the error. */
   async refresh(waitMs: number): Promise<void> {
-    if (this.gateway.state !== 'ok') {
-      return;
-    }
+    if (this.gateway.state !== 'ok') return;
     const arrival = this.fetch();
     try {
       if ((await within(arrival, waitMs)) === null) {
@@ -88,9 +86,7 @@ export class GatewaySpecs {
         liveSettings
       )
       .then(loaded => {
-        if (loaded) {
-          this._changed.emit();
-        }
+        if (loaded) this._changed.emit();
       });
     return true;
   }
@@ -98,9 +94,7 @@ export class GatewaySpecs {
   /** Two entries called "Python 3 (ipykernel)" could not be distinguished in the kernel dialog. */
   private displayName({ name, display_name: own }: KernelSpec.ISpecModel): string {
     const { gateway } = this;
-    if (gateway instanceof RemoteBackend) {
-      return remoteKernelName(own, gateway.displayName);
-    }
+    if (gateway instanceof RemoteBackend) return remoteKernelName(own, gateway.displayName);
     return name.startsWith('tpulab-') ? own : `${own} (TPULab server)`;
   }
 
@@ -116,9 +110,7 @@ export class GatewaySpecs {
       // Specs of an earlier page are shown only until the bridge has answered in this page.
       const shown = Object.keys(this._bare).length > 0;
       this._bare = {};
-      if (shown) {
-        this._changed.emit();
-      }
+      if (shown) this._changed.emit();
     }
   }
 

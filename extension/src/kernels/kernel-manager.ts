@@ -126,9 +126,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
 
   async findById(id: string): Promise<Kernel.IModel | undefined> {
     const known = this.models().find(model => model.id === id);
-    if (known === undefined) {
-      await this.refreshRunning();
-    }
+    if (known === undefined) await this.refreshRunning();
     return known ?? this.models().find(model => model.id === id);
   }
 
@@ -220,9 +218,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   private emitRunning(): void {
-    if (!this.isDisposed) {
-      this._runningChanged.emit(this.models());
-    }
+    if (!this.isDisposed) this._runningChanged.emit(this.models());
   }
 
   private get all(): readonly KernelManager[] {

@@ -55,8 +55,6 @@ function logoPaths(resources: Resources): [string, string][] {
 
 function binaryText(bytes: Uint8Array): string {
   let text = '';
-  for (const byte of bytes) {
-    text += String.fromCharCode(byte);
-  }
+  for (const byte of bytes) text += String.fromCharCode(byte);
   return text;
 }

@@ -37,9 +37,7 @@ export class CompositeSpecManager extends KernelSpecManager {
   constructor(options: SpecOptions) {
     super(options);
     const checks = setInterval(() => {
-      if (typeof document !== 'undefined' && !document.hidden) {
-        void options.kernelSpecAPIClient.poll();
-      }
+      if (typeof document !== 'undefined' && !document.hidden) void options.kernelSpecAPIClient.poll();
     }, POLL_MS);
     this.disposed.connect(() => clearInterval(checks));
     options.kernelSpecAPIClient.connectionFailure.connect(this.fail, this);
@@ -58,9 +56,7 @@ export class CompositeSpecManager extends KernelSpecManager {
   override async refreshSpecs(): Promise<void> {
     const before = this._lists;
     await super.refreshSpecs();
-    if (this._lists === before && !this.isDisposed) {
-      void this.requestSpecs();
-    }
+    if (this._lists === before && !this.isDisposed) void this.requestSpecs();
     await this._latest;
   }
 

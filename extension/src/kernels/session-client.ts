@@ -273,9 +273,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   private async ready(place: Place): Promise<void> {
     const gateway = this.backends.gateway(place);
-    if (gateway !== null) {
-      await readyToStart(gateway);
-    }
+    if (gateway !== null) await readyToStart(gateway);
   }
 
   /** A model from a backend, with the page's kernelspec names. */

@@ -17,9 +17,7 @@ export class SpecCache {
   read(place: Place): Record<string, KernelSpec.ISpecModel> {
     try {
       const value: unknown = JSON.parse(this.storage?.getItem(keyOf(place)) ?? '{}');
-      if (typeof value !== 'object' || value === null) {
-        return {};
-      }
+      if (typeof value !== 'object' || value === null) return {};
       return Object.fromEntries(
         Object.entries(value).filter((entry): entry is [string, KernelSpec.ISpecModel] => isSpec(entry[1]))
       );
@@ -45,9 +43,7 @@ export class SpecCache {
 }
 
 function isSpec(value: unknown): value is KernelSpec.ISpecModel {
-  if (typeof value !== 'object' || value === null) {
-    return false;
-  }
+  if (typeof value !== 'object' || value === null) return false;
   const spec = value as Record<string, unknown>;
   return (
     typeof spec.name === 'string' &&

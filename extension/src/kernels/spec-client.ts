@@ -67,13 +67,9 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
       this.backends.specsListed('jupyter', Object.keys(own.value.kernelspecs));
     } else {
       const failure = asConnectionFailure(own.reason);
-      if (failure !== null) {
-        this._connectionFailure.emit(failure);
-      }
+      if (failure !== null) this._connectionFailure.emit(failure);
       // An environment for Lab alone has no kernelspec of its own, which the stock client reports as an error.
-      if (this._own === null && Object.keys(this.gatewaySpecs()).length === 0) {
-        throw own.reason;
-      }
+      if (this._own === null && Object.keys(this.gatewaySpecs()).length === 0) throw own.reason;
     }
     return this.merged();
   }
@@ -82,9 +78,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   async poll(): Promise<void> {
     const before = Object.keys(this.gatewaySpecs()).sort().join();
     await this.refreshGateways();
-    if (Object.keys(this.gatewaySpecs()).sort().join() !== before) {
-      this._gatewaySpecsChanged.emit();
-    }
+    if (Object.keys(this.gatewaySpecs()).sort().join() !== before) this._gatewaySpecsChanged.emit();
   }
 
   /** The present specs of bridge and remotes, under the page's names. */
@@ -122,9 +116,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
 
   private async refreshOne(each: GatewaySpecs): Promise<void> {
     await each.refresh(this.waits.gatewayListMs);
-    if (each.isKnown) {
-      this.backends.specsListed(each.gateway.id, Object.keys(each.specs()));
-    }
+    if (each.isKnown) this.backends.specsListed(each.gateway.id, Object.keys(each.specs()));
   }
 
   private addGateway(gateway: GatewayBackend): void {

@@ -8,9 +8,7 @@ export function wait(ms: number, signal: AbortSignal): Promise<void> {
     };
     const timer = setTimeout(done, ms);
     signal.addEventListener('abort', done);
-    if (signal.aborted) {
-      done();
-    }
+    if (signal.aborted) done();
   });
 }
 

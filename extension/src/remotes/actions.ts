@@ -65,15 +65,11 @@ export class RemoteActions {
 
   /** `stop`: ends a Colab runtime too. */
   async disconnect(name: string, stop = false): Promise<boolean> {
-    if (stop) {
-      this.end(name);
-    }
+    if (stop) this.end(name);
     try {
       return await this.done(() => this.remotes.api.disconnect(name, stop));
     } finally {
-      if (stop) {
-        this.end(null);
-      }
+      if (stop) this.end(null);
     }
   }
 

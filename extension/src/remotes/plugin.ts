@@ -85,9 +85,7 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
         if (settings !== null) window.open(new URL('docs/', settings.baseUrl), '_blank', 'noopener');
       }
     });
-    if (notebooks) {
-      watchMissingFiles(notebooks, page, trans);
-    }
+    if (notebooks) watchMissingFiles(notebooks, page, trans);
     const category = trans.__('TPULab');
     for (const command of [
       CommandIDs.connect,
@@ -147,9 +145,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     execute: async args => {
       const name = nameIn(args);
       const state = name === null ? null : actions.remotes.get(name)?.state;
-      if (name !== null && (state === 'disconnected' || state === 'preempted')) {
-        await actions.connect(name);
-      }
+      if (name !== null && (state === 'disconnected' || state === 'preempted')) await actions.connect(name);
       await commands.execute(CommandIDs.connect, { ...(name !== null && { name }) });
     }
   });
@@ -246,9 +242,7 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
     if (panel === undefined) return;
     const shownHere = places.get(panel);
     if (name === null || path === null) {
-      if (shownHere?.cell === cell.model.id) {
-        shownHere.place.clear();
-      }
+      if (shownHere?.cell === cell.model.id) shownHere.place.clear();
       return;
     }
     const place = shownHere?.place ?? new NoticePlace(panel.contentHeader, trans);

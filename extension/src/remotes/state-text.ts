@@ -88,9 +88,7 @@ function currentStage({ stages }: Remote): string {
 export function figuresText(remote: Remote, trans: TranslationBundle): string {
   const parts: string[] = [];
   const accelerator = acceleratorName(remote);
-  if (accelerator !== null) {
-    parts.push(accelerator);
-  }
+  if (accelerator !== null) parts.push(accelerator);
   if (remote.state === 'connected' && remote.roundTripMs !== null) {
     parts.push(trans.__('%1 ms', Math.max(1, Math.round(remote.roundTripMs))));
   }

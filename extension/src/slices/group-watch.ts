@@ -55,9 +55,7 @@ export class GroupWatch implements IDisposable {
   }
 
   private onExecuted(_: unknown, { notebook }: { notebook: unknown }): void {
-    if (notebook === this.options.notebook) {
-      this.poll();
-    }
+    if (notebook === this.options.notebook) this.poll();
   }
 
   private onStatus(_: unknown, status: string): void {
@@ -82,9 +80,7 @@ export class GroupWatch implements IDisposable {
     const before = this._lost;
     this._lost = lost;
     if (lost === null) {
-      if (before !== null) {
-        notice.clear();
-      }
+      if (before !== null) notice.clear();
     } else if (!isSame(lost, before)) {
       notice.show({
         text: trans.__(

@@ -68,9 +68,7 @@ export function showHostTabs(root: HTMLElement, open: IOpenHost, label: string):
   const [first] = folds;
   first?.details.before(list);
   list.after(...tabs.map(({ panel }) => panel));
-  for (const { details } of folds) {
-    details.remove();
-  }
+  for (const { details } of folds) details.remove();
   select(shown === null ? null : folds.indexOf(shown));
 }
 

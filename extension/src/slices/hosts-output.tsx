@@ -33,9 +33,7 @@ class HostsOutput extends Panel implements IRenderMime.IRenderer {
     const root = this.html.node.querySelector<HTMLElement>(`.${HOSTS_CLASS}`);
     if (root) {
       showHostTabs(root, this.open, this.label);
-      if (hadFocus) {
-        root.querySelector<HTMLElement>('[role="tab"][tabindex="0"], summary')?.focus();
-      }
+      if (hadFocus) root.querySelector<HTMLElement>('[role="tab"][tabindex="0"], summary')?.focus();
     }
   }
 

@@ -58,9 +58,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
       isActive: () => shown.devices && model.telemetry !== null,
       activeStateChanged: shownChanged
     });
-    if (settings) {
-      void followSettings(settings, shown, shownChanged);
-    }
+    if (settings) void followSettings(settings, shown, shownChanged);
   }
 };
 

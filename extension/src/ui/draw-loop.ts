@@ -54,9 +54,7 @@ export class DrawLoop implements IDisposable {
     this._isDisposed = true;
     this._due.clear();
     this._source.clearTimeout(this._timer);
-    if (this._frame !== null) {
-      this._source.cancelAnimationFrame(this._frame);
-    }
+    if (this._frame !== null) this._source.cancelAnimationFrame(this._frame);
   }
 
   private _schedule(): void {
@@ -96,9 +94,7 @@ export class DrawLoop implements IDisposable {
   }
 
   private _hasVisible(): boolean {
-    for (const drawing of this._due) {
-      if (drawing.isVisible) return true;
-    }
+    for (const drawing of this._due) if (drawing.isVisible) return true;
     return false;
   }
 

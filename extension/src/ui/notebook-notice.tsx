@@ -51,9 +51,7 @@ class NotebookNotice extends Widget {
     for (const { label, stays = false, onClick } of actions) {
       this._row.append(
         button(label, () => {
-          if (!stays) {
-            this.dispose();
-          }
+          if (!stays) this.dispose();
           onClick();
         })
       );

@@ -31,9 +31,7 @@ export function useChanges(model: Changing | null, paused: boolean, intervalMs =
         pending = true;
         return;
       }
-      if (intervalMs > 0) {
-        timer = setTimeout(onTime, untilNextMs(intervalMs));
-      }
+      if (intervalMs > 0) timer = setTimeout(onTime, untilNextMs(intervalMs));
       redraw();
     };
     redraw();

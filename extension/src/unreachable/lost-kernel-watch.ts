@@ -72,9 +72,7 @@ export class LostKernelWatch implements IDisposable {
     _: unknown,
     { newValue }: IChangedArgs<Kernel.IKernelConnection | null, Kernel.IKernelConnection | null, 'kernel'>
   ): void {
-    if (newValue !== null) {
-      this.follow(newValue);
-    }
+    if (newValue !== null) this.follow(newValue);
   }
 
   private onSession(
@@ -83,9 +81,7 @@ export class LostKernelWatch implements IDisposable {
       newValue
     }: IChangedArgs<Session.ISessionConnection | null, Session.ISessionConnection | null, 'session'>
   ): void {
-    if (newValue === null && this._kernel !== null) {
-      void this.poll(this._kernel);
-    }
+    if (newValue === null && this._kernel !== null) void this.poll(this._kernel);
   }
 
   private onRemote(_: unknown, name: string | null): void {

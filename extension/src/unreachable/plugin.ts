@@ -65,14 +65,10 @@ class Guard extends DisposableDelegate {
   private onContent(): void {
     const { context } = this;
     const name = context.model.defaultKernelName;
-    if (name === '' || this._isDone) {
-      return;
-    }
+    if (name === '' || this._isDone) return;
     this._isDone = true;
     context.model.contentChanged.disconnect(this.onContent, this);
-    if (remoteOfPlace(splitSpecName(name).place) === null) {
-      return;
-    }
+    if (remoteOfPlace(splitSpecName(name).place) === null) return;
     // Also while the remote is connected: the lists of its kernelspecs and sessions may arrive later than Lab's decision, which
     // would then ask for another kernel. Lab reads this preference when it starts one; a known session is adopted in any
     // case.
@@ -126,13 +122,9 @@ class Guard extends DisposableDelegate {
 
   private async connect(specName: string, { name, why }: IAbsentRemote): Promise<void> {
     const { backends } = this;
-    if (why === 'down') {
-      await backends.remotes.api.connect(name).catch(() => undefined);
-    }
+    if (why === 'down') await backends.remotes.api.connect(name).catch(() => undefined);
     void this.app.commands.execute(CommandIDs.connect, why === 'down' ? { name } : {});
-    if (await this.connected(name, AbortSignal.timeout(CONNECT_WAIT_MS))) {
-      await this.start(specName);
-    }
+    if (await this.connected(name, AbortSignal.timeout(CONNECT_WAIT_MS))) await this.start(specName);
   }
 
   private async start(specName: string): Promise<void> {

@@ -80,9 +80,7 @@ export class RunAgain implements IDisposable {
     { notebook, cell, success }: { notebook: Notebook; cell: Cell; success: boolean }
   ): void {
     if (notebook === this.options.notebook) {
-      if (success) {
-        this._unfinished.delete(cell.model.id);
-      }
+      if (success) this._unfinished.delete(cell.model.id);
       this.note(cell.model.id);
     }
   }
@@ -100,9 +98,7 @@ export class RunAgain implements IDisposable {
     { newValue }: IChangedArgs<Kernel.IKernelConnection | null, Kernel.IKernelConnection | null, 'kernel'>
   ): void {
     if (newValue !== null && newValue.id !== this._kernelId) {
-      if (this._kernelId !== null) {
-        this.startOver();
-      }
+      if (this._kernelId !== null) this.startOver();
       this._kernelId = newValue.id;
     }
   }
@@ -110,17 +106,13 @@ export class RunAgain implements IDisposable {
   private startOver(): void {
     this._hasSeenStart = true;
     this._begun = new Set();
-    if (!this._isOurs) {
-      this._unfinished = new Set();
-    }
+    if (!this._isOurs) this._unfinished = new Set();
   }
 
   /** Running cells lose that state with their kernel. */
   private noteRunning(): void {
     for (const { model } of this.cells) {
-      if (model.executionState === 'running' && !this._begun.has(model.id)) {
-        this.note(model.id);
-      }
+      if (model.executionState === 'running' && !this._begun.has(model.id)) this.note(model.id);
     }
   }
 

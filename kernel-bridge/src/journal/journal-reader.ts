@@ -172,9 +172,7 @@ export class JournalReader {
   }
 
   #forgetBefore(firstSeq: number): void {
-    for (const seq of this.#indexes.keys()) {
-      if (seq < firstSeq) this.#indexes.delete(seq);
-    }
+    for (const seq of this.#indexes.keys()) if (seq < firstSeq) this.#indexes.delete(seq);
   }
 
   /** Whether the writer began another segment in the meantime. */

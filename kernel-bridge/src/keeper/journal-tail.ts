@@ -50,9 +50,7 @@ export async function readJournalTail(
 ): Promise<JournalTail> {
   const tail = new TailReader(before);
   for await (const batch of journal.readAcross(from, { to, ended: true })) {
-    for (const record of batch) {
-      if (record.missing === undefined) tail.take(record);
-    }
+    for (const record of batch) if (record.missing === undefined) tail.take(record);
   }
   return tail.result;
 }

@@ -274,9 +274,7 @@ export class KernelLife {
       message =
         channel === 'iopub' ? this.#signer.accept(channel, frames) : this.#signer.verify(channel, frames);
       header = headerOf(message);
-      if (header.msg_type === 'status' || header.msg_type.endsWith('_reply')) {
-        parent = parentOf(message);
-      }
+      if (header.msg_type === 'status' || header.msg_type.endsWith('_reply')) parent = parentOf(message);
     } catch (error) {
       this.#reject(channel, error);
       return null;

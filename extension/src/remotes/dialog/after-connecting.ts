@@ -16,9 +16,7 @@ export interface IMachineFacts {
 export async function machineFacts(api: RemotesApi, name: string): Promise<IMachineFacts | null> {
   const at = `machines/${encodeURIComponent(name)}/bridge/v1/devices`;
   const page = as(DevicesPage, await api.request<unknown>('GET', at));
-  if (page === null) {
-    return null;
-  }
+  if (page === null) return null;
   const [spec] = page.specs;
   const chips = page.chips.length;
   const devices = spec === undefined ? 0 : chips * spec.devices;

@@ -77,9 +77,7 @@ export function choicesFor(
     .filter(({ choices }) => choices.length > 0);
   const source = typedSource(text, project);
   const isThere = fitting.some(({ choices }) => choices.some(({ name }) => name.toLowerCase() === words));
-  if (source === null || isThere) {
-    return fitting;
-  }
+  if (source === null || isThere) return fitting;
   const typed: IChoiceGroup = { id: 'typed', choices: [typedChoice(source, candidates, trans)] };
   // A plain word is primarily a search; an address can only be a target.
   return /[@:.]/.test(words) ? [typed, ...fitting] : [...fitting, typed];
@@ -123,9 +121,7 @@ function fitOn(
   chip?: string | null,
   chips?: number
 ): Fit | null {
-  if (report === null || (type === null && chip == null)) {
-    return null;
-  }
+  if (report === null || (type === null && chip == null)) return null;
   const name = ALIASES.reduce((text, [from, to]) => text.replace(from, to), type ?? '');
   const machine = report.machines.find(
     one => one.name === name || (one.name.startsWith(`${chip}-`) && one.chips === chips)

@@ -48,15 +48,11 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
   const active = choiceAt(groups, key);
   const known = active?.target.kind === 'remote' ? remotes.get(active.target.name) : null;
   const connect = async ({ target }: IChoice): Promise<void> => {
-    if (isBusy) {
-      return;
-    }
+    if (isBusy) return;
     setBusy(true);
     const name = await begin(actions, target, options);
     setBusy(false);
-    if (name !== null) {
-      onChosen(name);
-    }
+    if (name !== null) onChosen(name);
   };
   const hasCloud =
     isCloud(text) ||
@@ -202,13 +198,9 @@ async function begin(
     reach: reach === '' ? null : reach,
     install
   };
-  if (target.kind === 'source') {
-    return actions.connectTo(target.source, choice);
-  }
+  if (target.kind === 'source') return actions.connectTo(target.source, choice);
   const remote = actions.remotes.get(target.name);
-  if (remote === null) {
-    return null;
-  }
+  if (remote === null) return null;
   const wishes = wishesFor(remote, choice);
   const isAsWished = Object.keys(wishes).length === 0;
   const isReady = remote.state === 'connected' && isAsWished;

@@ -174,9 +174,7 @@ function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): J
       </p>
     );
   }
-  if (gcloud === null) {
-    return null;
-  }
+  if (gcloud === null) return null;
   if (gcloud.state !== 'ok') {
     return (
       <div className="jp-TPULabDialogCard jp-mod-hint">

@@ -154,9 +154,7 @@ function useFolder(
 ): FolderState {
   const [state, setState] = useState<FolderState>({ kind: 'counting' });
   useEffect(() => {
-    if (folder === null) {
-      return undefined;
-    }
+    if (folder === null) return undefined;
     const closed = new AbortController();
     api.planSync(name, { localFolder: folderUnder(folder), direction: 'to-remote' }, closed.signal).then(
       ({ files, bytes }) => setState({ kind: 'counted', files, bytes }),

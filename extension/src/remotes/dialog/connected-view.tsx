@@ -220,9 +220,7 @@ function holderText({ kernel, user, pid, kernelId }: Holder, trans: TranslationB
       ? trans.__('Your kernel, idle for %1', secondsText(kernel.idleS * 1_000))
       : trans.__('Your kernel, %1', kernel.executionState);
   }
-  if (kernelId !== null) {
-    return trans.__('Kernel of another TPULab, pid %1. Shut it down there.', pid);
-  }
+  if (kernelId !== null) return trans.__('Kernel of another TPULab, pid %1. Shut it down there.', pid);
   return user === null
     ? trans.__('Unknown user, pid %1. Only its user can stop it.', pid)
     : trans.__('User %1, pid %2. Only %1 can stop it.', user, pid);

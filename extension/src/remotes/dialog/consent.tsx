@@ -35,9 +35,7 @@ export function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
 
 /** An unknown figure is labelled as unknown. */
 export function figureText({ value, unit }: ConsentFigure, trans: TranslationBundle): string {
-  if (value === null) {
-    return trans.__('unknown');
-  }
+  if (value === null) return trans.__('unknown');
   const text = String(Math.round(value * 100) / 100);
   return unit === '' ? text : `${text} ${unit}`;
 }

@@ -84,9 +84,7 @@ export function DeleteHint({
 
 /** Null for a name that a shell would not treat as a plain name. */
 export function deleteCommand({ product, name, zone, project }: CloudSource): string | null {
-  if (![name, zone, project ?? zone].every(word => /^\w[\w.:-]*$/.test(word))) {
-    return null;
-  }
+  if (![name, zone, project ?? zone].every(word => /^\w[\w.:-]*$/.test(word))) return null;
   const where = `--zone=${zone}${project === undefined ? '' : ` --project=${project}`}`;
   switch (product) {
     case 'tpu-vm':

@@ -88,9 +88,7 @@ function ProjectField({ project, ownProject, onProject, trans }: IOptionsProps):
   const isWrong = !isEmpty && named === null;
   const onSubmit = (event: FormEvent): void => {
     event.preventDefault();
-    if (!isWrong) {
-      onProject(named);
-    }
+    if (!isWrong) onProject(named);
   };
   return (
     <form className="jp-TPULabField" onSubmit={onSubmit}>

@@ -17,9 +17,7 @@ import { Bar, StagesView } from './stages-view.js';
 
 export function RemoteScreen(props: IRemoteProps): JSX.Element {
   const { remote } = props;
-  if (remote.prompt) {
-    return <PromptScreen key={remote.prompt.id} {...props} prompt={remote.prompt} />;
-  }
+  if (remote.prompt) return <PromptScreen key={remote.prompt.id} {...props} prompt={remote.prompt} />;
   switch (remote.state) {
     case 'connected':
       return <ConnectedScreen {...props} />;

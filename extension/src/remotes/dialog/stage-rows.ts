@@ -75,13 +75,9 @@ function isOurs(name: string): boolean {
 
 /** One row for all of it until the missing parts are known, and when nothing was missing. */
 function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: boolean): readonly string[] {
-  if (!install) {
-    return [];
-  }
+  if (!install) return [];
   const hasBegun = INSTALLATION.some(name => reported.has(name) && reported.get(name)?.state !== 'skipped');
-  if (hasBegun) {
-    return INSTALLATION.filter(name => reported.get(name)?.state !== 'skipped');
-  }
+  if (hasBegun) return INSTALLATION.filter(name => reported.get(name)?.state !== 'skipped');
   return ['install'];
 }
 

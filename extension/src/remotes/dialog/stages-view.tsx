@@ -25,9 +25,7 @@ const MARKS: Readonly<Record<Exclude<IStageRow['state'], 'running'>, IconName>> 
 export function StagesView({ rows, remote, actions, trans }: IStagesProps): JSX.Element | null {
   const advice = remote.checks.filter(({ state }) => state !== 'ok');
   const isWaiting = remote.state === 'waiting';
-  if (remote.stages.length === 0 && remote.checks.length === 0) {
-    return null;
-  }
+  if (remote.stages.length === 0 && remote.checks.length === 0) return null;
   return (
     <ol className="jp-TPULabStages" aria-label={trans.__('Stages')}>
       {rows.map(row => (

@@ -15,9 +15,7 @@ export interface IAnswer<T> {
 export function useAnswer<T>(request: () => Promise<T>, about: string | null): IAnswer<T> {
   const [answer, setAnswer] = useState<IAnswer<T>>({ value: null, problem: null, isAsking: about !== null });
   useEffect(() => {
-    if (about === null) {
-      return undefined;
-    }
+    if (about === null) return undefined;
     let isClosed = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const update = (change: Partial<IAnswer<T>>): void => {

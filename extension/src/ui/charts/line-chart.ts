@@ -179,9 +179,7 @@ export class LineChart extends SizedDrawing {
     };
     const chart = new Chart(options, (this._data ?? [[]]) as uPlot.AlignedData, host);
     this._isNew = false;
-    if (onRange) {
-      chart.over.addEventListener('dblclick', () => onRange(null));
-    }
+    if (onRange) chart.over.addEventListener('dblclick', () => onRange(null));
     return chart;
   }
 

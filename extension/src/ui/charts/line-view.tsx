@@ -148,9 +148,7 @@ function Names({ series }: { readonly series: readonly LineViewSeries[] }): JSX.
 function nearestRow(xs: ArrayLike<number | null>, x: number): number | null {
   let nearest: number | null = null;
   for (let at = 0; at < xs.length; at += 1) {
-    if (nearest === null || Math.abs((xs[at] ?? 0) - x) < Math.abs((xs[nearest] ?? 0) - x)) {
-      nearest = at;
-    }
+    if (nearest === null || Math.abs((xs[at] ?? 0) - x) < Math.abs((xs[nearest] ?? 0) - x)) nearest = at;
   }
   return nearest;
 }
