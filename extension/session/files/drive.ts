@@ -78,7 +78,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     const entry = await this.files.write(path, text, this._versions.get(path) ?? null);
     if (!isText) this.notebooks.written(path, text);
     const model = modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
-    this._fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
+    this.fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
     return model;
   }
 
@@ -89,7 +89,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
       this._missing.add(path);
       this.notebooks.moved(path, to);
       const model = modelOf(to, this.seen(to, { ...entry, etag: entry.etag ?? '' }));
-      this._fileChanged.emit({ type: 'rename', oldValue: { path }, newValue: model });
+      this.fileChanged.emit({ type: 'rename', oldValue: { path }, newValue: model });
       return model;
     });
   }
@@ -99,7 +99,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
       await this.files.trash(path);
       this._versions.delete(path);
       this._missing.add(path);
-      this._fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
+      this.fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
     });
   }
 

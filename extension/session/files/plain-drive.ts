@@ -1,6 +1,6 @@
 /** Common base of the page's drives: a signal, disposal, and no checkpoints. */
 import type { Contents } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { NotebookTexts } from './notebook-text.js';
 
 /** A document needs a checkpoint to go back to; without one it creates one at each opening. */
@@ -9,9 +9,8 @@ const CHECKPOINT: Contents.ICheckpointModel = { id: 'none', last_modified: new D
 export abstract class PlainDrive {
   readonly notebooks = new NotebookTexts();
 
-  get fileChanged(): ISignal<this, Contents.IChangedArgs> {
-    return this._fileChanged;
-  }
+  readonly fileChanged = new Signal<this, Contents.IChangedArgs>(this);
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }
@@ -34,6 +33,5 @@ export abstract class PlainDrive {
     Signal.clearData(this);
   }
 
-  protected readonly _fileChanged = new Signal<this, Contents.IChangedArgs>(this);
   private _isDisposed = false;
 }

@@ -6,7 +6,7 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { messageOf } from '../text.js';
 import type { BridgeDrive } from './drive.js';
 import type { Part } from './notebook-text.js';
@@ -76,13 +76,11 @@ export abstract class Saving implements IDisposable {
   get state(): SaveState {
     return this._state;
   }
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
+
   /** Emitted when the document was reloaded from the file. */
-  get reloaded(): ISignal<this, void> {
-    return this._reloaded;
-  }
+  readonly reloaded = new Signal<this, void>(this);
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }
@@ -281,7 +279,7 @@ export abstract class Saving implements IDisposable {
     this.isDirty = false;
     this.adopt({ ...file, content: null });
     this.showState(this.loaded());
-    this._reloaded.emit();
+    this.reloaded.emit();
   }
 
   protected fetch(): Promise<Contents.IModel> {
@@ -318,7 +316,7 @@ export abstract class Saving implements IDisposable {
   protected showState(state: SaveState): void {
     if (!this._isDisposed && JSON.stringify(state) !== JSON.stringify(this._state)) {
       this._state = state;
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
@@ -332,6 +330,4 @@ export abstract class Saving implements IDisposable {
   private _isWatching = false;
   private _isDisposed = false;
   private _last: Promise<void> = Promise.resolve();
-  protected readonly _changed = new Signal<this, void>(this);
-  private readonly _reloaded = new Signal<this, void>(this);
 }

@@ -1,5 +1,5 @@
 /** The page's notices above the notebook, newest last, one line per subject. */
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 export interface Notice {
   readonly id: string;
@@ -16,19 +16,16 @@ export class Notices {
   get all(): readonly Notice[] {
     return [...this._all.values()];
   }
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   show(notice: Notice): void {
     this._all.set(notice.id, notice);
-    this._changed.emit();
+    this.changed.emit();
   }
 
   clear(id: string): void {
-    if (this._all.delete(id)) this._changed.emit();
+    if (this._all.delete(id)) this.changed.emit();
   }
 
   private readonly _all = new Map<string, Notice>();
-  private readonly _changed = new Signal<this, void>(this);
 }

@@ -26,7 +26,7 @@ export class NotebookSaving extends Saving {
     context.saveState.connect((_, state) => super.emitState(state));
     context.model.stateChanged.connect(this.onModel, this);
     context.model.contentChanged.connect(this.onModel, this);
-    context.fileChanged.connect(() => this._changed.emit());
+    context.fileChanged.connect(() => this.changed.emit());
     panel.disposed.connect(() => this.dispose());
     void context.ready.then(() => this.showState(this.loaded()));
   }

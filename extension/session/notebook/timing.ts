@@ -1,7 +1,7 @@
 /** Run times of cells: the start of the running cell, and the durations of the others. Stored in the page, not in the file. */
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { type Cell, CodeCell } from '@jupyterlab/cells';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 export type CellTime =
   | { readonly kind: 'queued' }
@@ -21,7 +21,7 @@ export class Timing {
       if (since === undefined) {
         this._times.delete(cell.model.id);
         delete cell.node.dataset['tplState'];
-        this._changed.emit();
+        this.changed.emit();
       } else {
         this.set(cell, { kind: 'done', ms: performance.now() - since, failed: !success });
       }
@@ -45,14 +45,12 @@ export class Timing {
         this._times.clear();
         this._since.clear();
         for (const { node } of content.widgets) delete node.dataset['tplState'];
-        this._changed.emit();
+        this.changed.emit();
       }
     });
   }
 
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   of(cellId: string): CellTime | null {
     return this._times.get(cellId) ?? null;
@@ -70,12 +68,11 @@ export class Timing {
   private set(cell: Cell, time: CellTime): void {
     this._times.set(cell.model.id, time);
     cell.node.dataset['tplState'] = time.kind === 'done' && time.failed ? 'failed' : time.kind;
-    this._changed.emit();
+    this.changed.emit();
   }
 
   private readonly _times = new Map<string, CellTime>();
   private readonly _since = new Map<string, number>();
-  private readonly _changed = new Signal<this, void>(this);
 }
 
 /** Id of the last request of a cell; undefined: none was made. */

@@ -1,5 +1,5 @@
 /** Light or dark: JupyterLab's variables; the dark ones are fetched when they are first needed. */
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import lightVariables from '@jupyterlab/theme-light-extension/style/variables.css?inline';
 
 export type ThemeChoice = 'light' | 'dark' | 'system';
@@ -21,9 +21,7 @@ export class Theme {
   get isDark(): boolean {
     return this._choice === 'dark' || (this._choice === 'system' && this.system.matches);
   }
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   choose(choice: ThemeChoice): void {
     this._choice = choice;
@@ -47,11 +45,10 @@ export class Theme {
     document.body.dataset['jpThemeLight'] = String(!isDark);
     document.body.dataset['jpThemeName'] = isDark ? 'JupyterLab Dark' : 'JupyterLab Light';
     document.documentElement.style.colorScheme = isDark ? 'dark' : 'light';
-    this._changed.emit();
+    this.changed.emit();
   }
 
   private _choice: ThemeChoice;
   private readonly style = document.createElement('style');
   private readonly system = window.matchMedia('(prefers-color-scheme: dark)');
-  private readonly _changed = new Signal<this, void>(this);
 }

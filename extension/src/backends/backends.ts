@@ -1,7 +1,7 @@
 /** The kernel servers of this page, and the known place of each kernel. */
 import type { ServerConnection } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { SessionRoutes } from './session-routes.js';
 import type { Place } from './spec-names.js';
 import { remotePlace, splitSpecName } from './spec-names.js';
@@ -57,17 +57,14 @@ export class Backends implements IBridgeBackends, IDisposable {
     return this.jupyter?.serverSettings ?? this.bridge.liveSettings;
   }
 
-  get changed(): ISignal<this, IBackend> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, IBackend>(this);
+
   /** A remote has become known; remotes known from the start are in `gateways`. */
-  get gatewayAdded(): ISignal<this, GatewayBackend> {
-    return this._gatewayAdded;
-  }
+  readonly gatewayAdded = new Signal<this, GatewayBackend>(this);
+
   /** Emitted while the backend still works; it is disposed afterwards. */
-  get gatewayRemoved(): ISignal<this, GatewayBackend> {
-    return this._gatewayRemoved;
-  }
+  readonly gatewayRemoved = new Signal<this, GatewayBackend>(this);
+
   get isDisposed(): boolean {
     return this.bridge.isDisposed;
   }
@@ -139,17 +136,17 @@ export class Backends implements IBridgeBackends, IDisposable {
     backend.changed.connect(this.forward, this);
     if (!this._usable) return;
     backend.start();
-    this._gatewayAdded.emit(backend);
-    this._changed.emit(backend);
+    this.gatewayAdded.emit(backend);
+    this.changed.emit(backend);
   }
 
   private removeRemote(name: string): void {
     const backend = this._remotes.get(name);
     if (backend) {
-      this._gatewayRemoved.emit(backend);
+      this.gatewayRemoved.emit(backend);
       this._remotes.delete(name);
       this.routes.forget(remotePlace(name));
-      this._changed.emit(backend);
+      this.changed.emit(backend);
       backend.dispose();
     }
   }
@@ -174,13 +171,10 @@ export class Backends implements IBridgeBackends, IDisposable {
   }
 
   private forward(backend: IBackend): void {
-    this._changed.emit(backend);
+    this.changed.emit(backend);
   }
 
   private _usable = true;
   private readonly _remotes = new Map<string, RemoteBackend>();
   private readonly _specNames = new Map<Place, ReadonlySet<string>>();
-  private readonly _changed = new Signal<this, IBackend>(this);
-  private readonly _gatewayAdded = new Signal<this, GatewayBackend>(this);
-  private readonly _gatewayRemoved = new Signal<this, GatewayBackend>(this);
 }

@@ -65,7 +65,7 @@ export class FollowedJob<Status extends { readonly state: JobState }> extends Ch
       .then(() => {
         if (this.isDisposed) return;
         if (this._status?.state === 'running') this._timer = setTimeout(() => void this.refresh(), POLL_MS);
-        this._changed.emit();
+        this.changed.emit();
       });
     return this._last;
   }

@@ -3,7 +3,7 @@
  * countdown. While it serves nothing is polled here; a failing request of any caller (`suspect`) starts a probe.
  */
 import type { ServerConnection } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type { IDisposable } from '@lumino/disposable';
 import type { BackendState, IBackend, IBackendError } from '../tokens.js';
 import { BackendError } from './backend-error.js';
@@ -82,13 +82,11 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   get address(): IBridgeAddress | null {
     return this._isRefused ? null : this._address;
   }
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
+
   /** Emitted when the bridge serves again (or for the first time). */
-  get recovered(): ISignal<this, void> {
-    return this._recovered;
-  }
+  readonly recovered = new Signal<this, void>(this);
+
   get isDisposed(): boolean {
     return this._abort.signal.aborted;
   }
@@ -125,7 +123,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 
   /** The displayed data has changed, though the state has not. */
   protected changedState(): void {
-    if (!this.isDisposed) this._changed.emit();
+    if (!this.isDisposed) this.changed.emit();
   }
 
   /** The finder's refusal or addresses may have changed. */
@@ -135,7 +133,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   reconnectNow(): void {
-    if (this._state === 'ok') this._recovered.emit();
+    if (this._state === 'ok') this.recovered.emit();
     this._attempt = 0;
     this.wake();
   }
@@ -158,7 +156,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     if (this.isDisposed) return;
     this._abort.abort();
     this.wake();
-    this._changed.emit();
+    this.changed.emit();
     Signal.clearData(this);
   }
 
@@ -184,7 +182,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
         const wasServing = this._state === 'ok' && !this._wasRefused;
         this._wasRefused = false;
         this.update({ state: 'ok', lastError: null, nextRetryAt: null });
-        if (!wasServing) this._recovered.emit();
+        if (!wasServing) this.recovered.emit();
         await this.wait(null);
         continue;
       }
@@ -266,7 +264,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     this._everServed ||= next.state === 'ok';
     this._lastError = next.lastError;
     this._nextRetryAt = next.nextRetryAt;
-    this._changed.emit();
+    this.changed.emit();
   }
 
   /** Waits for a wake-up, at most `timeoutMs` (null: no limit). A wake-up since the start of the last attempt counts. */
@@ -292,14 +290,14 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     return new Promise(resolve => {
       const finish = (): void => {
         clearTimeout(timer);
-        this._changed.disconnect(check);
+        this.changed.disconnect(check);
         resolve();
       };
       const check = (): void => {
         if (condition()) finish();
       };
       const timer = setTimeout(finish, timeoutMs);
-      this._changed.connect(check);
+      this.changed.connect(check);
     });
   }
 
@@ -328,8 +326,6 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   /** A new attempt was requested during the present one. */
   private _isWoken = false;
   private readonly _abort = new AbortController();
-  private readonly _changed = new Signal<this, void>(this);
-  private readonly _recovered = new Signal<this, void>(this);
 }
 
 function asBackendError(error: unknown): BackendError {

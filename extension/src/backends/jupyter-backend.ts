@@ -1,6 +1,6 @@
 /** The page's own server as a backend: its state is the result of the last list. Lab itself polls and warns. */
 import type { ServerConnection } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type { BackendState, IBackend, IBackendError } from '../tokens.js';
 
 export class JupyterBackend implements IBackend {
@@ -16,13 +16,10 @@ export class JupyterBackend implements IBackend {
   get lastError(): IBackendError | null {
     return this._lastError;
   }
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
+
   /** Emitted when an immediate attempt is requested. */
-  get reconnectRequested(): ISignal<this, void> {
-    return this._reconnectRequested;
-  }
+  readonly reconnectRequested = new Signal<this, void>(this);
 
   succeeded(): void {
     this.update('ok', null);
@@ -33,18 +30,16 @@ export class JupyterBackend implements IBackend {
   }
 
   reconnectNow(): void {
-    this._reconnectRequested.emit();
+    this.reconnectRequested.emit();
   }
 
   private update(state: BackendState, error: IBackendError | null): void {
     if (state === this._state && error?.message === this._lastError?.message) return;
     this._state = state;
     this._lastError = error;
-    this._changed.emit();
+    this.changed.emit();
   }
 
   private _state: BackendState = 'starting';
   private _lastError: IBackendError | null = null;
-  private readonly _changed = new Signal<this, void>(this);
-  private readonly _reconnectRequested = new Signal<this, void>(this);
 }

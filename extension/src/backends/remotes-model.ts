@@ -3,7 +3,7 @@
  * stored between pages, so that the next page knows at its start which remotes to wait for.
  */
 import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type { Remote, RemoteEvent } from '@tpulab/protocol';
 import type { GatewayBackend } from './gateway-backend.js';
 import { RemotesApi } from './remotes-api.js';
@@ -38,9 +38,7 @@ export class Remotes implements IDisposable {
   }
 
   /** Emitted with the name of a remote that was added, changed or removed, and with null after the first list. */
-  get changed(): ISignal<this, string | null> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, string | null>(this);
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -56,14 +54,14 @@ export class Remotes implements IDisposable {
     return new Promise(resolve => {
       const finish = (): void => {
         clearTimeout(timer);
-        this._changed.disconnect(check);
+        this.changed.disconnect(check);
         resolve();
       };
       const check = (): void => {
         if (this._isKnown) finish();
       };
       const timer = setTimeout(finish, timeoutMs);
-      this._changed.connect(check);
+      this.changed.connect(check);
     });
   }
 
@@ -75,7 +73,7 @@ export class Remotes implements IDisposable {
     }
     this._listing.forEach(reported => reported.add(remote.name));
     this.remember();
-    this._changed.emit(remote.name);
+    this.changed.emit(remote.name);
   }
 
   /** Requests the list from the hub. Never rejects: the next event or recovery brings missing changes. */
@@ -96,8 +94,8 @@ export class Remotes implements IDisposable {
       this._remotes = new Map(list.map(remote => [remote.name, remote]));
       this._isKnown = true;
       this.remember();
-      [...removedNames, ...names].forEach(name => this._changed.emit(name));
-      this._changed.emit(null);
+      [...removedNames, ...names].forEach(name => this.changed.emit(name));
+      this.changed.emit(null);
     } catch {
       this.bridge.suspect();
     } finally {
@@ -135,7 +133,6 @@ export class Remotes implements IDisposable {
   }
 
   private readonly _remembered: readonly string[];
-  private readonly _changed = new Signal<this, string | null>(this);
   private _remotes = new Map<string, Remote>();
   /** For each list in flight, the names of remotes with events in the meantime. */
   private readonly _listing = new Set<Set<string>>();

@@ -1,6 +1,6 @@
 /** The kernelspecs of one gateway under the page's names: cached, as reported, and with their logos. */
 import { type KernelSpec, KernelSpecAPI } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { RemoteBackend } from '../backends/remote-backend.js';
 import { remoteKernelName } from '../backends/remote-names.js';
@@ -23,9 +23,7 @@ export class GatewaySpecs {
   }
 
   /** A late list has arrived, or its displayed form has changed. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   /** The gateway's own choice; null until reported. */
   get preferred(): string | null {
@@ -52,7 +50,7 @@ export class GatewaySpecs {
     try {
       if ((await within(arrival, waitMs)) === null) {
         void arrival.then(
-          () => this._changed.emit(),
+          () => this.changed.emit(),
           () => this.gateway.suspect()
         );
       }
@@ -86,7 +84,7 @@ export class GatewaySpecs {
         liveSettings
       )
       .then(loaded => {
-        if (loaded) this._changed.emit();
+        if (loaded) this.changed.emit();
       });
     return true;
   }
@@ -104,18 +102,17 @@ export class GatewaySpecs {
       // The known data of a remote is retained while it is disconnected; its accelerator becomes known when it is connected.
       if (gateway.displayName !== this._shownAs) {
         this._shownAs = gateway.displayName;
-        this._changed.emit();
+        this.changed.emit();
       }
     } else if (!this.isKnown && (gateway.state === 'down' || gateway.state === 'auth')) {
       // Specs of an earlier page are shown only until the bridge has answered in this page.
       const shown = Object.keys(this._bare).length > 0;
       this._bare = {};
-      if (shown) this._changed.emit();
+      if (shown) this.changed.emit();
     }
   }
 
   private readonly _client: KernelSpecAPI.KernelSpecAPIClient;
-  private readonly _changed = new Signal<this, void>(this);
   private _bare: Specs;
   private _preferred: string | null = null;
   private _shownAs = '';

@@ -6,7 +6,7 @@
 import type { CommsOverSubshells } from '@jupyterlab/services';
 import { BaseManager, type Kernel, KernelManager, type ServerConnection } from '@jupyterlab/services';
 import type { Poll } from '@lumino/polling';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { unknownPlace } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { BridgeKernelClient } from './bridge-kernel-client.js';
@@ -43,7 +43,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
         backends.routes.kernelsListed('jupyter', models);
         this.emitRunning();
       });
-      jupyter.connectionFailure.connect((_, error) => this._connectionFailure.emit(error));
+      jupyter.connectionFailure.connect((_, error) => this.connectionFailure.emit(error));
       jupyter.ready.then(
         () => backends.routes.kernelsListed('jupyter', [...jupyter.running()]),
         () => undefined
@@ -62,12 +62,10 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   get ready(): Promise<void> {
     return this._managers.get('jupyter')?.ready ?? Promise.resolve();
   }
-  get runningChanged(): ISignal<this, Kernel.IModel[]> {
-    return this._runningChanged;
-  }
-  get connectionFailure(): ISignal<this, Error> {
-    return this._connectionFailure;
-  }
+  readonly runningChanged = new Signal<this, Kernel.IModel[]>(this);
+
+  readonly connectionFailure = new Signal<this, Error>(this);
+
   get runningCount(): number {
     return this.all.reduce((count, manager) => count + manager.runningCount, 0);
   }
@@ -218,7 +216,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   private emitRunning(): void {
-    if (!this.isDisposed) this._runningChanged.emit(this.models());
+    if (!this.isDisposed) this.runningChanged.emit(this.models());
   }
 
   private get all(): readonly KernelManager[] {
@@ -229,6 +227,4 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   private readonly _options: ICompositeKernelManagerOptions;
   private readonly _managers = new Map<Place, KernelManager>();
   private readonly _connections = new Map<Place, Set<Kernel.IKernelConnection>>();
-  private readonly _runningChanged = new Signal<this, Kernel.IModel[]>(this);
-  private readonly _connectionFailure = new Signal<this, Error>(this);
 }

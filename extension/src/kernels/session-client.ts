@@ -3,7 +3,7 @@
  * session to another backend when Lab changes the kernel of a notebook to a kernel of that backend.
  */
 import { type Kernel, KernelAPI, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { within } from '../platform/wait.js';
 import { firstAnswers } from './first-answers.js';
 import { unknownPlace } from '../backends/backend-error.js';
@@ -56,14 +56,10 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   }
 
   /** The Jupyter server is unreachable. Failures of gateways are never Lab's own: they are in their states. */
-  get connectionFailure(): ISignal<this, Error> {
-    return this._connectionFailure;
-  }
+  readonly connectionFailure = new Signal<this, Error>(this);
 
   /** A kernel was started or ended with a session, so a list of kernels is out of date. */
-  get kernelsChanged(): ISignal<this, void> {
-    return this._kernelsChanged;
-  }
+  readonly kernelsChanged = new Signal<this, void>(this);
 
   async listRunning(): Promise<Session.IModel[]> {
     const jupyter = this.listJupyter();
@@ -95,7 +91,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     try {
       await this.client(target.place).shutdown(target.id);
       routes.sessionRemoved(target.place, target.id, true);
-      this._kernelsChanged.emit();
+      this.kernelsChanged.emit();
     } catch (error) {
       routes.sessionRemoved(target.place, target.id, false);
       throw error;
@@ -157,7 +153,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
       .then(
         () => {
           routes.sessionRemoved(old.place, old.id, true);
-          this._kernelsChanged.emit();
+          this.kernelsChanged.emit();
         },
         (error: unknown) => {
           if (error instanceof ServerConnection.ResponseError && error.response.status < 500) {
@@ -199,7 +195,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
       const failure = asConnectionFailure(error);
       if (failure !== null) {
         jupyter.failed({ code: 'jupyter.unreachable', message: failure.message });
-        this._connectionFailure.emit(failure);
+        this.connectionFailure.emit(failure);
       }
       if (!this._jupyterListed) throw error;
     }
@@ -282,8 +278,6 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   }
 
   private readonly _clients = new Map<Place, Session.ISessionAPIClient>();
-  private readonly _connectionFailure = new Signal<this, Error>(this);
-  private readonly _kernelsChanged = new Signal<this, void>(this);
   private readonly _removing = new Map<string, Promise<void>>();
   private readonly _leftovers = new Map<string, ISessionTarget & { path: string }>();
   private _jupyterListed = false;

@@ -3,7 +3,7 @@
  * names that cannot conflict. Emits `gatewaySpecsChanged` when a late list has arrived.
  */
 import { type KernelSpec, KernelSpecAPI, type ServerConnection } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { BackendError } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { asConnectionFailure } from './failure.js';
@@ -43,22 +43,18 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     backends.gateways.forEach(gateway => this.addGateway(gateway));
     backends.gatewayAdded.connect((_, gateway) => {
       this.addGateway(gateway);
-      this._gatewaySpecsChanged.emit();
+      this.gatewaySpecsChanged.emit();
     });
     backends.gatewayRemoved.connect((_, gateway) => {
       this._gateways.get(gateway.id)?.dispose();
       this._gateways.delete(gateway.id);
-      this._gatewaySpecsChanged.emit();
+      this.gatewaySpecsChanged.emit();
     });
   }
 
-  get connectionFailure(): ISignal<this, Error> {
-    return this._connectionFailure;
-  }
+  readonly connectionFailure = new Signal<this, Error>(this);
 
-  get gatewaySpecsChanged(): ISignal<this, void> {
-    return this._gatewaySpecsChanged;
-  }
+  readonly gatewaySpecsChanged = new Signal<this, void>(this);
 
   async get(): Promise<KernelSpec.ISpecModels> {
     const [own] = await Promise.allSettled([this.ownSpecs(), this.refreshGateways()]);
@@ -67,7 +63,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
       this.backends.specsListed('jupyter', Object.keys(own.value.kernelspecs));
     } else {
       const failure = asConnectionFailure(own.reason);
-      if (failure !== null) this._connectionFailure.emit(failure);
+      if (failure !== null) this.connectionFailure.emit(failure);
       // An environment for Lab alone has no kernelspec of its own, which the stock client reports as an error.
       if (this._own === null && Object.keys(this.gatewaySpecs()).length === 0) throw own.reason;
     }
@@ -78,7 +74,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   async poll(): Promise<void> {
     const before = Object.keys(this.gatewaySpecs()).sort().join();
     await this.refreshGateways();
-    if (Object.keys(this.gatewaySpecs()).sort().join() !== before) this._gatewaySpecsChanged.emit();
+    if (Object.keys(this.gatewaySpecs()).sort().join() !== before) this.gatewaySpecsChanged.emit();
   }
 
   /** The present specs of bridge and remotes, under the page's names. */
@@ -121,14 +117,12 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
 
   private addGateway(gateway: GatewayBackend): void {
     const specs = new GatewaySpecs(gateway, this.cache, this.logos);
-    specs.changed.connect(() => this._gatewaySpecsChanged.emit());
+    specs.changed.connect(() => this.gatewaySpecsChanged.emit());
     this._gateways.set(gateway.id, specs);
   }
 
   private readonly _jupyter: KernelSpecAPI.KernelSpecAPIClient | null;
   private readonly _gateways = new Map<string, GatewaySpecs>();
-  private readonly _connectionFailure = new Signal<this, Error>(this);
-  private readonly _gatewaySpecsChanged = new Signal<this, void>(this);
   private _own: KernelSpec.ISpecModels | null = null;
   private _waited = false;
 }

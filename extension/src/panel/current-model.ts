@@ -77,7 +77,7 @@ export class CurrentKernelModel extends Changing implements ICurrentKernel {
     const next = this._read();
     if (!same(this._current, next)) {
       this._current = next;
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 

@@ -146,7 +146,7 @@ export class PanelState extends Changing {
   }
 
   private _emit(): void {
-    this._changed.emit();
+    this.changed.emit();
   }
 
   private readonly _folded = new Set<PartId>(FOLDED_AT_FIRST);

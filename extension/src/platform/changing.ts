@@ -1,11 +1,9 @@
 /** A base for observable objects: it emits a signal after a change, until it is disposed. */
 import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 export abstract class Changing implements IDisposable {
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -17,6 +15,5 @@ export abstract class Changing implements IDisposable {
     Signal.clearData(this);
   }
 
-  protected readonly _changed = new Signal<this, void>(this);
   private _isDisposed = false;
 }

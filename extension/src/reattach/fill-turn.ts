@@ -4,7 +4,7 @@
  * the task; after it has left, the remaining page with the lowest client id has it.
  */
 import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { wait } from '../platform/wait.js';
 import { whenever } from './kernel-waits.js';
 
@@ -41,9 +41,7 @@ export class FillTurn implements IDisposable {
   }
 
   /** Emitted when `isMine` changes. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -66,7 +64,7 @@ export class FillTurn implements IDisposable {
     if (isMine !== this._isMine) {
       this._isMine = isMine;
       this.announce(isMine ? 'filling' : 'waiting');
-      this._changed.emit();
+      this.changed.emit();
     }
   };
 
@@ -81,7 +79,6 @@ export class FillTurn implements IDisposable {
   }
 
   private readonly field: string;
-  private readonly _changed = new Signal<this, void>(this);
   private _isMine = false;
   private _isDisposed = false;
 }

@@ -1,5 +1,5 @@
 /** User actions on remotes: each reports a failure instead of throwing. No DOM. */
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import {
   type AddRemote,
   type CloudReach,
@@ -35,9 +35,7 @@ export class RemoteActions {
   }
 
   /** Emitted after `problem`, `ending` or a remote has changed. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   /**
    * Adds a remote and connects it; returns its name, or null when the hub refused. A known source is connected again, with the
@@ -104,16 +102,15 @@ export class RemoteActions {
   private show(problem: string | null): void {
     if (problem !== this._problem) {
       this._problem = problem;
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
   private end(name: string | null): void {
     this._ending = name;
-    this._changed.emit();
+    this.changed.emit();
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _problem: string | null = null;
   private _ending: string | null = null;
 }

@@ -29,7 +29,7 @@ export class RemoteStatus extends Changing {
     const shown = own ?? busy ?? null;
     if (shown !== this._shown) {
       this._shown = shown;
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 

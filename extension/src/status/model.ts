@@ -43,14 +43,14 @@ export class StatusModel extends Changing {
       this._telemetry = telemetry;
       telemetry?.changed.connect(this._update, this);
       this._connection = connectionOf({ current, stream, telemetry });
-      this._changed.emit();
+      this.changed.emit();
       return;
     }
     const connection = connectionOf({ current, stream, telemetry });
     // Steps arrive ten times a second; the connection rarely changes with them.
     if (JSON.stringify(connection) !== JSON.stringify(this._connection)) {
       this._connection = connection;
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
