@@ -11,6 +11,7 @@ import { fixedBridgeSettings, type IBridgeAddress, liveBridgeSettings } from './
 import type { KernelSockets } from './numbered-socket.js';
 import { requestHealth, requestProof, type IProbeOptions } from './probe.js';
 import { retryDelayMs } from '../platform/backoff.js';
+import { until } from '../platform/wait.js';
 
 export interface IGatewayBackendOptions {
   readonly fetch?: typeof fetch;
@@ -140,12 +141,14 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 
   /** Resolves with true once it serves, with false when `timeoutMs` have passed or the attempt has failed. */
   async settled(timeoutMs: number): Promise<boolean> {
-    return this.until(() => this._state !== 'starting', timeoutMs).then(() => this._state === 'ok');
+    return until([this.changed], () => this._state !== 'starting', timeoutMs).then(
+      () => this._state === 'ok'
+    );
   }
 
   /** Resolves once the bridge serves; rejects with the error when it does not within `timeoutMs`. */
   async serving(timeoutMs: number): Promise<void> {
-    await this.until(() => this._state === 'ok' || this.isOver(), timeoutMs);
+    await until([this.changed], () => this._state === 'ok' || this.isOver(), timeoutMs);
     if (this._state !== 'ok') {
       const why = this._lastError?.message ?? 'It has not answered yet.';
       throw new BackendError('bridge.notReady', `${this.label} is not ready. ${why}`);
@@ -283,22 +286,6 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   private wake(): void {
     this._isWoken = true;
     this._wake?.();
-  }
-
-  private until(condition: () => boolean, timeoutMs: number): Promise<void> {
-    if (condition()) return Promise.resolve();
-    return new Promise(resolve => {
-      const finish = (): void => {
-        clearTimeout(timer);
-        this.changed.disconnect(check);
-        resolve();
-      };
-      const check = (): void => {
-        if (condition()) finish();
-      };
-      const timer = setTimeout(finish, timeoutMs);
-      this.changed.connect(check);
-    });
   }
 
   private isOver(): boolean {

@@ -6,6 +6,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Remote, RemoteEvent } from '@tpulab/protocol';
 import type { GatewayBackend } from './gateway-backend.js';
+import { until } from '../platform/wait.js';
 import { RemotesApi } from './remotes-api.js';
 
 const KEY = 'tpulab:remotes';
@@ -50,19 +51,7 @@ export class Remotes implements IDisposable {
 
   /** Resolves once the hub has listed its remotes, at the latest after `timeoutMs`. */
   settled(timeoutMs: number): Promise<void> {
-    if (this._isKnown) return Promise.resolve();
-    return new Promise(resolve => {
-      const finish = (): void => {
-        clearTimeout(timer);
-        this.changed.disconnect(check);
-        resolve();
-      };
-      const check = (): void => {
-        if (this._isKnown) finish();
-      };
-      const timer = setTimeout(finish, timeoutMs);
-      this.changed.connect(check);
-    });
+    return until([this.changed], () => this._isKnown, timeoutMs);
   }
 
   apply({ remote, removed }: Pick<RemoteEvent, 'remote' | 'removed'>): void {

@@ -6,7 +6,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { wait } from '../platform/wait.js';
-import { whenever } from './kernel-waits.js';
+import { whenever } from '../platform/wait.js';
 
 /** How long a shared document may take to report who else has it open, and two pages to see each other's claim. */
 const OTHERS_WAIT_MS = 1_000;

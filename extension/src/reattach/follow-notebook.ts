@@ -10,14 +10,14 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { IBridgeEvents } from '../events/tokens.js';
-import { wait } from '../platform/wait.js';
+import { wait, whenever } from '../platform/wait.js';
 import { momentText } from '../text/moment.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
 import { waitForTurn } from './fill-turn.js';
 import { fillFromStored, type IFilled } from './fill-from-stored.js';
 import { StoredOutputsApi } from './stored-outputs-api.js';
 import { followKernelEnd, type IKernelEndParts } from './kernel-end.js';
-import { whenever } from './kernel-waits.js';
+
 import { LabNotebook } from './lab-notebook.js';
 import { followWidgetStates } from './open-widgets.js';
 import { SavedMark } from './saved-mark.js';

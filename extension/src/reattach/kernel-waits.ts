@@ -1,33 +1,7 @@
 /** Waits for messages of a kernel connection; each ends with the given signal. */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
-import type { ISignal } from '@lumino/signaling';
 import type { ChannelLink } from '../backends/channel-link.js';
-
-/** Resolves when `test` is true, evaluated now and whenever one of `signals` is emitted. Rejects when `abort` does. */
-export function whenever(
-  signals: readonly ISignal<unknown, unknown>[],
-  test: () => boolean,
-  abort: AbortSignal
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const finish = (done: () => void): void => {
-      signals.forEach(signal => signal.disconnect(check));
-      abort.removeEventListener('abort', onAbort);
-      done();
-    };
-    const check = (): void => {
-      if (test()) finish(resolve);
-    };
-    const onAbort = (): void => finish(() => reject(abort.reason as Error));
-    if (abort.aborted) {
-      onAbort();
-      return;
-    }
-    signals.forEach(signal => signal.connect(check));
-    abort.addEventListener('abort', onAbort);
-    check();
-  });
-}
+import { whenever } from '../platform/wait.js';
 
 /** Resolves with the kernel's own session id once a socket is open that numbers its messages, and a message has arrived. */
 export async function attached(

@@ -2,6 +2,7 @@
 import type { KernelSpec } from '@jupyterlab/services';
 import type { Remote } from '@tpulab/protocol';
 import { labSpecName, remotePlace } from '../backends/spec-names.js';
+import { until } from '../platform/wait.js';
 
 /** The name of an environment's kernelspec at its gateway. */
 const environmentSpec = (environment: string): string => `tpulab-${environment}`;
@@ -18,30 +19,16 @@ export function specFor(
 }
 
 /** Waits for the kernelspecs of a newly connected remote. @throws Error with `problem` when it lists none within `timeoutMs` */
-export function waitForSpec(
+export async function waitForSpec(
   remote: Pick<Remote, 'name' | 'environment'>,
   kernelspecs: KernelSpec.IManager,
   timeoutMs: number,
   problem: string
 ): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const finish = (): void => {
-      clearTimeout(timer);
-      kernelspecs.specsChanged.disconnect(check);
-    };
-    const check = (): void => {
-      const spec = specFor(remote, kernelspecs.specs);
-      if (spec !== null) {
-        finish();
-        resolve(spec);
-      }
-    };
-    const timer = setTimeout(() => {
-      finish();
-      reject(new Error(problem));
-    }, timeoutMs);
-    kernelspecs.specsChanged.connect(check);
-    check();
-    void kernelspecs.refreshSpecs().catch(() => undefined);
-  });
+  const found = (): string | null => specFor(remote, kernelspecs.specs);
+  void kernelspecs.refreshSpecs().catch(() => undefined);
+  await until([kernelspecs.specsChanged], () => found() !== null, timeoutMs);
+  const spec = found();
+  if (spec === null) throw new Error(problem);
+  return spec;
 }

@@ -9,6 +9,7 @@ import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
 import { CommandIDs } from '../commands.js';
 import { IBridgeBackends } from '../backends/tokens.js';
+import { whenever } from '../platform/wait.js';
 import { unreachableRemote, type IAbsentRemote } from './model.js';
 import { startOnMachine, watchKernel } from './watch-kernel.js';
 
@@ -136,28 +137,15 @@ class Guard extends DisposableDelegate {
   }
 
   /** False when the notebook was closed, got another kernel, or `signal` ends the wait. */
-  private connected(name: string, signal: AbortSignal): Promise<boolean> {
+  private async connected(name: string, signal: AbortSignal): Promise<boolean> {
     const { backends, context } = this;
-    return new Promise(resolve => {
-      const finish = (isUp: boolean): void => {
-        signal.removeEventListener('abort', stop);
-        backends.changed.disconnect(check);
-        context.disposed.disconnect(stop);
-        context.sessionContext.kernelChanged.disconnect(stop);
-        resolve(isUp);
-      };
-      const stop = (): void => finish(false);
-      const check = (): void => {
-        if (backends.remoteBackends.some(each => each.remoteName === name && each.state === 'ok')) {
-          finish(true);
-        }
-      };
-      signal.addEventListener('abort', stop);
-      backends.changed.connect(check);
-      context.disposed.connect(stop);
-      context.sessionContext.kernelChanged.connect(stop);
-      check();
-    });
+    const { sessionContext } = context;
+    const isUp = (): boolean =>
+      backends.remoteBackends.some(each => each.remoteName === name && each.state === 'ok');
+    const isOver = (): boolean => context.isDisposed || sessionContext.session?.kernel != null;
+    const signals = [backends.changed, context.disposed, sessionContext.kernelChanged];
+    await whenever(signals, () => isUp() || isOver(), signal).catch(() => undefined);
+    return isUp() && !isOver();
   }
 
   private prefer(shouldStart: boolean): void {
