@@ -6,14 +6,13 @@ import {
   type ICompletionContext,
   KernelCompleterProvider
 } from '@jupyterlab/completer';
-import type { Session } from '@jupyterlab/services';
+import type { Kernel, KernelMessage, Session } from '@jupyterlab/services';
 import '@jupyterlab/completer/style/index.js';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { CommandRegistry } from '@lumino/commands';
 import { Text } from '@jupyterlab/coreutils';
 import { MimeModel } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
-import { sideShellOf } from './side-shell.js';
 import { trans } from '../text.js';
 
 /** A busy kernel answers late, or on another thread. */
@@ -144,4 +143,50 @@ async function inspect({ content, sessionContext }: NotebookPanel): Promise<void
   document.addEventListener('keydown', close, true);
   document.addEventListener('pointerdown', close, true);
   shown = close;
+}
+
+class SideShell {
+  constructor(private readonly kernel: Kernel.IKernelConnection) {
+    // A restarted kernel has other shells.
+    kernel.statusChanged.connect((_, status) => {
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this._id = null;
+    });
+  }
+
+  complete(content: KernelMessage.ICompleteRequestMsg['content']): Promise<KernelMessage.ICompleteReplyMsg> {
+    return this.inTurn(() => this.kernel.requestComplete(content));
+  }
+
+  inspect(content: KernelMessage.IInspectRequestMsg['content']): Promise<KernelMessage.IInspectReplyMsg> {
+    return this.inTurn(() => this.kernel.requestInspect(content));
+  }
+
+  private async inTurn<T>(request: () => Promise<T>): Promise<T> {
+    const { kernel } = this;
+    // The busy state cannot be determined: the idle message of a subshell looks like the kernel's.
+    const id = kernel.supportsSubshells ? await this.shell() : null;
+    // The connection sets the shell of a request when it is created; cells go to the main shell.
+    kernel.subshellId = id;
+    const answer = request();
+    kernel.subshellId = null;
+    return answer;
+  }
+
+  private shell(): Promise<string> {
+    this._id ??= this.kernel.requestCreateSubshell({}).done.then(({ content }) => content.subshell_id);
+    this._id.catch(() => {
+      this._id = null;
+    });
+    return this._id;
+  }
+
+  private _id: Promise<string> | null = null;
+}
+
+const shells = new WeakMap<Kernel.IKernelConnection, SideShell>();
+
+function sideShellOf(kernel: Kernel.IKernelConnection): SideShell {
+  const known = shells.get(kernel) ?? new SideShell(kernel);
+  shells.set(kernel, known);
+  return known;
 }

@@ -3,7 +3,7 @@ import { Widget } from '@lumino/widgets';
 import { MessageLoop } from '@lumino/messaging';
 import { followLongOutput } from '../notebook/long-output.js';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { type JSX, useEffect, useState, useLayoutEffect, useRef } from 'react';
+import { type ComponentType, type JSX, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { type Keyboard, type OpenSession, openSession } from '../page/open-session.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
@@ -12,11 +12,11 @@ import type { Theme } from '../page/theme.js';
 import { Banners } from './banners.js';
 import { Drawer, WIDE } from './drawer.js';
 import { Palette } from './palette.js';
-import { PanelSheet } from './panel-sheet.js';
 import { StepBar } from './step-bar.js';
 import { TopBar } from './top-bar.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
+import { Icon } from './icons.js';
 
 export interface AppProps {
   readonly page: SessionPage;
@@ -202,4 +202,46 @@ function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element
     };
   }, [panel]);
   return <main className="tpl-Notebook" ref={host} aria-label={trans.__('Notebook')} />;
+}
+
+interface PanelSheetProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+  readonly onClose: () => void;
+}
+
+type Body = ComponentType<Pick<PanelSheetProps, 'page' | 'session'>>;
+
+function PanelSheet({ page, session, onClose }: PanelSheetProps): JSX.Element {
+  const [Loaded, setLoaded] = useState<Body | null>(null);
+  useEffect(() => {
+    let isOver = false;
+    void import('./panel-body.js').then(({ PanelBody }) => {
+      if (!isOver) setLoaded(() => PanelBody);
+    });
+    return () => {
+      isOver = true;
+    };
+  }, []);
+  return (
+    <aside className="tpl-PanelSheet" aria-label={trans.__('Run and devices')} data-tpl-region="panel">
+      <header>
+        <h2>{trans.__('Run and devices')}</h2>
+        {page.access.isReadOnly ? <span className="tpl-Pill">{trans.__('View only')}</span> : null}
+        <button
+          type="button"
+          className="tpl-IconButton"
+          aria-label={trans.__('Close the panel')}
+          onClick={onClose}
+        >
+          <Icon name="close" />
+        </button>
+      </header>
+      {Loaded ? (
+        <Loaded page={page} session={session} />
+      ) : (
+        <p className="jp-TPULab-quiet">{trans.__('Loading…')}</p>
+      )}
+    </aside>
+  );
 }

@@ -1,14 +1,14 @@
 /** The history of machine and chips: charts over ten minutes, two hours or two days. Host charts beyond the processor on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useEffect, useState } from 'react';
-import { type DevicesHistory, percentText, sizeText } from '@tpulab/protocol';
-import type { LineViewSeries } from '../ui/charts/line-view.js';
+import { clockText, type DevicesHistory, percentText, sizeText } from '@tpulab/protocol';
+import { type LineTicks, LineView, type LineViewSeries } from '../ui/charts/line-view.js';
 import { type DeviceField, deviceFigure, type Figure, LINES_UP_TO } from './figures.js';
-import { type Range, type RangeName, RANGES } from './history-window.js';
+import { type Range, type RangeName, RANGES, windowOf } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
-import { BYTES, type ChartProps, FigureChart, newest } from './figure-chart.js';
+import { byteTicks, byteTickText } from '../ui/charts/byte-ticks.js';
 
 export interface HistoryViewProps {
   readonly machine: MachineTelemetry;
@@ -369,4 +369,51 @@ function useHistory(source: MachineSource | null, range: Range, paused: boolean)
   }, [source, range, paused]);
   // Data requested for another range does not belong to this one.
   return state.range === range ? state : { history: null, failure: state.failure };
+}
+
+/** The common properties of all charts of a machine. */
+interface ChartProps {
+  readonly machine: MachineTelemetry;
+  readonly history: Parameters<typeof windowOf>[0];
+  readonly name: RangeName;
+  readonly version: string;
+  readonly loop: DrawLoop;
+  readonly trans: TranslationBundle;
+}
+
+interface FigureChartProps extends ChartProps {
+  readonly title: string;
+  readonly meta: string;
+  readonly figures: readonly Figure[];
+  readonly series: readonly LineViewSeries[];
+  readonly yText: (value: number) => string;
+  readonly yTicks?: LineTicks;
+  readonly top: number;
+}
+
+const BYTES: LineTicks = { at: byteTicks, text: byteTickText };
+
+function FigureChart(props: FigureChartProps): JSX.Element {
+  const { machine, history, name, figures, title, meta, series, version, loop, yText, yTicks, top } = props;
+  const data = windowOf(history, machine.ring, figures, RANGES[name], Date.now());
+  return (
+    <LineView
+      title={title}
+      meta={meta}
+      series={series}
+      data={data}
+      version={version}
+      loop={loop}
+      xText={clockText}
+      yText={yText}
+      {...(yTicks ? { yTicks } : {})}
+      yRange={(_, max) => [0, Math.max(top, max ?? 0) || 1]}
+    />
+  );
+}
+
+/** The newest of the samples since this page started monitoring; empty if unknown. */
+function newest(machine: MachineTelemetry, figure: Figure, text: (value: number) => string): string {
+  const value = machine.ring.value(figure, machine.ring.length - 1);
+  return Number.isNaN(value) ? '' : text(value);
 }

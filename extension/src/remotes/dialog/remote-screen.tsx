@@ -1,11 +1,10 @@
 /** The screen of the chosen remote: progress, a question, an error, or the next actions. */
 import { type JSX, useState } from 'react';
-import type { RemotePrompt } from '@tpulab/protocol';
+import type { ConsentFigure, RemoteConsent, RemotePrompt } from '@tpulab/protocol';
 import { useSeconds } from '../../ui/use-changes.js';
 import { LogView } from '../log-view.js';
 import { stateText } from '../state-text.js';
 import { ConnectedScreen } from './connected-screen.js';
-import { ConsentCard } from './consent.js';
 import { ErrorCard } from './error-card.js';
 import { FIRST, Frame } from './frame.js';
 import { Icon } from './icons.js';
@@ -14,6 +13,7 @@ import { Remedies } from './remedies.js';
 import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
 import { Bar, StagesView } from './stages-view.js';
+import type { TranslationBundle } from '@jupyterlab/translation';
 
 export function RemoteScreen(props: IRemoteProps): JSX.Element {
   const { remote } = props;
@@ -231,4 +231,41 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
       <LogView {...{ remote, actions, trans }} />
     </Frame>
   );
+}
+
+interface IConsentProps {
+  readonly consent: RemoteConsent;
+  readonly trans: TranslationBundle;
+}
+
+function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
+  const { title, terms, figures, source } = consent;
+  return (
+    <section className="jp-TPULabDialogCard jp-mod-ask" aria-label={title}>
+      <h3>{title}</h3>
+      {terms.map(term => (
+        <p key={term}>{term}</p>
+      ))}
+      <dl className="jp-TPULabFigures">
+        {figures.map(figure => (
+          <div key={figure.name}>
+            <dt className="jp-TPULabQuiet">{figure.label}</dt>
+            <dd>{figureText(figure, trans)}</dd>
+          </div>
+        ))}
+      </dl>
+      {source === null ? null : (
+        <a href={source} target="_blank" rel="noopener noreferrer">
+          {trans.__('Read the terms')}
+        </a>
+      )}
+    </section>
+  );
+}
+
+/** An unknown figure is labelled as unknown. */
+function figureText({ value, unit }: ConsentFigure, trans: TranslationBundle): string {
+  if (value === null) return trans.__('unknown');
+  const text = String(Math.round(value * 100) / 100);
+  return unit === '' ? text : `${text} ${unit}`;
 }
