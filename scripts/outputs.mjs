@@ -7,10 +7,10 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './setup/checkout.mjs';
 import { pythonIn, UV_ENV } from './setup/python-environment.mjs';
-import { run, runOrExplain } from './setup/run-command.mjs';
+import { runOrExplain } from './setup/run-command.mjs';
 import { setUp, START_STAGES } from './setup/set-up.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
-import { requireChromium } from './test/chromium.mjs';
+import { testInBrowser, versionsIn } from './test/browser-lane.mjs';
 import { inRoot } from './test/steps.mjs';
 
 const SHOWN = [
@@ -22,10 +22,14 @@ const SHOWN = [
   'ipydatagrid',
   'ipympl',
   'itables',
-  'k3d'
+  'k3d',
+  'plotly',
+  'rich',
+  'seaborn',
+  'sympy',
+  'tqdm',
+  'jupyterlab'
 ];
-const MORE = ['plotly', 'rich', 'seaborn', 'sympy', 'tqdm', 'jupyterlab'];
-const VERSIONS = `import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in ${JSON.stringify([...SHOWN, ...MORE])}))`;
 
 const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
@@ -48,32 +52,17 @@ try {
   await uv(...venv, place);
   const lock = inRoot('environments/outputs/requirements.lock');
   await uv('pip', 'sync', '--no-config', '--python', pythonIn(place), lock);
-  const { stdout } = await run(pythonIn(place), ['-c', VERSIONS], { signal });
-  await writeFile(path.join(place, 'versions.txt'), stdout.join('\n'));
-  const { exitCode } = await run(
-    process.execPath,
-    [
-      inRoot('node_modules/@playwright/test/cli.js'),
-      'test',
-      ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list', '--workers=1'],
-      ...process.argv.slice(2)
-    ],
-    {
-      signal,
-      env: {
-        TPULAB_OUTPUTS: '1',
-        TPULAB_LAB_ENV: place,
-        TPULAB_STOCK_LAB: pythonIn(place),
-        // The kernels of the session page and of JupyterLab come from the packages.
-        TPULAB_ENV_DIR: path.join(place, 'no-environments'),
-        JUPYTER_PATH: path.join(place, 'share', 'jupyter'),
-        PATH: `${path.dirname(pythonIn(place))}${path.delimiter}${process.env['PATH'] ?? ''}`,
-        TPULAB_CHROMIUM: await requireChromium(signal, print)
-      },
-      onLine: print
-    }
-  );
-  process.exitCode = exitCode ?? 1;
+  await writeFile(path.join(place, 'versions.txt'), await versionsIn(place, SHOWN, signal));
+  const env = {
+    TPULAB_OUTPUTS: '1',
+    TPULAB_STOCK_LAB: pythonIn(place),
+    // The kernels of the session page and of JupyterLab come from the packages.
+    TPULAB_ENV_DIR: path.join(place, 'no-environments'),
+    JUPYTER_PATH: path.join(place, 'share', 'jupyter'),
+    PATH: `${path.dirname(pythonIn(place))}${path.delimiter}${process.env['PATH'] ?? ''}`
+  };
+  const works = await testInBrowser({ place, args: process.argv.slice(2), env }, signal, print);
+  process.exitCode = works ? 0 : 1;
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
   print([error.message, ...error.details].join('\n'));

@@ -6,10 +6,10 @@
 import path from 'node:path';
 import { checkout } from './setup/checkout.mjs';
 import { pythonIn, UV_ENV } from './setup/python-environment.mjs';
-import { run, runOrExplain } from './setup/run-command.mjs';
+import { runOrExplain } from './setup/run-command.mjs';
 import { setUp, START_STAGES } from './setup/set-up.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
-import { requireChromium } from './test/chromium.mjs';
+import { testInBrowser, versionsIn } from './test/browser-lane.mjs';
 import { inRoot } from './test/steps.mjs';
 
 /** JupyterLab and its server keep the versions that the extension is built for. */
@@ -25,7 +25,6 @@ const PACKAGES = [
 /** Third-party widgets, whose Python halves the kernel needs too. Both are in the kernel's own folder, beside its packages. */
 const WIDGETS = ['anywidget', 'tqdm'];
 const SHOWN = ['jupyterlab', ...PACKAGES, 'anywidget'];
-const VERSIONS = `import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in ${JSON.stringify(SHOWN)}))`;
 
 const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
@@ -56,29 +55,11 @@ try {
     ...['pip', 'install', '--no-config', '--upgrade', '--no-deps', '--python', pythonIn(checkout.lab)],
     ...['--target', widgets, ...WIDGETS, 'psygnal']
   );
-  const { stdout } = await run(pythonIn(place), ['-c', VERSIONS], { signal });
-  stdout.forEach(print);
-  const { exitCode } = await run(
-    process.execPath,
-    [
-      inRoot('node_modules/@playwright/test/cli.js'),
-      'test',
-      ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list', '--workers=1'],
-      ...process.argv.slice(2)
-    ],
-    {
-      signal,
-      env: {
-        TPULAB_SMOKE: '1',
-        TPULAB_LAB_ENV: place,
-        TPULAB_SMOKE_WIDGETS: widgets,
-        TPULAB_CHROMIUM: await requireChromium(signal, print)
-      },
-      onLine: print
-    }
-  );
+  print(await versionsIn(place, SHOWN, signal));
+  const env = { TPULAB_SMOKE: '1', TPULAB_SMOKE_WIDGETS: widgets };
+  const works = await testInBrowser({ place, args: process.argv.slice(2), env }, signal, print);
   print(
-    exitCode === 0
+    works
       ? 'TPULab works beside these packages.'
       : 'Something differs beside these packages; nothing is blocked.'
   );
