@@ -112,17 +112,18 @@ describe('bounded output', () => {
   });
 
   it.each([-86_400_000, 86_400_000])('continues to count when the clock is set by %i ms', setByMs => {
-    const minute = (): number => {
+    const tenSeconds = (): number => {
       const before = notes().length;
-      for (let turn = 0; turn < 600; turn++) {
+      for (let turn = 0; turn < 100; turn++) {
         print('x\n'.repeat(20_000));
         vi.advanceTimersByTime(100);
       }
       return notes().length - before;
     };
-    const before = minute();
+    const before = tenSeconds();
+    expect(before).toBeGreaterThan(10);
     vi.setSystemTime(Date.now() + setByMs);
-    expect(minute()).toBeGreaterThanOrEqual(before - 2);
+    expect(tenSeconds()).toBeGreaterThanOrEqual(before - 2);
   });
 
   it('cuts a single line of 100 MB', () => {

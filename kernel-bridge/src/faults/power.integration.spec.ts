@@ -109,6 +109,8 @@ async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): 
     expect(await recordsIn(journalDir)).toEqual(whole);
     expect(await readEnded(kernelDir)).not.toBeNull();
   } finally {
+    // Its connections would stay open for half a minute, and the server with them.
+    gateway[Symbol.dispose]();
     await new Promise(resolve => server.close(resolve));
   }
 }
