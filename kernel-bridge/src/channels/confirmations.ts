@@ -64,7 +64,8 @@ export class Confirmations {
   constructor(
     private readonly socket: WebSocket,
     private readonly options: ConfirmationOptions,
-    private readonly events: ConfirmationEvents /** Pongs count. False: the client itself acknowledges what it has. */,
+    private readonly events: ConfirmationEvents,
+    /** Pongs count. False: the client itself acknowledges what it has. */
     private readonly byPong = true
   ) {
     this.#heartbeat = setInterval(

@@ -74,7 +74,7 @@ async function describe(
   };
 }
 
-/** No end is noted, and it was just written: by a keeper that is not visible, such as one of an earlier version on another machine. */
+/** It has no recorded end and was just written: by a keeper that is not visible, such as a keeper of an earlier version on another machine. */
 export function mayBeWritten({ endedAt, segments }: JournalFolder): boolean {
   const writtenAt = segments.at(-1)?.writtenAt ?? 0;
   return endedAt === writtenAt && Math.abs(Date.now() - writtenAt) <= FRESH_MS;

@@ -130,7 +130,7 @@ export class Kernel {
   }
 
   /**
-   * Searches for the keeper until it answers or has ended: a lost connection does not decide which, and nor does its silence.
+   * Searches for the keeper until it answers or has ended. Neither a lost connection nor silence shows that it has ended.
    * Until then messages are queued, and actions fail once it has been silent.
    */
   seek(reattach: Reattach): KeeperSearch {

@@ -48,7 +48,7 @@ export class NotebookText {
   readonly #minor: number | undefined;
   readonly #writer: JsonWriter;
   readonly codeCells: readonly CodeCell[];
-  /** The format of the file if it is an old one, which is read as if it were converted; else null. */
+  /** The format of an old file, which is read as if it were converted; null for a current file. */
   readonly oldFormat: number | null;
 
   /** @param upgrades whether a notebook of nbformat 3 is accepted; else it is refused */

@@ -118,7 +118,7 @@ class EnglishTrainer(KokoroTrainer):
 
 
 def open_run(config: EnglishTrainingConfig, name: str = "English TTS") -> Run:
-    """A run that the page steers, its peak learning rate a knob; without `tpulab` a plain one."""
+    """A run whose peak learning rate the page can change; without `tpulab` a run of the recipe alone."""
     rate, size = config.learning_rate, config.batch_size
     ranges = {"learning_rate": around(rate)}
     return steering.open_run(name, config, {"learning_rate": rate}, ranges, samples_per_step=size)
