@@ -16,7 +16,7 @@ import { StepBar } from './step-bar.js';
 import { TopBar } from './top-bar.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
-import { Icon } from './icons.js';
+import { IconButton } from './plain.js';
 
 export interface AppProps {
   readonly page: SessionPage;
@@ -228,14 +228,7 @@ function PanelSheet({ page, session, onClose }: PanelSheetProps): JSX.Element {
       <header>
         <h2>{trans.__('Run and devices')}</h2>
         {page.access.isReadOnly ? <span className="tpl-Pill">{trans.__('View only')}</span> : null}
-        <button
-          type="button"
-          className="tpl-IconButton"
-          aria-label={trans.__('Close the panel')}
-          onClick={onClose}
-        >
-          <Icon name="close" />
-        </button>
+        <IconButton icon="close" label={trans.__('Close the panel')} onClick={onClose} />
       </header>
       {Loaded ? (
         <Loaded page={page} session={session} />

@@ -3,7 +3,7 @@ import { type JSX, type ReactNode, useEffect, useState } from 'react';
 import { BrowserDrive } from '../files/browser-drive.js';
 import { type BrowserFile, storedFile, mayWrite } from '../files/browser-files.js';
 import type { SessionPage } from '../page/session-page.js';
-import { Plain } from './plain.js';
+import { Button, Plain } from './plain.js';
 import { trans } from '../text.js';
 
 interface BrowserFileGateProps {
@@ -56,13 +56,9 @@ export default function BrowserFileGate({ path, page, children }: BrowserFileGat
       return (
         <Plain>
           <p>{trans.__('The browser asks before this page reads and saves %1.', state.file.handle.name)}</p>
-          <button
-            type="button"
-            className="tpl-Button jp-mod-primary"
-            onClick={() => void open(state.file, true)}
-          >
+          <Button look="primary" onClick={() => void open(state.file, true)}>
             {trans.__('Open %1', state.file.handle.name)}
-          </button>
+          </Button>
         </Plain>
       );
     case 'open':

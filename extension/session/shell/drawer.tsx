@@ -8,6 +8,7 @@ import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
+import { IconButton } from './plain.js';
 
 /** From this width the contents fit beside the notebook. */
 export const WIDE = '(min-width: 1100px)';
@@ -30,14 +31,7 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
     <nav className="tpl-Drawer" aria-label={trans.__('Contents')} data-tpl-region="contents">
       <header>
         <h2>{trans.__('Contents')}</h2>
-        <button
-          type="button"
-          className="tpl-IconButton"
-          aria-label={trans.__('Close the contents')}
-          onClick={onClose}
-        >
-          <Icon name="left" />
-        </button>
+        <IconButton icon="left" label={trans.__('Close the contents')} onClick={onClose} />
       </header>
       {headings.length === 0 ? (
         <p className="jp-TPULab-quiet">{trans.__('Headings in text cells appear here.')}</p>

@@ -7,6 +7,7 @@ import type { Notice, Notices } from '../notebook/notices.js';
 import { NoticeBar } from './notice-bar.js';
 import { useSignals } from './use-signal.js';
 import { messageOf, timeText, trans } from '../text.js';
+import { Button } from './plain.js';
 
 /** The user can decide even while the server is unreachable. */
 const Versions = lazy<ComponentType<{ saving: Saving }>>(() =>
@@ -56,12 +57,8 @@ function ConflictCard(props: FileBannersProps): JSX.Element {
         <button ref={first} type="button" className="tpl-Button jp-mod-primary" onClick={act(keepBoth)}>
           {trans.__('Keep both')}
         </button>
-        <button type="button" className="tpl-Button" onClick={act(() => saving.overwrite())}>
-          {trans.__('Keep mine')}
-        </button>
-        <button type="button" className="tpl-Button" onClick={act(() => saving.loadTheirs())}>
-          {trans.__('Take theirs')}
-        </button>
+        <Button onClick={act(() => saving.overwrite())}>{trans.__('Keep mine')}</Button>
+        <Button onClick={act(() => saving.loadTheirs())}>{trans.__('Take theirs')}</Button>
       </div>
       <small>
         {trans.__('Keep both saves yours as %1.', saving.named('-mine').split('/').at(-1) ?? '')}{' '}

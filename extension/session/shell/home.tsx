@@ -9,7 +9,7 @@ import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/fi
 import { goTo } from '../page/page-commands.js';
 import type { SessionPage } from '../page/session-page.js';
 import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
-import { Brand } from './plain.js';
+import { Brand, Button } from './plain.js';
 import { Icon } from './icons.js';
 import { Menu } from '../../src/ui/menu.js';
 import { messageOf, trans } from '../text.js';
@@ -140,33 +140,21 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
         <h2 id="tpl-files">
           {folder === '' ? trans.__('Files') : folder}
           {folder === '' ? null : (
-            <button
-              type="button"
-              className="tpl-Button"
-              onClick={() => setFolder(folder.split('/').slice(0, -1).join('/'))}
-            >
+            <Button onClick={() => setFolder(folder.split('/').slice(0, -1).join('/'))}>
               {trans.__('Up')}
-            </button>
+            </Button>
           )}
-          <button
-            type="button"
-            className="tpl-Button"
-            onClick={() => void newFolder(page, folder).then(made => made !== null && onChange())}
-          >
+          <Button onClick={() => void newFolder(page, folder).then(made => made !== null && onChange())}>
             {trans.__('New folder…')}
-          </button>
-          <button
-            type="button"
-            className="tpl-Button"
+          </Button>
+          <Button
             onClick={() =>
               void newFile(page, folder, notebookOf(EMPTY)).then(path => path !== null && go(path))
             }
           >
             {trans.__('New file…')}
-          </button>
-          <button type="button" className="tpl-Button" onClick={() => picker.current?.click()}>
-            {trans.__('Upload…')}
-          </button>
+          </Button>
+          <Button onClick={() => picker.current?.click()}>{trans.__('Upload…')}</Button>
           <input
             ref={picker}
             type="file"
@@ -178,14 +166,9 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
               target.value = '';
             }}
           />
-          <button
-            type="button"
-            className="tpl-Button"
-            aria-expanded={isTrashOpen}
-            onClick={() => setTrashOpen(!isTrashOpen)}
-          >
+          <Button aria-expanded={isTrashOpen} onClick={() => setTrashOpen(!isTrashOpen)}>
             {trans.__('Trash')}
-          </button>
+          </Button>
         </h2>
         {listed === null ? (
           <p>{trans.__('Loading…')}</p>

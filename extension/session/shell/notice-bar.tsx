@@ -3,6 +3,7 @@ import type { JSX } from 'react';
 import type { Notice } from '../notebook/notices.js';
 import { Icon, type IconName } from './icons.js';
 import { trans } from '../text.js';
+import { IconButton } from './plain.js';
 
 const ICONS: Readonly<Record<Notice['tone'], IconName>> = {
   info: 'restart',
@@ -33,11 +34,7 @@ export function NoticeBar({
           {label}
         </button>
       ))}
-      {onClose === null ? null : (
-        <button type="button" className="tpl-IconButton" aria-label={trans.__('Dismiss')} onClick={onClose}>
-          <Icon name="close" />
-        </button>
-      )}
+      {onClose === null ? null : <IconButton icon="close" label={trans.__('Dismiss')} onClick={onClose} />}
     </div>
   );
 }

@@ -1,5 +1,6 @@
-/** A page with only a short text and a button. */
-import type { JSX, ReactNode } from 'react';
+/** The small parts of the shell: a page with only a short text, the logo, buttons. */
+import type { ButtonHTMLAttributes, JSX, ReactNode } from 'react';
+import { Icon, type IconName } from './icons.js';
 
 export function Plain({ children }: { readonly children: ReactNode }): JSX.Element {
   return (
@@ -20,5 +21,29 @@ export function Brand(): JSX.Element {
         <path d="M9 2v4M15 2v4M9 18v4M15 18v4M2 9h4M2 15h4M18 9h4M18 15h4" />
       </svg>
     </span>
+  );
+}
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
+
+export function Button({
+  look,
+  className,
+  ...props
+}: ButtonProps & { readonly look?: 'primary' }): JSX.Element {
+  const classes = ['tpl-Button', look && `jp-mod-${look}`, className].filter(Boolean).join(' ');
+  return <button type="button" className={classes} {...props} />;
+}
+
+/** @param label for screen readers */
+export function IconButton({
+  icon,
+  label,
+  ...props
+}: ButtonProps & { readonly icon: IconName; readonly label: string }): JSX.Element {
+  return (
+    <button type="button" className="tpl-IconButton" aria-label={label} {...props}>
+      <Icon name={icon} />
+    </button>
   );
 }

@@ -13,6 +13,7 @@ import { Icon } from './icons.js';
 import { RuntimeDetails } from './runtime-details.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
+import { Button } from './plain.js';
 
 /** Interval between two round-trip measurements. */
 const EVERY_MS = 15_000;
@@ -75,15 +76,10 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
   return (
     <div className="tpl-Runtime" ref={chip}>
       {name === null && !page.access.isReadOnly ? (
-        <button
-          type="button"
-          className="tpl-Button jp-mod-primary"
-          aria-expanded={isOpen}
-          onClick={() => setOpen(!isOpen)}
-        >
+        <Button look="primary" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <Icon name="chip" />
           <span>{trans.__('Connect')}</span>
-        </button>
+        </Button>
       ) : (
         <button
           type="button"

@@ -14,6 +14,7 @@ import { requestBridge } from '../../src/backends/bridge-request.js';
 import { remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
 import { connectedSince, costText, priceOf, Prices } from '../runtime/usage.js';
+import { Button } from './plain.js';
 
 export interface RuntimeDetailsProps {
   readonly page: SessionPage;
@@ -124,12 +125,8 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
           </ul>
           {runtime.name === null ? null : (
             <div className="tpl-RuntimeDetails-actions">
-              <button type="button" className="tpl-Button" onClick={run(CommandIDs.restart)}>
-                {trans.__('Restart…')}
-              </button>
-              <button type="button" className="tpl-Button" onClick={run(CommandIDs.shutDown)}>
-                {trans.__('Shut down…')}
-              </button>
+              <Button onClick={run(CommandIDs.restart)}>{trans.__('Restart…')}</Button>
+              <Button onClick={run(CommandIDs.shutDown)}>{trans.__('Shut down…')}</Button>
             </div>
           )}
         </>
@@ -216,15 +213,13 @@ function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Element | n
             })}
           </ul>
           <p className="jp-TPULab-quiet">{trans.__('Installed again when the environment is updated.')}</p>
-          <button
-            type="button"
-            className="tpl-Button"
+          <Button
             onClick={() =>
               void navigator.clipboard.writeText(`${added.join('\n')}\n`).then(() => setCopied(true))
             }
           >
             {isCopied ? trans.__('Copied') : trans.__('Copy as requirements.txt')}
-          </button>
+          </Button>
         </>
       )}
       {others.length === 0 ? null : (

@@ -10,6 +10,7 @@ import { addressOf } from '../page/address.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { trans } from '../text.js';
+import { Button } from './plain.js';
 
 const TIMEOUT_MS = 20_000;
 const TITLE_ID = 'tpl-share-title';
@@ -87,9 +88,9 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
             </option>
           ))}
         </select>
-        <button type="button" className="tpl-Button jp-mod-primary" onClick={() => run(create)}>
+        <Button look="primary" onClick={() => run(create)}>
           {trans.__('Create link')}
-        </button>
+        </Button>
       </div>
       {failure === null ? null : <p role="alert">{failure}</p>}
       {link === null ? null : <NewLink link={link} />}
@@ -101,9 +102,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
               <li key={share.name}>
                 <code>{share.name}</code>
                 <span className="jp-TPULab-quiet">{endText(share)}</span>
-                <button
-                  type="button"
-                  className="tpl-Button"
+                <Button
                   aria-label={trans.__('Revoke %1', share.name)}
                   onClick={() =>
                     run(async () => {
@@ -114,16 +113,14 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
                   }
                 >
                   {trans.__('Revoke')}
-                </button>
+                </Button>
               </li>
             ))}
           </ul>
         </>
       )}
       <div className="tpl-Share-foot">
-        <button type="button" className="tpl-Button" onClick={onClose}>
-          {trans.__('Close')}
-        </button>
+        <Button onClick={onClose}>{trans.__('Close')}</Button>
       </div>
     </div>
   );
@@ -140,14 +137,10 @@ function NewLink({ link }: { readonly link: string }): JSX.Element {
           value={link}
           onFocus={event => event.currentTarget.select()}
         />
-        <button
-          type="button"
-          className="tpl-Button"
-          onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(true))}
-        >
+        <Button onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(true))}>
           <Icon name={isCopied ? 'check' : 'link'} />
           <span>{isCopied ? trans.__('Copied') : trans.__('Copy')}</span>
-        </button>
+        </Button>
       </div>
       <p className="jp-TPULab-quiet">
         {trans.__('Copy the link now; it is not shown again.')}

@@ -5,7 +5,7 @@ import { forgetToken, isBrowserFile, keepToken, type PageAddress } from '../page
 import { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { App } from './app.js';
-import { Plain } from './plain.js';
+import { Button, Plain } from './plain.js';
 import { Marked } from '../../src/ui/marked-view.js';
 import { fromBackticks } from '../../src/text/marked.js';
 import { trans } from '../text.js';
@@ -64,13 +64,9 @@ export function Start({ address, theme }: StartProps): JSX.Element {
       return (
         <Plain>
           <p role="alert">{state.why}</p>
-          <button
-            type="button"
-            className="tpl-Button jp-mod-primary"
-            onClick={() => setState({ kind: 'asking', token: state.token })}
-          >
+          <Button look="primary" onClick={() => setState({ kind: 'asking', token: state.token })}>
             {trans.__('Try again')}
-          </button>
+          </Button>
         </Plain>
       );
     case 'no-token':

@@ -21,6 +21,7 @@ import { useSignals } from './use-signal.js';
 import { Marked } from '../../src/ui/marked-view.js';
 import { fromBackticks } from '../../src/text/marked.js';
 import { trans } from '../text.js';
+import { Button } from './plain.js';
 
 export interface StepBarProps {
   readonly page: SessionPage;
@@ -74,16 +75,14 @@ export function StepBar({ page, isPanelOpen, onPanel }: StepBarProps): JSX.Eleme
           <span className="tpl-Spacer" />
         </>
       )}
-      <button
-        type="button"
-        className="tpl-Button"
+      <Button
         aria-label={isPanelOpen ? trans.__('Close panel') : trans.__('Open panel')}
         aria-expanded={isPanelOpen}
         onClick={onPanel}
       >
         <Icon name="panel" />
         <span>{isPanelOpen ? trans.__('Close panel') : trans.__('Open panel')}</span>
-      </button>
+      </Button>
     </footer>
   );
 }

@@ -12,7 +12,7 @@ import { editorFactory, mimeTypes } from '../notebook/editors.js';
 import { download } from '../../src/platform/download.js';
 import { Notices } from '../notebook/notices.js';
 import type { SessionPage } from '../page/session-page.js';
-import { Brand } from './plain.js';
+import { Brand, Button } from './plain.js';
 import { FileBanners } from './file-banners.js';
 import { Icon } from './icons.js';
 import { NoticeBar } from './notice-bar.js';
@@ -186,18 +186,15 @@ function TextFile({ page, path, saving }: TextFileProps & { readonly saving: Tex
         <span className={`tpl-TopBar-saved jp-mod-${state.kind}`} role="status">
           {state.kind === 'unreadable' ? '' : saveText(state, false)}
         </span>
-        <button
-          type="button"
-          className="tpl-Button tpl-mod-end"
+        <Button
+          className="tpl-mod-end"
           title={trans.__('Save (Ctrl+S)')}
           disabled={state.kind !== 'dirty' && state.kind !== 'failed'}
           onClick={() => void saving.save()}
         >
           {trans.__('Save')}
-        </button>
-        <button type="button" className="tpl-Button" onClick={() => void save()}>
-          {trans.__('Download')}
-        </button>
+        </Button>
+        <Button onClick={() => void save()}>{trans.__('Download')}</Button>
       </header>
       <div className="tpl-Banners">
         <FileBanners

@@ -4,7 +4,7 @@ import type { JSX } from 'react';
 import type { Keyboard, OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
-import { Brand } from './plain.js';
+import { Brand, IconButton } from './plain.js';
 import { Icon } from './icons.js';
 import { Menu } from '../../src/ui/menu.js';
 import { RuntimeChip } from './runtime-chip.js';
@@ -38,15 +38,7 @@ export function TopBar(props: TopBarProps): JSX.Element {
   const isBusy = timing.isRunning || sessionContext.session?.kernel?.status === 'busy';
   return (
     <header className="tpl-TopBar" data-tpl-region="top">
-      <button
-        type="button"
-        className="tpl-IconButton"
-        aria-label={trans.__('Contents')}
-        aria-expanded={isDrawerOpen}
-        onClick={onDrawer}
-      >
-        <Icon name="menu" />
-      </button>
+      <IconButton icon="menu" label={trans.__('Contents')} aria-expanded={isDrawerOpen} onClick={onDrawer} />
       <Brand />
       <h1 className="tpl-TopBar-name" title={context.path}>
         {name}

@@ -6,6 +6,7 @@ import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { messageOf, trans } from '../text.js';
 import { momentText } from '../../src/text/moment.js';
+import { Button } from './plain.js';
 
 export default function Trash({
   page,
@@ -47,13 +48,9 @@ export default function Trash({
       <h2 id="tpl-trash" ref={heading} tabIndex={-1}>
         {trans.__('Trash')}
         {trash === null || trash.items.length === 0 ? null : (
-          <button
-            type="button"
-            className="tpl-Button"
-            onClick={() => void remove(null, trans.__('Delete everything in the trash?'))}
-          >
+          <Button onClick={() => void remove(null, trans.__('Delete everything in the trash?'))}>
             {trans.__('Empty the trash…')}
-          </button>
+          </Button>
         )}
       </h2>
       <p role="status">{statusText}</p>
@@ -68,22 +65,15 @@ export default function Trash({
               <time className="tpl-Home-size" dateTime={deletedAt}>
                 {momentText(Date.parse(deletedAt), Date.now())}
               </time>
-              <button
-                type="button"
-                className="tpl-Button"
-                aria-label={trans.__('Restore %1', path)}
-                onClick={() => void restore(id)}
-              >
+              <Button aria-label={trans.__('Restore %1', path)} onClick={() => void restore(id)}>
                 {trans.__('Restore')}
-              </button>
-              <button
-                type="button"
-                className="tpl-Button"
+              </Button>
+              <Button
                 aria-label={trans.__('Delete %1 permanently', path)}
                 onClick={() => void remove(id, trans.__('Delete %1 permanently?', path))}
               >
                 {trans.__('Delete…')}
-              </button>
+              </Button>
             </li>
           ))}
         </ul>

@@ -17,6 +17,7 @@ import { environmentName } from '../remotes/dialog/stage-rows.js';
 import { Bar, StageNow } from '../remotes/dialog/stages-view.js';
 import { FormDialog } from '../remotes/form-dialog.js';
 import type { EnvironmentSetup } from './setup-model.js';
+import { Button } from '../ui/button.js';
 
 export interface ISetupOptions {
   readonly setup: EnvironmentSetup;
@@ -76,38 +77,26 @@ export function SetupBody({
       buttons={
         <>
           {isRunning ? (
-            <button
-              type="button"
-              className="jp-TPULabButton"
-              disabled={isBusy}
-              onClick={() => begin(() => setup.stop())}
-            >
+            <Button disabled={isBusy} onClick={() => begin(() => setup.stop())}>
               {trans.__('Stop setup')}
-            </button>
+            </Button>
           ) : null}
-          <button type="button" className="jp-TPULabButton" {...(isRunning && FIRST)} onClick={onClose}>
+          <Button {...(isRunning && FIRST)} onClick={onClose}>
             {trans.__('Close')}
-          </button>
+          </Button>
           {isRunning || (state === 'done' && onLessons === null) ? null : state === 'done' ? (
-            <button
-              type="button"
-              className="jp-TPULabButton jp-mod-primary"
+            <Button
+              look="primary"
               {...FIRST}
               disabled={isBusy}
               onClick={() => begin(async () => onLessons?.().then(onClose))}
             >
               {trans.__('Open the examples')}
-            </button>
+            </Button>
           ) : (
-            <button
-              type="button"
-              className="jp-TPULabButton jp-mod-primary"
-              {...FIRST}
-              disabled={isBusy}
-              onClick={() => begin(() => setup.start())}
-            >
+            <Button look="primary" {...FIRST} disabled={isBusy} onClick={() => begin(() => setup.start())}>
               {state === 'idle' ? trans.__('Set up %1', name) : trans.__('Try again')}
-            </button>
+            </Button>
           )}
         </>
       }

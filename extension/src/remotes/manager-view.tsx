@@ -12,6 +12,7 @@ import { Remedies } from './dialog/remedies.js';
 import { progressOf } from './dialog/stage-rows.js';
 import { StagesView } from './dialog/stages-view.js';
 import { LogView } from './log-view.js';
+import { Button } from '../ui/button.js';
 
 export interface IManagerProps {
   readonly actions: RemoteActions;
@@ -34,9 +35,9 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
     <div className="jp-TPULabRemotes jp-TPULabSurface">
       <div className="jp-TPULabRemotes-head">
         <h2>{trans.__('Machines')}</h2>
-        <button type="button" className="jp-TPULabButton jp-mod-primary" onClick={onAdd}>
+        <Button look="primary" onClick={onAdd}>
           {trans.__('Connect to a TPU…')}
-        </button>
+        </Button>
       </div>
       {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
       {all.length === 0 ? (
@@ -78,9 +79,9 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
   const { label } = stateText(remote, Date.now(), trans);
   const [isAsking, setAsking] = useState(false);
   const button = (text: string, action: () => void): JSX.Element => (
-    <button type="button" className="jp-TPULabButton" onClick={action} aria-label={`${text}: ${name}`}>
+    <Button onClick={action} aria-label={`${text}: ${name}`}>
       {text}
-    </button>
+    </Button>
   );
   return (
     <div className="jp-TPULabRemotes-row">
@@ -156,9 +157,9 @@ function ProgressView({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.
         <strong>{label}</strong> {remote.state === 'failed' ? null : detail}
       </p>
       {remote.prompt === null ? null : (
-        <button type="button" className="jp-TPULabButton jp-mod-primary" onClick={onAnswer}>
+        <Button look="primary" onClick={onAnswer}>
           {trans.__('Answer…')}
-        </button>
+        </Button>
       )}
       {remote.error === null ? null : (
         <ErrorCard message={remote.error.message} command={remote.error.command} trans={trans}>

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText, type Remote, type RemoteNotice } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { Remotes } from '../backends/remotes-model.js';
+import { Button } from '../ui/button.js';
 
 export interface INoticeProps {
   readonly remote: Remote;
@@ -75,16 +76,10 @@ export function NoticeBanner({
       {announced.map(remote => (
         <div key={remote.name} className="jp-TPULabBanner-row">
           {remote.notice === null ? null : <NoticeText {...{ remote, trans }} notice={remote.notice} />}
-          <button
-            type="button"
-            className="jp-TPULabButton jp-mod-primary"
-            onClick={() => onCheckpoint(remote.name)}
-          >
+          <Button look="primary" onClick={() => onCheckpoint(remote.name)}>
             {trans.__('Take a checkpoint')}
-          </button>
-          <button type="button" className="jp-TPULabButton" onClick={() => onShow(remote.name)}>
-            {trans.__('Show the machine')}
-          </button>
+          </Button>
+          <Button onClick={() => onShow(remote.name)}>{trans.__('Show the machine')}</Button>
         </div>
       ))}
     </div>

@@ -15,6 +15,7 @@ import { FIRST, Frame, TITLE_ID } from './dialog/frame.js';
 import { FormDialog } from './form-dialog.js';
 import type { Remotes } from '../backends/remotes-model.js';
 import { folderUnder, SyncFolders } from '../backends/sync-folders.js';
+import { Button } from '../ui/button.js';
 
 export interface ISyncOptions {
   readonly remotes: Remotes;
@@ -118,19 +119,15 @@ function SyncBody(props: IBodyProps): JSX.Element {
   };
   const buttons = (
     <>
-      <button type="button" className="jp-TPULabButton" onClick={onClose}>
-        {trans.__('Close')}
-      </button>
+      <Button onClick={onClose}>{trans.__('Close')}</Button>
       {isRunning ? (
-        <button
-          type="button"
-          className="jp-TPULabButton"
+        <Button
           onClick={() =>
             void remotes.api.request<SyncStatus>('DELETE', route).then(setStatus, () => undefined)
           }
         >
           {trans.__('Cancel the sync')}
-        </button>
+        </Button>
       ) : plan === null ? (
         <button type="submit" form={FORM_ID} className="jp-TPULabButton jp-mod-primary" disabled={isBusy}>
           {isBusy ? trans.__('Comparing…') : trans.__('Preview')}

@@ -14,6 +14,7 @@ import { Icon } from './icons.js';
 import { type IOptions, OptionsView, optionsText, USUAL } from './options-view.js';
 import type { IConnectPage } from './remote-props.js';
 import { useAnswer } from './use-answer.js';
+import { Button } from '../../ui/button.js';
 
 export interface IChooseProps {
   readonly actions: RemoteActions;
@@ -92,22 +93,17 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
         ) : null
       }
       aside={
-        <button
-          type="button"
-          className="jp-TPULabButton jp-mod-bare"
-          aria-expanded={isOpen}
-          onClick={() => setOpen(!isOpen)}
-        >
+        <Button look="bare" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <Icon name={isOpen ? 'down' : 'right'} />
           {trans.__('Options')}
           {isOpen || summary === '' ? null : <span className="jp-TPULabQuiet jp-TPULabWide">{summary}</span>}
-        </button>
+        </Button>
       }
       buttons={
         <>
-          <button type="button" className="jp-TPULabButton jp-TPULabWide" onClick={onClose}>
+          <Button className="jp-TPULabWide" onClick={onClose}>
             {trans.__('Cancel')}
-          </button>
+          </Button>
           <PrimaryButton
             active={active}
             isBusy={isBusy}
@@ -166,15 +162,10 @@ function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProp
         ? trans.__('Show %1', active.name)
         : trans.__('Connect to %1', active.name);
   return (
-    <button
-      type="button"
-      className="jp-TPULabButton jp-mod-primary"
-      disabled={active === null || isBusy}
-      onClick={onClick}
-    >
+    <Button look="primary" disabled={active === null || isBusy} onClick={onClick}>
       <span className="jp-TPULabWide">{long}</span>
       <span className="jp-TPULabNarrow">{short}</span>
-    </button>
+    </Button>
   );
 }
 

@@ -9,6 +9,7 @@ import { FitMark, fitText } from './fit.js';
 import { FIRST } from './frame.js';
 import { Guide } from './guide.js';
 import { Icon } from './icons.js';
+import { Button } from '../../ui/button.js';
 
 export interface IFieldProps {
   readonly text: string;
@@ -111,15 +112,15 @@ export function Lists(props: IListsProps): JSX.Element {
                 </button>
               </>
             )}
-            <button
-              type="button"
-              className="jp-TPULabButton jp-mod-bare jp-mod-tiny"
+            <Button
+              look="bare"
+              className="jp-mod-tiny"
               aria-label={trans.__('Refresh')}
               disabled={isAsking}
               onClick={onRefresh}
             >
               <Icon name="sync" />
-            </button>
+            </Button>
           </GroupHead>
           {list('machines', trans.__('TPU VMs'))}
           <MachinesHint {...props} hasMachines={group('machines') !== undefined} />
@@ -183,16 +184,16 @@ function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): J
           {trans.__('gcloud lists the TPU VMs of your project. You can connect without it by typing a host.')}
         </p>
         {gcloud.remedy === null ? (
-          <button type="button" className="jp-TPULabButton" onClick={onRefresh}>
+          <Button onClick={onRefresh}>
             <Icon name="sync" />
             {trans.__('Check again')}
-          </button>
+          </Button>
         ) : (
           <CommandLine text={gcloud.remedy} trans={trans}>
-            <button type="button" className="jp-TPULabButton" onClick={onRefresh}>
+            <Button onClick={onRefresh}>
               <Icon name="sync" />
               {trans.__('Check again')}
-            </button>
+            </Button>
           </CommandLine>
         )}
       </div>

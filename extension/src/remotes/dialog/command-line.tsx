@@ -3,6 +3,7 @@ import { type JSX, type ReactNode, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { FIRST } from './frame.js';
 import { Icon } from './icons.js';
+import { Button } from '../../ui/button.js';
 
 export interface ICommandLineProps {
   readonly text: string;
@@ -39,9 +40,9 @@ export function CopyButton({ text, isFirst = false, trans }: ICommandLineProps):
     );
   };
   return (
-    <button type="button" className="jp-TPULabButton" {...(isFirst && FIRST)} onClick={copy}>
+    <Button {...(isFirst && FIRST)} onClick={copy}>
       <Icon name={isCopied ? 'check' : 'copy'} />
       <span aria-live="polite">{isCopied ? trans.__('Copied') : trans.__('Copy')}</span>
-    </button>
+    </Button>
   );
 }

@@ -10,6 +10,7 @@ import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
 import { StagesView } from './stages-view.js';
 import { useAnswer } from './use-answer.js';
+import { Button } from '../../ui/button.js';
 
 export function ConnectedScreen({
   remote,
@@ -53,11 +54,11 @@ export function ConnectedScreen({
       .finally(() => setRequested(requested + 1));
   };
   const back = (
-    <button type="button" className="jp-TPULabButton jp-mod-bare" onClick={onBack}>
+    <Button look="bare" onClick={onBack}>
       <Icon name="left" />
       <span className="jp-TPULabWide">{trans.__('Back to the list')}</span>
       <span className="jp-TPULabNarrow">{trans.__('Back')}</span>
-    </button>
+    </Button>
   );
   if (holders.length > 0) {
     return (
@@ -67,26 +68,15 @@ export function ConnectedScreen({
         onClose={onClose}
         trans={trans}
         aside={
-          <button
-            type="button"
-            className="jp-TPULabButton"
-            {...FIRST}
-            disabled={facts.isAsking}
-            onClick={() => setRequested(requested + 1)}
-          >
+          <Button {...FIRST} disabled={facts.isAsking} onClick={() => setRequested(requested + 1)}>
             <Icon name="sync" />
             {trans.__('Check again')}
-          </button>
+          </Button>
         }
         buttons={
-          <button
-            type="button"
-            className="jp-TPULabButton jp-mod-primary"
-            disabled={isOpening}
-            onClick={open}
-          >
+          <Button look="primary" disabled={isOpening} onClick={open}>
             {trans.__('Open notebook anyway')}
-          </button>
+          </Button>
         }
       >
         <HeldView
@@ -108,17 +98,11 @@ export function ConnectedScreen({
       buttons={
         <>
           {remote.source.kind === 'colab' ? (
-            <button
-              type="button"
-              className="jp-TPULabButton"
-              onClick={() => void actions.disconnect(name, true)}
-            >
+            <Button onClick={() => void actions.disconnect(name, true)}>
               {trans.__('Disconnect and end runtime')}
-            </button>
+            </Button>
           ) : null}
-          <button type="button" className="jp-TPULabButton" onClick={onClose}>
-            {trans.__('Close')}
-          </button>
+          <Button onClick={onClose}>{trans.__('Close')}</Button>
         </>
       }
     >

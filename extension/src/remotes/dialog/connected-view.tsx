@@ -8,6 +8,7 @@ import { FIRST } from './frame.js';
 import { DeleteHint } from './guide.js';
 import { Icon } from './icons.js';
 import { environmentName } from './stage-rows.js';
+import { Button } from '../../ui/button.js';
 
 /** The part of a folder that is not on the remote yet. */
 export type FolderState =
@@ -72,15 +73,9 @@ export function DoneView(props: IDoneProps): JSX.Element {
           </p>
           {problem === null ? null : <p role="alert">{problem}</p>}
         </div>
-        <button
-          type="button"
-          className="jp-TPULabButton jp-mod-primary"
-          {...FIRST}
-          disabled={isOpening}
-          onClick={onOpen}
-        >
+        <Button look="primary" {...FIRST} disabled={isOpening} onClick={onOpen}>
           {trans.__('Open notebook on %1', name)}
-        </button>
+        </Button>
       </section>
       <section className="jp-TPULabNext">
         <div>
@@ -89,10 +84,10 @@ export function DoneView(props: IDoneProps): JSX.Element {
             {trans.__('Kernels on %1 see only files on %1.', name)} {folderText(folder, folderState, trans)}
           </p>
         </div>
-        <button type="button" className="jp-TPULabButton" onClick={onSync}>
+        <Button onClick={onSync}>
           <Icon name="copy" />
           {trans.__('Copy this folder…')}
-        </button>
+        </Button>
       </section>
       {remote.source.kind === 'gcloud' ? (
         <>
@@ -187,17 +182,11 @@ export function HeldView(props: IHeldProps): JSX.Element {
               <span className="jp-TPULabChoice-about">{holderText(holder, trans)}</span>
             </span>
             {holder.kernel === null ? null : requested === holder.pid ? (
-              <button
-                type="button"
-                className="jp-TPULabButton jp-mod-danger"
-                onClick={() => onShutDown(holder.pid)}
-              >
+              <Button look="danger" onClick={() => onShutDown(holder.pid)}>
                 {trans.__('Shut down and lose its variables')}
-              </button>
+              </Button>
             ) : (
-              <button type="button" className="jp-TPULabButton" onClick={() => onRequest(holder.pid)}>
-                {trans.__('Shut down…')}
-              </button>
+              <Button onClick={() => onRequest(holder.pid)}>{trans.__('Shut down…')}</Button>
             )}
           </li>
         ))}

@@ -2,6 +2,7 @@
 import { type JSX, type ReactNode, useEffect, useRef } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Icon } from './icons.js';
+import { Button } from '../../ui/button.js';
 
 export const TITLE_ID = 'jp-TPULabDialog-title';
 /** An element with this attribute gets the focus when its screen is shown; otherwise the scrolling part. */
@@ -37,14 +38,9 @@ export function Frame(props: IFrameProps): JSX.Element {
       <div className="jp-TPULabDialog-head">
         <div className="jp-TPULabDialog-titleRow">
           <h2 id={TITLE_ID}>{title}</h2>
-          <button
-            type="button"
-            className="jp-TPULabButton jp-mod-bare"
-            aria-label={trans.__('Close')}
-            onClick={onClose}
-          >
+          <Button look="bare" aria-label={trans.__('Close')} onClick={onClose}>
             <Icon name="close" />
-          </button>
+          </Button>
         </div>
         {head}
       </div>

@@ -3,6 +3,7 @@ import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteAction } from '@tpulab/protocol';
 import type { RemoteActions } from '../actions.js';
+import { Button } from '../../ui/button.js';
 
 export interface IActionProps {
   readonly remote: Remote;
@@ -17,9 +18,9 @@ export function ActionButton({ remote, actions, action }: IActionProps): JSX.Ele
     void actions.connect(remote.name, action.connect).then(() => setBusy(false));
   };
   return (
-    <button type="button" className="jp-TPULabButton" disabled={isBusy} onClick={act}>
+    <Button disabled={isBusy} onClick={act}>
       {action.label}
-    </button>
+    </Button>
   );
 }
 

@@ -14,6 +14,7 @@ import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
 import { Bar, StagesView } from './stages-view.js';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { Button } from '../../ui/button.js';
 
 export function RemoteScreen(props: IRemoteProps): JSX.Element {
   const { remote } = props;
@@ -53,17 +54,17 @@ function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.
       buttons={
         <>
           {isBack ? (
-            <button type="button" className="jp-TPULabButton" onClick={() => void actions.connect(name)}>
+            <Button onClick={() => void actions.connect(name)}>
               <Icon name="retry" />
               {trans.__('Reconnect now')}
-            </button>
+            </Button>
           ) : null}
-          <button type="button" className="jp-TPULabButton" onClick={() => void actions.disconnect(name)}>
+          <Button onClick={() => void actions.disconnect(name)}>
             {isBack ? trans.__('Disconnect') : isQueued ? trans.__('Stop waiting') : trans.__('Stop setup')}
-          </button>
-          <button type="button" className="jp-TPULabButton" {...FIRST} onClick={onClose}>
+          </Button>
+          <Button {...FIRST} onClick={onClose}>
             {trans.__('Close')}
-          </button>
+          </Button>
         </>
       }
     >
@@ -122,24 +123,13 @@ function PromptScreen({
       }
       buttons={
         <>
-          <button
-            type="button"
-            className="jp-TPULabButton"
-            {...(consent ? FIRST : {})}
-            disabled={isAnswered}
-            onClick={() => answer(false)}
-          >
+          <Button {...(consent ? FIRST : {})} disabled={isAnswered} onClick={() => answer(false)}>
             {consent || hostKey || kind === 'secret' ? trans.__("Don't connect") : trans.__('No')}
-          </button>
+          </Button>
           {hostKey || consent ? (
-            <button
-              type="button"
-              className="jp-TPULabButton jp-mod-primary"
-              disabled={isOther || isAnswered}
-              onClick={() => answer(true)}
-            >
+            <Button look="primary" disabled={isOther || isAnswered} onClick={() => answer(true)}>
               {consent ? consent.accept : trans.__('Trust and connect')}
-            </button>
+            </Button>
           ) : (
             <button
               type="submit"
@@ -191,27 +181,21 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
       onClose={onClose}
       trans={trans}
       aside={
-        <button type="button" className="jp-TPULabButton jp-mod-bare" onClick={onBack}>
+        <Button look="bare" onClick={onBack}>
           <Icon name="left" />
           <span className="jp-TPULabWide">{trans.__('Back to the list')}</span>
           <span className="jp-TPULabNarrow">{trans.__('Back')}</span>
-        </button>
+        </Button>
       }
       buttons={
         <>
-          <button type="button" className="jp-TPULabButton jp-TPULabWide" onClick={onClose}>
+          <Button className="jp-TPULabWide" onClick={onClose}>
             {trans.__('Close')}
-          </button>
-          <button
-            type="button"
-            className="jp-TPULabButton jp-mod-primary"
-            {...FIRST}
-            disabled={isBusy || isEnding}
-            onClick={again}
-          >
+          </Button>
+          <Button look="primary" {...FIRST} disabled={isBusy || isEnding} onClick={again}>
             <Icon name="retry" />
             {isStopped ? trans.__('Connect') : trans.__('Try again')}
-          </button>
+          </Button>
         </>
       }
     >
