@@ -180,7 +180,7 @@ function watchLosses(
   });
   panel.disposed.connect(() => group.dispose());
   return watchKernel(panel, {
-    ...{ backends, commands, sessions: managers.sessions, trans },
+    ...{ backends, commands, sessions: managers.sessions, actions: NotebookActions, trans },
     placeOf,
     isCurrent: () => true,
     onShow: name => void commands.execute(CommandIDs.connect, { name })

@@ -56,7 +56,7 @@ export default function BrowserFileGate({ path, page, children }: BrowserFileGat
       return (
         <Plain>
           <p>{trans.__('The browser asks before this page reads and saves %1.', state.file.handle.name)}</p>
-          <Button look="primary" onClick={() => void open(state.file, true)}>
+          <Button kind="primary" onClick={() => void open(state.file, true)}>
             {trans.__('Open %1', state.file.handle.name)}
           </Button>
         </Plain>

@@ -27,11 +27,11 @@ export function Brand(): JSX.Element {
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
 
 export function Button({
-  look,
+  kind,
   className,
   ...props
-}: ButtonProps & { readonly look?: 'primary' }): JSX.Element {
-  const classes = ['tpl-Button', look && `jp-mod-${look}`, className].filter(Boolean).join(' ');
+}: ButtonProps & { readonly kind?: 'primary' }): JSX.Element {
+  const classes = ['tpl-Button', kind && `jp-mod-${kind}`, className].filter(Boolean).join(' ');
   return <button type="button" className={classes} {...props} />;
 }
 

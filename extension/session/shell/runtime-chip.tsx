@@ -76,7 +76,7 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
   return (
     <div className="tpl-Runtime" ref={chip}>
       {name === null && !page.access.isReadOnly ? (
-        <Button look="primary" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Button kind="primary" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <Icon name="chip" />
           <span>{trans.__('Connect')}</span>
         </Button>

@@ -88,7 +88,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
             </option>
           ))}
         </select>
-        <Button look="primary" onClick={() => run(create)}>
+        <Button kind="primary" onClick={() => run(create)}>
           {trans.__('Create link')}
         </Button>
       </div>

@@ -64,7 +64,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
       return (
         <Plain>
           <p role="alert">{state.why}</p>
-          <Button look="primary" onClick={() => setState({ kind: 'asking', token: state.token })}>
+          <Button kind="primary" onClick={() => setState({ kind: 'asking', token: state.token })}>
             {trans.__('Try again')}
           </Button>
         </Plain>

@@ -86,7 +86,7 @@ export function SetupBody({
           </Button>
           {isRunning || (state === 'done' && onLessons === null) ? null : state === 'done' ? (
             <Button
-              look="primary"
+              kind="primary"
               {...FIRST}
               disabled={isBusy}
               onClick={() => begin(async () => onLessons?.().then(onClose))}
@@ -94,7 +94,7 @@ export function SetupBody({
               {trans.__('Open the examples')}
             </Button>
           ) : (
-            <Button look="primary" {...FIRST} disabled={isBusy} onClick={() => begin(() => setup.start())}>
+            <Button kind="primary" {...FIRST} disabled={isBusy} onClick={() => begin(() => setup.start())}>
               {state === 'idle' ? trans.__('Set up %1', name) : trans.__('Try again')}
             </Button>
           )}

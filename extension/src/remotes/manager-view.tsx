@@ -35,7 +35,7 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
     <div className="jp-TPULabRemotes jp-TPULabSurface">
       <div className="jp-TPULabRemotes-head">
         <h2>{trans.__('Machines')}</h2>
-        <Button look="primary" onClick={onAdd}>
+        <Button kind="primary" onClick={onAdd}>
           {trans.__('Connect to a TPU…')}
         </Button>
       </div>
@@ -157,7 +157,7 @@ function ProgressView({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.
         <strong>{label}</strong> {remote.state === 'failed' ? null : detail}
       </p>
       {remote.prompt === null ? null : (
-        <Button look="primary" onClick={onAnswer}>
+        <Button kind="primary" onClick={onAnswer}>
           {trans.__('Answer…')}
         </Button>
       )}

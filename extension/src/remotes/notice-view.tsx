@@ -76,7 +76,7 @@ export function NoticeBanner({
       {announced.map(remote => (
         <div key={remote.name} className="jp-TPULabBanner-row">
           {remote.notice === null ? null : <NoticeText {...{ remote, trans }} notice={remote.notice} />}
-          <Button look="primary" onClick={() => onCheckpoint(remote.name)}>
+          <Button kind="primary" onClick={() => onCheckpoint(remote.name)}>
             {trans.__('Take a checkpoint')}
           </Button>
           <Button onClick={() => onShow(remote.name)}>{trans.__('Show the machine')}</Button>

@@ -2,7 +2,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import { type INotebookModel, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
@@ -35,7 +35,7 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel): void => {
         watchKernel(panel, {
-          ...{ backends, commands, sessions: serviceManager.sessions, trans },
+          ...{ backends, commands, sessions: serviceManager.sessions, actions: NotebookActions, trans },
           placeOf: () => new NoticePlace(panel.contentHeader, trans),
           isCurrent: () => shell.currentWidget === panel,
           onChoose: () => {

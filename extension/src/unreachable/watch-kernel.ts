@@ -1,6 +1,6 @@
 /** Reports a lost kernel and an interrupt without effect above a notebook, in both pages, and starts its kernel on a remote. */
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { Session } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
@@ -24,6 +24,7 @@ export interface IPageOfNotebook extends Pick<IGoneWatchOptions, 'onChoose' | 'o
   readonly backends: IBridgeBackends;
   readonly sessions: IStartOnMachine['sessions'];
   readonly commands: CommandRegistry;
+  readonly actions: Pick<typeof NotebookActions, 'executed' | 'runCells'>;
   /** Where a notice of this kind is shown. */
   readonly placeOf: (id: 'gone' | 'interrupt') => IGoneWatchOptions['notice'];
   /** Whether the page's commands concern this notebook now. */
@@ -36,14 +37,14 @@ export function watchKernel(
   { content, context, disposed }: NotebookPanel,
   page: IPageOfNotebook
 ): LostKernelWatch {
-  const { backends, sessions, placeOf } = page;
+  const { actions, backends, sessions, placeOf } = page;
   const { sessionContext } = context;
   const lost = new LostKernelWatch({
     ...page,
     notebook: content,
     sessionContext,
-    executed: NotebookActions.executed,
-    runCells: NotebookActions.runCells,
+    executed: actions.executed,
+    runCells: actions.runCells,
     remotes: backends.remotes,
     notice: placeOf('gone'),
     mirrored: (remote, signal) =>

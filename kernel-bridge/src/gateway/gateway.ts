@@ -32,7 +32,7 @@ import type { AccessRules } from '../http/access-hooks.js';
 import { createApp } from '../http/app.js';
 import { Authenticator } from '../http/authentication.js';
 import { BaseUrl } from '../http/base-url.js';
-import { addPageKeyRoute } from '../http/page-key.js';
+import { addPageKeyRoute } from '../http/page-key-route.js';
 import { addBridgeRoutes, addIdentityRoute } from './bridge-routes.js';
 import { addDevicesRoutes } from '../devices/devices-routes.js';
 import { bytesOf, findJournals } from '../kernels/journal-folders.js';

@@ -4,12 +4,6 @@
  * cookies, have no key. Both are derived from the token, so they expire with it, and a restarted gateway accepts them.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
-import { Type } from '@sinclair/typebox';
-import type { App } from './app.js';
-import type { Authenticator } from './authentication.js';
-import type { BaseUrl } from './base-url.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
-import { route } from './api-description.js';
 
 const KEY = /^page-[0-9a-f]{64}$/;
 const CODE = /^code-[0-9a-f]{64}$/;
@@ -74,36 +68,4 @@ export class PageCodes<T> {
 /** The key of the lookup, so that its time reveals nothing about the codes. */
 function digestOf(code: string): string {
   return createHash('sha256').update(code).digest('hex');
-}
-
-export function addPageKeyRoute(app: App, authenticator: Authenticator, base: BaseUrl): void {
-  app.get(
-    PAGE_KEY,
-    route(
-      'A key for the page that shows a token or the code of a link, which works with the cookie that is set here',
-      { 200: Type.Object({ key: Type.String() }) },
-      { access: ['read'] }
-    ),
-    async (request, reply) => {
-      const gateway = authenticator.cookieOf;
-      const identity = authenticator.identifyPage(request.raw);
-      // Another page has already used the code.
-      if (identity === null) throw bridgeError('unauthorized');
-      // Other tabs continue with the existing cookie.
-      const nonce = pageCookie(request.headers.cookie, gateway) ?? newNonce();
-      return reply
-        .header('set-cookie', `${cookieName(gateway)}=${nonce}; Path=${base.path}; HttpOnly; SameSite=Strict`)
-        .send({ key: authenticator.keyFor(identity, nonce) });
-    }
-  );
-  app.post(
-    '/bridge/v1/page-code',
-    route('A code for a link to the session page: it works once, for ten minutes, in place of the token', {
-      201: Type.Object({ code: Type.String() })
-    }),
-    async (request, reply) => {
-      const identity = authenticator.identify(request.raw, false) ?? { client: null };
-      return reply.code(201).send({ code: authenticator.codes.make(identity) });
-    }
-  );
 }

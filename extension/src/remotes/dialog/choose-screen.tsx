@@ -93,7 +93,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
         ) : null
       }
       aside={
-        <Button look="bare" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Button kind="bare" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <Icon name={isOpen ? 'down' : 'right'} />
           {trans.__('Options')}
           {isOpen || summary === '' ? null : <span className="jp-TPULabQuiet jp-TPULabWide">{summary}</span>}
@@ -162,7 +162,7 @@ function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProp
         ? trans.__('Show %1', active.name)
         : trans.__('Connect to %1', active.name);
   return (
-    <Button look="primary" disabled={active === null || isBusy} onClick={onClick}>
+    <Button kind="primary" disabled={active === null || isBusy} onClick={onClick}>
       <span className="jp-TPULabWide">{long}</span>
       <span className="jp-TPULabNarrow">{short}</span>
     </Button>

@@ -113,7 +113,7 @@ export function Lists(props: IListsProps): JSX.Element {
               </>
             )}
             <Button
-              look="bare"
+              kind="bare"
               className="jp-mod-tiny"
               aria-label={trans.__('Refresh')}
               disabled={isAsking}

@@ -54,7 +54,7 @@ export function ConnectedScreen({
       .finally(() => setRequested(requested + 1));
   };
   const back = (
-    <Button look="bare" onClick={onBack}>
+    <Button kind="bare" onClick={onBack}>
       <Icon name="left" />
       <span className="jp-TPULabWide">{trans.__('Back to the list')}</span>
       <span className="jp-TPULabNarrow">{trans.__('Back')}</span>
@@ -74,7 +74,7 @@ export function ConnectedScreen({
           </Button>
         }
         buttons={
-          <Button look="primary" disabled={isOpening} onClick={open}>
+          <Button kind="primary" disabled={isOpening} onClick={open}>
             {trans.__('Open notebook anyway')}
           </Button>
         }

@@ -73,7 +73,7 @@ export function DoneView(props: IDoneProps): JSX.Element {
           </p>
           {problem === null ? null : <p role="alert">{problem}</p>}
         </div>
-        <Button look="primary" {...FIRST} disabled={isOpening} onClick={onOpen}>
+        <Button kind="primary" {...FIRST} disabled={isOpening} onClick={onOpen}>
           {trans.__('Open notebook on %1', name)}
         </Button>
       </section>
@@ -182,7 +182,7 @@ export function HeldView(props: IHeldProps): JSX.Element {
               <span className="jp-TPULabChoice-about">{holderText(holder, trans)}</span>
             </span>
             {holder.kernel === null ? null : requested === holder.pid ? (
-              <Button look="danger" onClick={() => onShutDown(holder.pid)}>
+              <Button kind="danger" onClick={() => onShutDown(holder.pid)}>
                 {trans.__('Shut down and lose its variables')}
               </Button>
             ) : (

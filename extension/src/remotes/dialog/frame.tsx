@@ -38,7 +38,7 @@ export function Frame(props: IFrameProps): JSX.Element {
       <div className="jp-TPULabDialog-head">
         <div className="jp-TPULabDialog-titleRow">
           <h2 id={TITLE_ID}>{title}</h2>
-          <Button look="bare" aria-label={trans.__('Close')} onClick={onClose}>
+          <Button kind="bare" aria-label={trans.__('Close')} onClick={onClose}>
             <Icon name="close" />
           </Button>
         </div>

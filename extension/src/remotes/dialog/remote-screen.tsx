@@ -127,7 +127,7 @@ function PromptScreen({
             {consent || hostKey || kind === 'secret' ? trans.__("Don't connect") : trans.__('No')}
           </Button>
           {hostKey || consent ? (
-            <Button look="primary" disabled={isOther || isAnswered} onClick={() => answer(true)}>
+            <Button kind="primary" disabled={isOther || isAnswered} onClick={() => answer(true)}>
               {consent ? consent.accept : trans.__('Trust and connect')}
             </Button>
           ) : (
@@ -181,7 +181,7 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
       onClose={onClose}
       trans={trans}
       aside={
-        <Button look="bare" onClick={onBack}>
+        <Button kind="bare" onClick={onBack}>
           <Icon name="left" />
           <span className="jp-TPULabWide">{trans.__('Back to the list')}</span>
           <span className="jp-TPULabNarrow">{trans.__('Back')}</span>
@@ -192,7 +192,7 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
           <Button className="jp-TPULabWide" onClick={onClose}>
             {trans.__('Close')}
           </Button>
-          <Button look="primary" {...FIRST} disabled={isBusy || isEnding} onClick={again}>
+          <Button kind="primary" {...FIRST} disabled={isBusy || isEnding} onClick={again}>
             <Icon name="retry" />
             {isStopped ? trans.__('Connect') : trans.__('Try again')}
           </Button>
