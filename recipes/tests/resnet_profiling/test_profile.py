@@ -65,7 +65,6 @@ def test_the_trace_has_the_steps_that_were_asked_for(captured: tuple[Backend, Pa
     assert sum(operation.share for operation in summary.operations) == pytest.approx(1)
     assert any("dot" in operation.name or "fusion" in operation.name for operation in summary.operations)
     assert summary.as_text().startswith("4 steps of")
-    assert summary.as_csv().splitlines()[0] == "operation,count,total_ms,share"
 
 
 @pytest.mark.parametrize("name", PROFILED)

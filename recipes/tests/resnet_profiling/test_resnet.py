@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
 from tpulab_recipes.discipline import ShapeLedger, forbid_operators, trace_full_graph  # noqa: E402
-from tpulab_recipes.resnet_profiling.config import FULL_SIZE, MISTAKES, Config  # noqa: E402
+from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config, Mistake  # noqa: E402
 from tpulab_recipes.resnet_profiling.resnet import ResNet18  # noqa: E402
 from tpulab_recipes.resnet_profiling.trainer import (  # noqa: E402
     Trainer,
@@ -84,7 +86,7 @@ def test_torch_compile_takes_the_whole_step_and_makes_nothing_new_of_later_ones(
     assert counts == [counts[0]] * 3
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", get_args(Mistake))
 def test_only_the_mistake_of_changing_shapes_changes_them(mistake: str) -> None:
     ledger = ShapeLedger()
     step = ledger.watch(len)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Mistake = Literal["none", "slow-input", "sync-each-step", "changing-shapes"]
-MISTAKES: tuple[Mistake, ...] = ("none", "slow-input", "sync-each-step", "changing-shapes")
 
 
 @dataclass(frozen=True)

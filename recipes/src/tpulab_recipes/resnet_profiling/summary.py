@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -54,14 +52,6 @@ class ProfileSummary:
     """Time of the window in which no operation ran, nothing was compiled, and the loop did not wait for
     input."""
     operations: tuple[Operation, ...]
-
-    def as_csv(self) -> str:
-        """The operations as a table with a header line."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("operation", "count", "total_ms", "share"))
-        writer.writerows((o.name, o.count, f"{o.total_ms:.3f}", f"{o.share:.4f}") for o in self.operations)
-        return text.getvalue()
 
     def as_text(self, top: int = 10) -> str:
         """For reading: the sums, then the `top` operations."""
