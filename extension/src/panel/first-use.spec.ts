@@ -1,7 +1,8 @@
+import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ICurrentKernel } from '../tokens.js';
-import { FirstUse, type Memory, SHOWN_KEY } from './first-use.js';
+import { type Memory, showAtFirstUse, SHOWN_KEY } from './first-use.js';
 
 /** A current kernel that a test can move; only the kind matters here. */
 function movableKernel(): { currentKernel: ICurrentKernel; moveTo: (kind: string) => void } {
@@ -22,7 +23,7 @@ function memoryWith(entries: Record<string, string> = {}): Memory & { readonly m
   return { map, getItem: key => map.get(key) ?? null, setItem: (key, value) => void map.set(key, value) };
 }
 
-const owned: FirstUse[] = [];
+const owned: IDisposable[] = [];
 
 afterEach(() => owned.splice(0).forEach(one => one.dispose()));
 
@@ -31,7 +32,7 @@ describe('the first use', () => {
     const { currentKernel, moveTo } = movableKernel();
     const memory = memoryWith();
     const show = vi.fn();
-    owned.push(new FirstUse({ currentKernel, memory, show }));
+    owned.push(showAtFirstUse(currentKernel, memory, show));
     moveTo('local');
     expect(show).not.toHaveBeenCalled();
     moveTo('bridge');
@@ -41,7 +42,7 @@ describe('the first use', () => {
     expect(memory.map.has(SHOWN_KEY)).toBe(true);
 
     const again = vi.fn();
-    owned.push(new FirstUse({ currentKernel, memory, show: again }));
+    owned.push(showAtFirstUse(currentKernel, memory, again));
     moveTo('bridge');
     expect(again).not.toHaveBeenCalled();
   });
@@ -52,9 +53,9 @@ describe('the first use', () => {
     const refuse = (): never => {
       throw new DOMException('no', 'SecurityError');
     };
-    owned.push(new FirstUse({ currentKernel, memory: null, show }));
-    owned.push(new FirstUse({ currentKernel, memory: { getItem: refuse, setItem: refuse }, show }));
-    owned.push(new FirstUse({ currentKernel, memory: { getItem: () => null, setItem: refuse }, show }));
+    owned.push(showAtFirstUse(currentKernel, null, show));
+    owned.push(showAtFirstUse(currentKernel, { getItem: refuse, setItem: refuse }, show));
+    owned.push(showAtFirstUse(currentKernel, { getItem: () => null, setItem: refuse }, show));
     moveTo('bridge');
     expect(show).not.toHaveBeenCalled();
   });
@@ -62,7 +63,7 @@ describe('the first use', () => {
   it('does nothing after it was disposed', () => {
     const { currentKernel, moveTo } = movableKernel();
     const show = vi.fn();
-    const use = new FirstUse({ currentKernel, memory: memoryWith(), show });
+    const use = showAtFirstUse(currentKernel, memoryWith(), show);
     use.dispose();
     moveTo('bridge');
     expect(show).not.toHaveBeenCalled();

@@ -15,7 +15,7 @@ import { IBridgeEvents } from '../events/tokens.js';
 import { RunsPage } from '../runs/runs-page.js';
 import { ICurrentKernel } from '../tokens.js';
 import { PageActions } from './actions.js';
-import { FirstUse, type Memory } from './first-use.js';
+import { type Memory, showAtFirstUse } from './first-use.js';
 import { findCell, goToCell } from './go-to-cell.js';
 import { chipIcon } from '../ui/icon.js';
 import { sure } from '../ui/sure.js';
@@ -86,11 +86,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     panel.id = PANEL_ID;
     panel.title.caption = trans.__('TPULab: devices, steps and runs');
     panel.node.setAttribute('aria-label', trans.__('TPULab'));
-    const firstUse = new FirstUse({
-      currentKernel,
-      memory: pageMemory(),
-      show: () => showBeside(app)
-    });
+    const firstUse = showAtFirstUse(currentKernel, pageMemory(), () => showBeside(app));
     panel.disposed.connect(() => {
       firstUse.dispose();
       actions.dispose();

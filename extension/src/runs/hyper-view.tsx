@@ -1,7 +1,14 @@
 /** The input that suits a hyperparameter: slider and number, switch, choice or text; with the requested and the present value. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Hyperparameter, HyperValue } from '@tpulab/protocol';
-import { type JSX, useEffect, useState } from 'react';
+import {
+  type ChangeEvent,
+  type ComponentProps,
+  type JSX,
+  type KeyboardEvent,
+  useEffect,
+  useState
+} from 'react';
 import { valueText } from '../text/value.js';
 import { Glyph } from '../ui/glyph.js';
 import { useUniqueId } from '../ui/use-unique-id.js';
@@ -164,41 +171,60 @@ interface NumberFieldProps {
   readonly trans: TranslationBundle;
 }
 
-/** Sends at Enter or when it loses the focus; an invalid value is marked and not sent. */
+/** An invalid value is marked and not sent. */
 function NumberField(props: NumberFieldProps): JSX.Element {
   const { id, label, parameter, value, disabled, onSet, trans } = props;
-  const [text, setText] = useState<string | null>(null);
-  useEffect(() => setText(null), [value]);
-  const typed = text === null ? value : parseNumber(text, parameter);
-  const send = (): void => {
-    if (text !== null && typed !== null && typed !== value) {
-      onSet(typed);
-    } else if (typed !== null) {
-      setText(null);
-    }
-  };
+  const parse = (text: string): number | null => parseNumber(text, parameter);
+  const [typed, input] = useDraft(value, valueText(value), parse, onSet);
   return (
     <input
       id={id}
       className="jp-TPULab-input jp-TPULab-number"
       type="text"
       inputMode="decimal"
-      value={text ?? valueText(value)}
       disabled={disabled}
       aria-label={id === undefined ? trans.__('%1, exactly', label) : undefined}
       aria-invalid={typed === null}
       title={typed === null ? boundsText(parameter, trans) : undefined}
-      onChange={event => setText(event.currentTarget.value)}
-      onKeyDown={event => {
-        if (event.key === 'Enter') {
-          send();
-        } else if (event.key === 'Escape') {
-          setText(null);
-        }
-      }}
-      onBlur={send}
+      {...input}
     />
   );
+}
+
+/**
+ * What is typed is sent at Enter and when the field loses the focus; Escape discards it.
+ *
+ * @returns the typed value, null while it is invalid; and the properties of the field
+ */
+function useDraft<T extends HyperValue>(
+  value: T,
+  shown: string,
+  parse: (text: string) => T | null,
+  onSet: (value: T) => void
+): [T | null, Pick<ComponentProps<'input'>, 'value' | 'onChange' | 'onKeyDown' | 'onBlur'>] {
+  const [text, setText] = useState<string | null>(null);
+  useEffect(() => setText(null), [value]);
+  const typed = text === null ? value : parse(text);
+  const send = (): void => {
+    if (typed !== null && typed !== value) {
+      onSet(typed);
+    } else if (typed !== null) {
+      setText(null);
+    }
+  };
+  const input = {
+    value: text ?? shown,
+    onChange: (event: ChangeEvent<HTMLInputElement>) => setText(event.currentTarget.value),
+    onKeyDown: ({ key }: KeyboardEvent) => {
+      if (key === 'Enter') {
+        send();
+      } else if (key === 'Escape') {
+        setText(null);
+      }
+    },
+    onBlur: send
+  };
+  return [typed, input];
 }
 
 function boundsText({ kind, min, max }: Hyperparameter, trans: TranslationBundle): string {
@@ -215,28 +241,8 @@ function boundsText({ kind, min, max }: Hyperparameter, trans: TranslationBundle
 
 function TextInput({ parameter, pending, disabled, onSet, id }: InputProps): JSX.Element {
   const value = String(pending ?? parameter.value);
-  const [text, setText] = useState<string | null>(null);
-  useEffect(() => setText(null), [value]);
-  const send = (): void => {
-    if (text !== null && text !== value) {
-      onSet(text);
-    }
-  };
+  const [, input] = useDraft(value, value, text => text, onSet);
   return (
-    <input
-      id={id}
-      className="jp-TPULab-input"
-      type="text"
-      maxLength={1_000}
-      value={text ?? value}
-      disabled={disabled}
-      onChange={event => setText(event.currentTarget.value)}
-      onKeyDown={event => {
-        if (event.key === 'Enter') {
-          send();
-        }
-      }}
-      onBlur={send}
-    />
+    <input id={id} className="jp-TPULab-input" type="text" maxLength={1_000} disabled={disabled} {...input} />
   );
 }

@@ -70,15 +70,8 @@ export class ControlModel implements IDisposable {
   /** Sends a request; returns the first answer. Never throws: errors are in `failed`. A newer hyperparameter value replaces an older. */
   async request({ action, run, name, value, step }: ControlRequest): Promise<ControlMessage | null> {
     const id = this._newId();
-    const command: ControlCommand = {
-      id,
-      action,
-      run,
-      ...(name === undefined ? {} : { name }),
-      ...(value === undefined ? {} : { value }),
-      ...(step === undefined ? {} : { step })
-    };
     const entry = { id, action, run, name: name ?? null, value: value ?? null };
+    const command = { ...commandOf(entry), ...(step === undefined ? {} : { step }) };
     this._failed = this._failed.filter(one => one.action !== action || one.name !== entry.name);
     this._pending.set(id, { ...entry, phase: 'sent' });
     this._emit();
@@ -135,16 +128,9 @@ export class ControlModel implements IDisposable {
   }
 
   private async _requestAgain(): Promise<void> {
-    for (const { id, action, run, name, value } of this.pending.filter(isAccepted)) {
-      const command: ControlCommand = {
-        id,
-        action,
-        run,
-        ...(name === null ? {} : { name }),
-        ...(value === null ? {} : { value })
-      };
+    for (const entry of this.pending.filter(isAccepted)) {
       // An unreachable kernel gets the request again later.
-      const answer = await this._send(command).catch(() => null);
+      const answer = await this._send(commandOf(entry)).catch(() => null);
       if (answer !== null) {
         this._receive(answer);
       }
@@ -187,6 +173,10 @@ export class ControlModel implements IDisposable {
   private _failed: readonly FailedCommand[] = [];
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;
+}
+
+function commandOf({ id, action, run, name, value }: Omit<PendingCommand, 'phase'>): ControlCommand {
+  return { id, action, run, ...(name !== null && { name }), ...(value !== null && { value }) };
 }
 
 function isAccepted({ phase }: PendingCommand): boolean {
