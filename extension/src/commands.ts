@@ -3,7 +3,6 @@ export const CommandIDs = {
   showPanel: 'tpulab:show-panel',
   reconnect: 'tpulab:reconnect',
   documentation: 'tpulab:documentation',
-  clearHistory: 'tpulab:clear-history',
   goToCell: 'tpulab:go-to-cell',
   openRuns: 'tpulab:open-runs',
   openDashboard: 'tpulab:open-dashboard',

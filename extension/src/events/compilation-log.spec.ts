@@ -55,14 +55,4 @@ describe('CompilationLog', () => {
     expect(log.entries[0]?.id).toBe(5);
     expect(log.count).toBe(MAX_COMPILATIONS + 5);
   });
-
-  it('retains running compilations when it is cleared', () => {
-    const log = new CompilationLog();
-    log.apply(compile(1));
-    log.apply(compile(2, { eager: true }));
-    log.apply(compile(3, { phase: 'started' }));
-    log.clear();
-    expect(log.entries.map(({ id }) => id)).toEqual([3]);
-    expect([log.count, log.totalMs, log.eagerCount]).toEqual([0, 0, 0]);
-  });
 });

@@ -112,19 +112,6 @@ export class CompilationLog {
     });
   }
 
-  /** Drops everything that is no longer running. */
-  clear(): void {
-    this._version += 1;
-    const running = this.running;
-    this._entries.length = 0;
-    this._entries.push(...running);
-    this._eager.clear();
-    this._count = 0;
-    this._totalMs = 0;
-    this._eagerCount = 0;
-    this._eagerTotalMs = 0;
-  }
-
   private _applyEager(message: CompileMessage): void {
     if (message.phase === 'started') {
       return;

@@ -177,16 +177,6 @@ describe('KernelTelemetry', () => {
     expect(kernel.client('s')).toBeNull();
   });
 
-  it('clears its history but continues with a running run', () => {
-    receive(hello(), run({ run: 'old', state: 'finished' }), run(), steps(0, 5), compile(1));
-    kernel.clearHistory();
-    expect(kernel.runs.runs.map(({ name, state }) => [name, state])).toEqual([['train', 'running']]);
-    expect(kernel.runs.current?.steps.length).toBe(0);
-    receive(steps(5, 2));
-    expect(kernel.runs.current?.steps.index(0)).toBe(5);
-    expect(kernel.compilations.count).toBe(0);
-  });
-
   it('reports a burst immediately and then once more, never more often than its interval', () => {
     let reported = 0;
     kernel.changed.connect(() => {

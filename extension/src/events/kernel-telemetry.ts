@@ -153,16 +153,6 @@ export class KernelTelemetry implements IDisposable {
     }
   }
 
-  /** Drops ended runs, steps and compilations. They are not requested again. */
-  clearHistory(): void {
-    this.runs.clear();
-    this.compilations.clear();
-    this._advice.clear();
-    this._memoryErrors.clear();
-    this._missed = 0;
-    this._changed.fire();
-  }
-
   dispose(): void {
     this._changed.dispose();
   }

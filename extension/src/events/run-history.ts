@@ -1,7 +1,6 @@
 /** The training runs of a kernel; the newest with their steps and metrics. */
 import type { ControlMessage, RunMessage, StepsMessage } from '@tpulab/protocol';
-import { MAX_COMMANDS, MAX_STEPS, Run, type RunDetail } from './run.js';
-import { StepRing } from './step-ring.js';
+import { MAX_COMMANDS, Run, type RunDetail } from './run.js';
 
 /** Maximum number of runs per kernel, the newest. */
 export const MAX_RUNS = 8;
@@ -69,19 +68,6 @@ export class RunHistory {
         run.state = 'interrupted';
       }
     }
-  }
-
-  /** Drops the ended runs, and the steps of the continuing ones. */
-  clear(): void {
-    for (const [id, run] of this._runs) {
-      if (run.state === 'running') {
-        run.steps = new StepRing(MAX_STEPS);
-        run.dropped = 0;
-      } else {
-        this._runs.delete(id);
-      }
-    }
-    this._current = this._current && this._runs.has(this._current.id) ? this._current : null;
   }
 
   private get _isLive(): boolean {

@@ -47,8 +47,7 @@ export class Run {
   throughput: ThroughputMessage | null = null;
   /** In a slice, its newest steps by host; null with a single host. */
   hosts: HostsMessage | null = null;
-  /** Replaced, not emptied, when the history is cleared. */
-  steps = new StepRing(MAX_STEPS);
+  readonly steps = new StepRing(MAX_STEPS);
   /** Number of steps that the agent omitted because its ring was full. */
   dropped = 0;
   /** By name, in the order of their first point. */

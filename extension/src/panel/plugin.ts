@@ -159,13 +159,6 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
       }
     }
   });
-  commands.addCommand(CommandIDs.clearHistory, {
-    label: trans.__('Clear Step and Compilation History'),
-    caption: trans.__('Clear the steps and compilations of the current kernel from this page'),
-    describedBy: NO_ARGUMENTS,
-    isEnabled: () => state.telemetry !== null,
-    execute: () => state.telemetry?.clearHistory()
-  });
   commands.addCommand(CommandIDs.goToCell, {
     label: trans.__('Go to a Line of a Cell'),
     describedBy: {
@@ -187,7 +180,7 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
     }
   });
   const category = trans.__('TPULab');
-  for (const command of [CommandIDs.showPanel, CommandIDs.reconnect, CommandIDs.clearHistory]) {
+  for (const command of [CommandIDs.showPanel, CommandIDs.reconnect]) {
     palette?.addItem({ command, category });
   }
 }
