@@ -55,6 +55,17 @@ def test_arrays_are_found_by_their_paths(space: dict[str, Any], monkeypatch: pyt
         assert names_of(array) == [f"v{path}"]
 
 
+def test_the_arrays_of_a_list_are_one_entry_though_the_newest_has_a_name_of_its_own(
+    space: dict[str, Any],
+) -> None:
+    """Case C03."""
+    history = [jnp.full((11, 19), float(n)) for n in range(6)]
+    space["w"], space["history"] = history[-1], history
+    [entry] = [entry for entry in held_arrays()[0] if entry["shape"] == [11, 19]]
+    assert (entry["count"], entry["bytes"]) == (6, 6 * 11 * 19 * 4)
+    assert any(name.startswith("history[") for name in entry["names"])
+
+
 def test_a_huge_container_costs_the_budget_and_hides_none_beside_it(space: dict[str, Any]) -> None:
     array = jnp.ones((5, 13, 31))
     space["numbers"] = list(range(3_000_000))

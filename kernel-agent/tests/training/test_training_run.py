@@ -465,6 +465,14 @@ def test_an_outage_of_the_keeper_loses_no_word_on_a_command(run: TrainingRun, ke
     assert keeper.outcome(identity, "applied")["step"] == 1
 
 
+def test_an_action_that_is_no_function_is_refused_at_its_line() -> None:
+    run = tpulab.run("odd", log=False)
+    for give in (run.on_checkpoint, run.on_evaluate, run.on_sample, lambda it: run.action("mine", it)):
+        with pytest.raises(TypeError, match="an action of a run is a function, not 'text'"):
+            give("text")
+    assert run.controller.actions == ["pause", "resume", "stop"]
+
+
 def test_an_action_of_ones_own_runs_between_two_steps_and_says_what_came_of_it(keeper: KeeperDouble) -> None:
     run = tpulab.run("acts", log=False)
     seen: list[int] = []

@@ -94,17 +94,17 @@ class Controller:
         return [*known, "call"] if self.own else known
 
     def handle(self, action: ControlAction, handler: Handler) -> None:
-        """Registers the function for a checkpoint, an evaluation or a sample."""
-        self._handlers[action] = handler
+        """Registers the function for a checkpoint, an evaluation or a sample. Raises `TypeError`."""
+        self._handlers[action] = _callable(handler)
         self._listener.changed()
 
     def handle_own(self, name: str, handler: Handler) -> None:
-        """Registers an action of the user's own. Raises `ValueError`."""
+        """Registers an action of the user's own. Raises `ValueError` and `TypeError`."""
         if not isinstance(name, str) or not 0 < len(name.strip()) <= OWN_LENGTH:
             raise ValueError(f"an action has a name of 1 to {OWN_LENGTH} characters, not {short(name)}")
         if len(self.own) >= MOST_OWN and name not in self.own:
             raise ValueError(f"a run has at most {MOST_OWN} actions of its own")
-        self.own[name] = handler
+        self.own[name] = _callable(handler)
         self._listener.changed()
 
     def apply_to(self, applier: Callable[[Hyperparameters], None]) -> None:
@@ -377,6 +377,12 @@ class Controller:
 
 
 _REQUESTED: dict[ControlAction, ControlEvent] = {"pause": "ask_pause", "resume": "resume", "stop": "ask_stop"}
+
+
+def _callable(handler: Handler) -> Handler:
+    if not callable(handler):
+        raise TypeError(f"an action of a run is a function, not {short(handler)}")
+    return handler
 
 
 def takes_step(handler: Handler) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -78,20 +78,22 @@ def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldByt
         names = owners.setdefault(same[id(array)], {}).setdefault(place.kind, [])
         if len(names) < NAMES_SHOWN:
             names.append(place.path())
-    groups: dict[tuple[tuple[int, ...], str, tuple[str, ...]], HeldArrays] = {}
-    for array in live:
+    found = [(array, owners.get(id(array), {})) for array in live]
+    # An array that is the last item of a list, and has a name of its own, belongs to the others of the list.
+    held_by = Counter(owner for _, by_kind in found for owner in {_owner(name) for name in _names(by_kind)})
+    groups: dict[tuple[tuple[int, ...], str, str], HeldArrays] = {}
+    for array, by_kind in found:
         try:
             shape, dtype = tuple(int(size) for size in array.shape), str(array.dtype).removeprefix("torch.")
         except Exception:  # freed meanwhile
             continue
         size = byte_size(array)
-        found = owners.get(id(array), {})
-        names = [name for kind in ("name", "outputs", "traceback") for name in found.get(kind, ())]
-        if "name" not in found:
+        names = _names(by_kind)
+        if "name" not in by_kind:
             for kind in ("traceback", "outputs"):
-                held[kind] += size if kind in found else 0
+                held[kind] += size if kind in by_kind else 0
         # One line for a thousand equal arrays of one list.
-        key = (shape, dtype, tuple(name.split("[")[0].split(".")[0] for name in names[:1]))
+        key = (shape, dtype, max(map(_owner, names), key=held_by.__getitem__, default=""))
         entry = groups.setdefault(
             key, {"bytes": 0, "count": 0, "shape": list(shape), "dtype": dtype, "names": []}
         )
@@ -100,6 +102,14 @@ def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldByt
         entry["names"] = list(dict.fromkeys([*entry["names"], *names]))[:NAMES_SHOWN]
     largest = sorted(groups.values(), key=lambda entry: -entry["bytes"])[:SHOWN]
     return largest, held
+
+
+def _names(by_kind: Mapping[Kind, list[str]]) -> list[str]:
+    return [name for kind in ("name", "outputs", "traceback") for name in by_kind.get(kind, ())]
+
+
+def _owner(name: str) -> str:
+    return name.split("[")[0].split(".")[0]
 
 
 def _live_arrays(requested: int | None) -> tuple[list[Any], dict[int, int]]:
