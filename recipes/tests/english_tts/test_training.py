@@ -246,6 +246,8 @@ def test_the_seeds_imports_and_settings_work() -> None:
         enable_profiling=False,
     )
     assert Config.from_dict(json.loads(json.dumps(custom.to_dict()))) == custom
+    with pytest.raises(ConfigError, match="seed: -1 is not possible"):
+        TINY.but(seed=-1)
     with pytest.raises(ConfigError, match="hiden_dim"):
         Config.from_dict({"hiden_dim": 3})
     assert not math.isnan(custom.frame_seconds)

@@ -104,6 +104,8 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     assert "the reference lasts 1.9 s, not 3 to 10 s." in capsys.readouterr().err
     files.save(tmp_path / "long.wav", np.tile(files.load(reference, 8000), 2), 8000)
     output[output.index("--ref-wav") + 1] = str(tmp_path / "long.wav")
+    assert main([*short, "--max-sec", "nan"]) == 1
+    assert "max_sec: nan is not a length in seconds" in capsys.readouterr().err
     assert main([*output, "--pretrained-s1", str(tmp_path / "s1.ckpt"), "--output", str(wav)]) == 0
     assert 0.4 < _result(capsys)["seconds"] <= 1.0
 

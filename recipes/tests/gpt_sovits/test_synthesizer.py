@@ -297,6 +297,8 @@ def test_files_that_do_not_fit_are_refused_in_a_sentence(tmp_path: Path) -> None
         SynthesizerTrn(**config.model | {"version": "v2Pro"})
     with pytest.raises(ConfigError, match="v2Pro and later"):
         config.but(version="v2Pro")
+    with pytest.raises(ConfigError, match="seed: -1 is not possible"):
+        config.but(seed=-1)
 
 
 class _Evil:

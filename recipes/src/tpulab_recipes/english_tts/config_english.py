@@ -192,8 +192,8 @@ class EnglishTrainingConfig:
             )
         if not self.frame_buckets or min(self.frame_buckets) < 8 or self.frames_per_phoneme < 1:
             raise ConfigError("frame_buckets", "give at least one length of 8 frames or more.")
-        checked_count("sample_every", self.sample_every, 0)
-        for name, least in (("vocoder_steps", 1), ("vocoder_batch_size", 1), ("vocoder_frames", 8)):
+        least_of = {"sample_every": 0, "seed": 0, "vocoder_steps": 1, "vocoder_batch_size": 1}
+        for name, least in (least_of | {"vocoder_frames": 8}).items():
             checked_count(name, getattr(self, name), least)
         if not 0 <= self.save_minutes < float("inf"):
             raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")

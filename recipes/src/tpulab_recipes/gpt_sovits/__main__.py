@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -324,6 +325,8 @@ class _FromText(_Voiced):
 
     @property
     def most_ids(self) -> int:
+        if not 0 < self.max_sec < math.inf:
+            raise ConfigError("max_sec", f"{self.max_sec} is not a length in seconds.")
         return max(1, int(25 * self.max_sec))
 
     def loaded_stage(self, voice: Any) -> Any:

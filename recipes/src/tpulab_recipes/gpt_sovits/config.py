@@ -97,6 +97,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_version(self.version)
+        checked_count("seed", self.seed, 0)
         if min(self.batch_size, self.epochs, self.text_length) < 1:
             raise ConfigError("", "batch_size, epochs and text_length must be at least 1.")
         product = math.prod(self.upsample_rates)
@@ -273,8 +274,8 @@ class FirstStageConfig:
     seed: int = 1234
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "grad_accum_steps"):
-            checked_count(name, getattr(self, name))
+        for name, least in (("epochs", 1), ("batch_size", 1), ("grad_accum_steps", 1), ("seed", 0)):
+            checked_count(name, getattr(self, name), least)
         check_version(self.version)
 
     @property
