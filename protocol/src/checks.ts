@@ -31,8 +31,10 @@ const CheckProposals = Type.Object({
     Type.Object({
       name: Type.String(),
       need: OrNull(Type.Number({ description: 'bytes on each device' })),
+      batch: Type.Integer(),
       fits: Type.Boolean(),
       collectiveBytes: Type.Number(),
+      seconds: OrNull(Type.Number({ description: 'lower bound of a step of the whole batch' })),
       equal: OrNull(
         Type.Boolean({ description: 'results on CPU devices, compared with the program as written' })
       )
@@ -48,9 +50,17 @@ const CheckTotal = Type.Object({
   bound: OrNull(Type.String()),
   usdFor1000Steps: OrNull(Type.Number()),
   usdForEpoch: OrNull(Type.Number()),
+  epochSteps: OrNull(Type.Integer()),
   batch: OrNull(Type.Object({ fits: Type.Integer(), next: OrNull(Type.Integer()) })),
   proposals: Type.Optional(OrNull(CheckProposals))
 });
+
+/** US dollars per hour of a chip, by kind (`v5e`); a kind that is missing has no known price. */
+const ChipPrices = Type.Record(
+  Type.String({ pattern: '^[a-z0-9]{1,20}$' }),
+  Type.Number({ minimum: 0, maximum: 1e6 }),
+  { maxProperties: 100, additionalProperties: false }
+);
 
 /** What a page reads of a report; the report has more. */
 export const CheckReport = Type.Object({
@@ -60,7 +70,8 @@ export const CheckReport = Type.Object({
       name: Type.String(),
       chips: Type.Integer(),
       devices: Type.Integer(),
-      usableBytes: Type.Number({ description: 'on each device' })
+      usableBytes: Type.Number({ description: 'on each device' }),
+      hourlyUsd: OrNull(Type.Number({ description: 'of the whole machine' }))
     })
   ),
   programs: Type.Array(
@@ -81,7 +92,21 @@ export const CheckReport = Type.Object({
       where: Type.String({ description: 'the place in words' })
     })
   ),
-  prices: Type.Object({ date: Type.String() }),
+  prices: Type.Object({
+    date: Type.String({ description: 'of the list, YYYY-MM-DD' }),
+    own: OrNull(
+      Type.String({
+        description: "path of the user's list; null: tpulab.toml names another one, which is used"
+      })
+    ),
+    chipHourUsd: ChipPrices
+  }),
+  compiled: OrNull(
+    Type.Object({
+      file: Type.String({ description: 'with the compiled programs' }),
+      bytes: Type.Number()
+    })
+  ),
   jax: OrNull(Type.String()),
   libtpu: OrNull(Type.String())
 });
@@ -121,9 +146,13 @@ export const NotebookCheck = Type.Object({
 });
 export type NotebookCheck = Static<typeof NotebookCheck>;
 
-export function checkRoute(notebook: string): string {
-  return `bridge/v1/checks/${notebook.split('/').map(encodeURIComponent).join('/')}`;
+export function checkRoute(notebook: string, route: 'checks' | 'check-reports' = 'checks'): string {
+  return `bridge/v1/${route}/${notebook.split('/').map(encodeURIComponent).join('/')}`;
 }
+
+/** A price list of the user's own. */
+export const PriceChange = Type.Object({ chipHourUsd: ChipPrices });
+export type PriceChange = Static<typeof PriceChange>;
 
 export const CheckRequest = Type.Object({
   chips: Type.String({
@@ -131,6 +160,11 @@ export const CheckRequest = Type.Object({
     pattern: '^[a-z0-9, -]+$',
     description: 'machine types, with commas'
   }),
-  propose: Type.Optional(Type.Boolean({ description: 'search layouts of the main program too' }))
+  propose: Type.Optional(Type.Boolean({ description: 'search layouts of the main program too' })),
+  saveCompiled: Type.Optional(
+    Type.Boolean({
+      description: 'write the compiled programs beside the notebook, for kernels on such machines'
+    })
+  )
 });
 export type CheckRequest = Static<typeof CheckRequest>;

@@ -82,7 +82,8 @@ const AGENT_FLOORS = [
   ['measure', 'memory'],
   ['compile'],
   ['agent'],
-  ['check', 'training', 'launcher', 'widgets', 'loops.py', 'status.py'],
+  ['check', 'training', 'widgets', 'loops.py', 'status.py'],
+  ['launcher'],
   ['__init__.py', 'hf.py', 'slice']
 ];
 /** @type {Readonly<Record<string, readonly string[]>>} */
@@ -93,7 +94,7 @@ const AGENT_ONLY = {
   memory: ['telemetry', 'runtimes'],
   compile: ['telemetry', 'runtimes', 'figures', 'measure'],
   widgets: ['telemetry', 'runtimes', 'agent'],
-  launcher: ['compile', 'agent']
+  launcher: ['compile', 'agent', 'check']
 };
 /** The agent's rooms that are independent of frameworks, loaded or not. */
 const AGENT_WITHOUT_FRAMEWORKS = ['telemetry', 'widgets', 'launcher'];

@@ -31,6 +31,8 @@ interface Checked {
   /** Lets the waiting program end. */
   readonly go: () => Promise<void>;
   readonly hold: () => Promise<void>;
+  /** The price list of the user. */
+  readonly prices: string;
 }
 
 const test = plain.extend<object, { checked: Checked }>({
@@ -42,7 +44,7 @@ const test = plain.extend<object, { checked: Checked }>({
       const body = `#!/bin/sh
         echo 'compiling train_step for v5e-8 (3 of 4)' >&2
         while ! test -e '${gate}'; do sleep 0.1; done
-        tr -d '\\n' < '${report}'; echo; exit 1`;
+        tr -d '\\n' < '${report}' | sed 's|/home/me/.config|${folder}|'; echo; exit 1`;
       await writeFile(python, body);
       await chmod(python, 0o755);
       const nodes = [
@@ -68,7 +70,8 @@ const test = plain.extend<object, { checked: Checked }>({
         TPULAB_AOT_PYTHON: python,
         PATH: `${folder}:${process.env['PATH']}`
       });
-      await use({ gateway, go: () => writeFile(gate, ''), hold: () => rm(gate, { force: true }) });
+      const prices = join(folder, 'tpulab', 'prices.toml');
+      await use({ gateway, prices, go: () => writeFile(gate, ''), hold: () => rm(gate, { force: true }) });
       await gateway.stop();
       await rm(folder, { recursive: true });
     },
@@ -198,6 +201,71 @@ test('notices when the code has changed since the check', async ({ page, checked
   await section.getByRole('button', { name: 'Pre-flight', expanded: true }).click();
   await section.getByRole('button', { name: 'Pre-flight', expanded: false }).click();
   await expect(section).toContainText('The code has changed since this check.');
+});
+
+test('opens wide, exports the report, and changes prices', async ({ page, checked }) => {
+  const { gateway, go, prices } = checked;
+  await go();
+  const complaints = complaintsOf(page);
+  await gateway.write('wide.ipynb', notebookText(CELLS));
+  await open(page, gateway, 'wide.ipynb');
+  const section = await preflight(page);
+  await section.getByRole('checkbox', { name: /^Keep the compiled programs/ }).check();
+  await section.getByRole('button', { name: 'Check this notebook' }).click();
+  await expect(section.getByRole('status')).toContainText('Does not fit v5e-8.');
+
+  await section.getByRole('button', { name: 'Open wide' }).click();
+  const wide = page.getByRole('dialog', { name: 'Pre-flight of wide.ipynb' });
+  const row = wide.getByRole('row', { name: /^wide_step/ });
+  await expect(row.getByRole('cell').first()).toHaveText(
+    /^does not fit 20.34.57 too much · compiled in .* s$/
+  );
+  await expect(row.getByRole('cell').nth(1)).toHaveText(/^tight 30.30.95\d? free · compiled in .* s$/);
+  const box = (await wide.boundingBox())!;
+  expect(box.width).toBeGreaterThan(page.viewportSize()!.width * 0.8);
+  await checkAccessibility(page, wide);
+  await page.keyboard.press('Escape');
+  await expect(wide).toHaveCount(0);
+  await section.getByRole('button', { name: 'Open wide' }).click();
+  await wide.getByRole('button', { name: 'cell [4]:4' }).first().click();
+  await expect(wide).toHaveCount(0);
+  await expect(cell(page, 3)).toHaveClass(/jp-mod-active/);
+
+  const exported = async (item: RegExp): Promise<[name: string, text: string]> => {
+    await section.getByRole('button', { name: 'Export the report' }).click();
+    const download = page.waitForEvent('download');
+    await page.getByRole('menuitem', { name: item }).click();
+    const file = await download;
+    return [file.suggestedFilename(), await readFile(await file.path(), 'utf8')];
+  };
+  const [jsonName, json] = await exported(/^JSON/);
+  expect(jsonName).toBe('wide.ipynb.check.json');
+  expect(JSON.parse(json)).toMatchObject({ format: 1, source: 'small.ipynb', jax: '0.10.2' });
+  const [name, markdown] = await exported(/^Markdown/);
+  expect(name).toBe('wide.ipynb.check.md');
+  expect(markdown).toMatch(
+    /^\| `wide_step` cell \[5\]:\d+ \| 20.3 does not fit \| 30.3 tight \| 20.3 fits \| 80.5 fits \|$/m
+  );
+  expect(markdown).toMatch(/^- \*\*error\*\* cell \[5\]:\d+ wide_step does not fit v5e-8/m);
+
+  const costs = section
+    .getByRole('row', { name: /^1,000 steps from/ })
+    .getByRole('cell')
+    .last();
+  await expect(costs).toHaveText('unknown');
+  await section.getByRole('button', { name: 'Edit prices' }).click();
+  const form = section.getByRole('form', { name: 'Prices' });
+  await expect(form.getByRole('spinbutton', { name: 'v5e' })).toHaveValue('1.2');
+  await form.getByRole('spinbutton', { name: '7x' }).fill('12');
+  await checkAccessibility(page, section);
+  await form.getByRole('button', { name: 'Save prices' }).click();
+  await expect(costs).toHaveText(/^(< )?\$\d/);
+  await expect(form).toHaveCount(0);
+  expect(await readFile(prices, 'utf8')).toContain('7x = 12');
+  await page.setViewportSize({ width: 360, height: 740 });
+  await section.getByRole('button', { name: 'Open wide' }).click();
+  await checkAccessibility(page, wide);
+  expect(complaints).toEqual([]);
 });
 
 test('a real check of the same cells gives the recorded answer', async ({ page }) => {

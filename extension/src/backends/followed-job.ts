@@ -29,6 +29,11 @@ export class FollowedJob<Status extends { readonly state: JobState }> extends Ch
     return this.poll('GET');
   }
 
+  /** Requests a change of the job's results; the answer is its status. */
+  change(body: unknown): Promise<void> {
+    return this.poll('PUT', body);
+  }
+
   /** Begins, or joins a running job. @param before nothing begins when it fails */
   start(body?: unknown, before?: () => Promise<void>): Promise<void> {
     return this.poll('POST', body, before);
@@ -46,7 +51,7 @@ export class FollowedJob<Status extends { readonly state: JobState }> extends Ch
 
   /** One request after the other: a late answer to an earlier one would hide that a job has begun. */
   private poll(
-    method: 'GET' | 'POST' | 'DELETE',
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
     body?: unknown,
     before?: () => Promise<void>
   ): Promise<void> {

@@ -1,6 +1,6 @@
 /** The pre-flight check of one notebook: `tpulab check` at the gateway of this machine, and its last report. No DOM. */
 import type { ISignal } from '@lumino/signaling';
-import { type CheckRequest, checkRoute, type NotebookCheck } from '@tpulab/protocol';
+import { type CheckRequest, checkRoute, type NotebookCheck, type PriceChange } from '@tpulab/protocol';
 import { FollowedJob } from '../backends/followed-job.js';
 import type { RemotesApi } from '../backends/remotes-api.js';
 
@@ -26,6 +26,15 @@ export class Preflight extends FollowedJob<NotebookCheck> {
 
   get saved(): ISignal<unknown, unknown> {
     return this.options.saved;
+  }
+
+  /** The whole last report, as `tpulab check --json` writes it. */
+  report(): Promise<unknown> {
+    return this.options.api.request('GET', checkRoute(this.path, 'check-reports'));
+  }
+
+  setPrices(prices: PriceChange['chipHourUsd']): Promise<void> {
+    return this.change({ chipHourUsd: prices } satisfies PriceChange);
   }
 
   /** Of the saved file; a notebook that cannot be saved is not checked. */

@@ -1,30 +1,39 @@
 /** "Pre-flight": whether the programs of a notebook fit the chips, and what to change. The chips are columns. Loaded when it is opened. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
-  type CheckReport,
   type CodeLocation,
-  durationText,
-  type Fit,
   fitOf,
   type NotebookCheck,
   secondsText,
   sizeText,
-  type StoredCheck,
-  threeFigures
+  type StoredCheck
 } from '@tpulab/protocol';
-import { type JSX, useEffect, useId, useState } from 'react';
+import { type JSX, useEffect, useId, useRef, useState } from 'react';
+import { download } from '../platform/download.js';
 import { CopyButton } from '../remotes/dialog/command-line.js';
 import { FitMark, fitText } from '../remotes/dialog/fit.js';
 import { Bar } from '../remotes/dialog/stages-view.js';
 import { momentText } from '../text/moment.js';
+import { Menu } from '../ui/menu.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import '../../../style/preflight.css';
 import type { Preflight } from './model.js';
+import {
+  type CheckedMachine,
+  type CheckedProgram,
+  gibText,
+  markdownOf,
+  perChip,
+  placeText,
+  programName,
+  stepText,
+  sumsOf,
+  verdict
+} from './report-text.js';
 
 /** Machine types that are offered; others are typed. */
 const USUAL = ['v4-8', 'v5e-1', 'v5e-8', 'v5p-8', 'v6e-1', 'v6e-8', '7x-8'];
 const AT_FIRST = 'v5e-8, v6e-8, v5p-8, 7x-8';
-const GIB = 2 ** 30;
 
 export interface PreflightViewProps {
   readonly preflight: Preflight;
@@ -78,6 +87,7 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
   const { compiler, last } = check;
   const [text, setText] = useState(last?.chips ?? AT_FIRST);
   const [propose, setPropose] = useState(false);
+  const [saveCompiled, setSaveCompiled] = useState(last !== null && last.report.compiled !== null);
   const id = useId();
   const chosen = text
     .toLowerCase()
@@ -90,7 +100,7 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
     <form
       onSubmit={event => {
         event.preventDefault();
-        void preflight.check({ chips: chosen.join(', '), propose });
+        void preflight.check({ chips: chosen.join(', '), propose, saveCompiled });
       }}
     >
       {last === null ? (
@@ -132,6 +142,14 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
         <input type="checkbox" checked={propose} onChange={event => setPropose(event.target.checked)} />
         {trans.__('Search better layouts too, for 5 min per machine type at most')}
       </label>
+      <label>
+        <input
+          type="checkbox"
+          checked={saveCompiled}
+          onChange={event => setSaveCompiled(event.target.checked)}
+        />
+        {trans.__('Keep the compiled programs for a machine that is being set up')}
+      </label>
       <button type="submit" className={`jp-TPULab-button ${last === null ? 'jp-mod-primary' : ''}`}>
         {compiler.state === 'missing'
           ? trans.__('Install and check')
@@ -164,14 +182,32 @@ function Progress({ preflight, check, trans }: StateProps): JSX.Element {
   );
 }
 
-type ReportProps = PreflightViewProps & { readonly last: StoredCheck };
+type ReportProps = PreflightViewProps & {
+  readonly last: StoredCheck;
+  /** In a dialog, with every figure on the page instead of in tooltips. */
+  readonly isWide?: boolean;
+};
 
 function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Element {
-  const { last, isRunning, trans } = props;
-  const { report, checkedAt, isCurrent } = last;
-  const { machines, totals, prices, jax, libtpu } = report;
-  const all = machines.map(({ name }) => fitOf(report, name));
+  const { last, isRunning, preflight, trans } = props;
+  const { report, isCurrent } = last;
+  const [isWide, setWide] = useState(false);
+  const [exportProblem, setExportProblem] = useState<string | null>(null);
+  const all = report.machines.map(({ name }) => fitOf(report, name));
   const card = all.includes('no') ? 'Alert jp-mod-error' : `Say ${all.includes('tight') ? 'jp-mod-act' : ''}`;
+  const save = async (): Promise<void> => {
+    try {
+      const text = `${JSON.stringify(await preflight.report(), null, 1)}\n`;
+      download(`${preflight.path}.check.json`, text, 'application/json');
+      setExportProblem(null);
+    } catch (error) {
+      setExportProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const asMarkdown = (): void => {
+    const name = preflight.path.split('/').at(-1) ?? '';
+    download(`${preflight.path}.check.md`, markdownOf(name, report, trans), 'text/markdown');
+  };
   return (
     <>
       <div className={`jp-TPULab${card}`}>
@@ -180,6 +216,66 @@ function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Eleme
           <p>{trans.__('The code has changed since this check. Check again.')}</p>
         )}
       </div>
+      <Figures {...props} />
+      <div className="jp-TPULab-row">
+        <button type="button" className="jp-TPULab-button" onClick={() => setWide(true)}>
+          {trans.__('Open wide')}
+        </button>
+        <Menu
+          label={trans.__('Export the report')}
+          button={trans.__('Export…')}
+          buttonClass="jp-TPULab-button"
+          items={[
+            { label: trans.__('JSON, for tpulab check --compare'), onClick: () => void save() },
+            { label: trans.__('Markdown'), onClick: asMarkdown }
+          ]}
+        />
+      </div>
+      {exportProblem === null ? null : <p role="alert">{exportProblem}</p>}
+      {isWide ? <Wide {...props} onClose={() => setWide(false)} /> : null}
+    </>
+  );
+}
+
+function Wide({ onClose, ...props }: ReportProps & { readonly onClose: () => void }): JSX.Element {
+  const { preflight, trans, onGoTo } = props;
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  const close = (): void => dialog.current?.close();
+  const goTo: PreflightViewProps['onGoTo'] = location => {
+    const go = onGoTo(location);
+    return (
+      go &&
+      (() => {
+        close();
+        go();
+      })
+    );
+  };
+  const title = trans.__('Pre-flight of %1', preflight.path);
+  return (
+    <dialog
+      ref={dialog}
+      className="jp-TPULabPreflight jp-TPULabPreflight-wide"
+      aria-label={title}
+      onClose={onClose}
+    >
+      <div className="jp-TPULab-row">
+        <h2>{title}</h2>
+        <button type="button" className="jp-TPULab-button" onClick={close}>
+          {trans.__('Close')}
+        </button>
+      </div>
+      <Figures {...props} onGoTo={goTo} isWide />
+    </dialog>
+  );
+}
+
+function Figures(props: ReportProps): JSX.Element {
+  const { last, trans, isWide = false } = props;
+  const { machines, totals, jax, libtpu, compiled } = last.report;
+  return (
+    <>
       <Table {...props} />
       <Findings {...props} />
       {machines.map(machine => (
@@ -187,42 +283,95 @@ function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Eleme
           key={machine.name}
           machine={machine}
           found={totals[machine.name]?.proposals}
+          isWide={isWide}
           trans={trans}
         />
       ))}
+      {compiled === null ? null : (
+        <p>
+          {trans.__(
+            'The programs are compiled (%1): copy this folder to the machine, and kernels that start in it load them.',
+            sizeText(compiled.bytes)
+          )}
+        </p>
+      )}
       <p className="jp-TPULab-quiet">
         {trans.__(
-          'Checked %1 with JAX %2, libtpu %3. Lower bounds: a real step takes longer. Price list of %4.',
-          momentText(checkedAt, Date.now()),
+          'Checked %1 with JAX %2, libtpu %3. Lower bounds: a real step takes longer.',
+          momentText(last.checkedAt, Date.now()),
           jax ?? trans.__('unknown'),
-          libtpu ?? trans.__('unknown'),
-          prices.date
+          libtpu ?? trans.__('unknown')
         )}
       </p>
+      <Prices {...props} key={last.report.prices.date} />
     </>
   );
 }
 
-function verdict(report: CheckReport, trans: TranslationBundle): string {
-  const sentence = (fit: Fit, text: (names: string) => string): string => {
-    const names = report.machines.map(({ name }) => name).filter(name => fitOf(report, name) === fit);
-    return names.length === 0 ? '' : text(names.join(', '));
+/** The date of the price list, and the prices of the checked chips. */
+function Prices({ last, preflight, trans }: ReportProps): JSX.Element {
+  const { prices, machines } = last.report;
+  const [isOpen, setOpen] = useState(false);
+  const kinds = [...new Set(machines.map(({ name }) => name.replace(/-.*/, '')))];
+  const submit = (form: HTMLFormElement): void => {
+    const entered = kinds.map(kind => [kind, new FormData(form).get(kind)] as const);
+    const others = Object.entries(prices.chipHourUsd).filter(([kind]) => !kinds.includes(kind));
+    const known = entered
+      .filter(([, text]) => text !== '')
+      .map(([kind, text]) => [kind, Number(text)] as const);
+    void preflight.setPrices(Object.fromEntries([...others, ...known])).then(() => setOpen(false));
   };
-  return [
-    sentence('fits', names => trans.__('Fits %1.', names)),
-    sentence('tight', names => trans.__('Tight on %1.', names)),
-    sentence('no', names => trans.__('Does not fit %1.', names)),
-    sentence('unknown', names => trans.__('Unknown for %1.', names))
-  ]
-    .filter(Boolean)
-    .join(' ');
+  return (
+    <>
+      <p className="jp-TPULab-quiet">
+        {trans.__('Price list of %1.', prices.date)}{' '}
+        {prices.own === null ? (
+          trans.__('It is named in tpulab.toml.')
+        ) : (
+          <button
+            type="button"
+            className="jp-TPULab-link"
+            aria-expanded={isOpen}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {trans.__('Edit prices')}
+          </button>
+        )}
+      </p>
+      {isOpen ? (
+        <form
+          aria-label={trans.__('Prices')}
+          onSubmit={event => {
+            event.preventDefault();
+            submit(event.currentTarget);
+          }}
+        >
+          <p>{trans.__('US dollars per chip and hour; empty: unknown. Saved in %1.', prices.own ?? '')}</p>
+          {kinds.map(kind => (
+            <label key={kind}>
+              {kind}{' '}
+              <input
+                className="jp-TPULab-input"
+                name={kind}
+                type="number"
+                min={0}
+                max={1_000_000}
+                step="any"
+                defaultValue={prices.chipHourUsd[kind] ?? ''}
+              />
+            </label>
+          ))}
+          <button type="submit" className="jp-TPULab-button">
+            {trans.__('Save prices')}
+          </button>
+        </form>
+      ) : null}
+    </>
+  );
 }
 
-type Machine = CheckReport['machines'][number];
-type Total = CheckReport['totals'][string];
-
 function Table(props: ReportProps): JSX.Element {
-  const { last, trans } = props;
+  const { last, trans, isWide = false } = props;
   const { machines, programs } = last.report;
   const sums = sumsOf(last.report, trans);
   return (
@@ -249,14 +398,18 @@ function Table(props: ReportProps): JSX.Element {
           </tr>
         </thead>
         <tbody>
-          {programs.map(({ name, variant, place, results }) => (
-            <tr key={`${name} ${variant} ${placeText(place)}`}>
+          {programs.map(program => (
+            <tr key={`${programName(program)} ${placeText(program.place)}`}>
               <th scope="row">
-                <code>{variant > 1 ? `${name} (${variant})` : name}</code>
-                <Place {...props} place={place} />
+                <code>{programName(program)}</code>
+                <Place {...props} place={program.place} />
               </th>
               {machines.map(machine => (
-                <Need key={machine.name} result={results[machine.name]} machine={machine} trans={trans} />
+                <Need
+                  key={machine.name}
+                  result={program.results[machine.name]}
+                  {...{ machine, isWide, trans }}
+                />
               ))}
             </tr>
           ))}
@@ -274,60 +427,33 @@ function Table(props: ReportProps): JSX.Element {
   );
 }
 
-/** Below the programs, for each machine. An epoch and the largest batch are figures that a check was asked for. */
-function sumsOf(
-  { machines, programs, totals }: CheckReport,
-  trans: TranslationBundle
-): (readonly [title: string, texts: readonly (string | null)[]])[] {
-  const row = (title: string, text: (total: Total, machine: string) => string | null) =>
-    [title, machines.map(({ name }) => (totals[name] ? text(totals[name], name) : null))] as const;
-  const money = ({ stepSeconds }: Total, usd: number | null): string | null =>
-    stepSeconds === null
-      ? null
-      : usd === null
-        ? trans.__('unknown')
-        : usd < 0.01
-          ? '< $0.01'
-          : `$${usd.toFixed(2)}`;
-  const moved = ({ program }: Total, machine: string): string | null => {
-    const main = programs.find(({ name }) => name === program)?.results[machine];
-    const bytes = main?.collectives.reduce((sum, one) => sum + one.bytes, 0);
-    return bytes === undefined ? null : bytes === 0 ? trans.__('none') : sizeText(bytes);
-  };
-  const requested = [
-    row(trans.__('Epoch from'), total =>
-      total.usdForEpoch === null ? null : money(total, total.usdForEpoch)
-    ),
-    row(trans.__('Largest batch'), ({ batch }) => (batch === null ? null : String(batch.fits)))
-  ];
-  return [
-    row(trans.__('Compile, s'), ({ compileSeconds }) => compileSeconds.toFixed(1)),
-    row(trans.__('Step at least'), ({ stepSeconds }) =>
-      stepSeconds === null ? null : stepText(stepSeconds)
-    ),
-    row(trans.__('Collectives'), moved),
-    row(trans.__('1,000 steps from'), total => money(total, total.usdFor1000Steps)),
-    ...requested.filter(([, texts]) => texts.some(text => text !== null))
-  ];
-}
-
 interface NeedProps {
-  readonly result: CheckReport['programs'][number]['results'][string] | undefined;
-  readonly machine: Machine;
+  readonly result: CheckedProgram['results'][string] | undefined;
+  readonly machine: CheckedMachine;
+  readonly isWide: boolean;
   readonly trans: TranslationBundle;
 }
 
-function Need({ result, machine, trans }: NeedProps): JSX.Element {
+function Need({ result, machine, isWide, trans }: NeedProps): JSX.Element {
   const fit = result === undefined || result.fits === 'refused' ? 'unknown' : result.fits;
   const need = result?.need ?? null;
   const seconds = result && trans.__('compiled in %1 s', result.compileSeconds.toFixed(1));
   const share = need === null ? 0 : Math.min(1, need / machine.usableBytes);
+  const free = need === null ? 0 : machine.usableBytes - need;
   return (
     <td title={[fitText(fit, trans), result?.note, seconds].filter(Boolean).join(' · ')}>
       <FitMark fit={fit}>
-        <span className="jp-TPULab-unseen">{fitText(fit, trans)} </span>
+        <span className={isWide ? '' : 'jp-TPULab-unseen'}>{fitText(fit, trans)} </span>
         {need === null ? null : gibText(need, machine)}
       </FitMark>
+      {isWide && need !== null ? (
+        <small>
+          {free >= 0
+            ? trans.__('%1 free', gibText(free, machine))
+            : trans.__('%1 too much', gibText(-free, machine))}
+          {seconds && ` · ${seconds}`}
+        </small>
+      ) : null}
       <span className={`jp-TPULabBar jp-mod-${fit}`} aria-hidden="true">
         <span style={{ width: `${share * 100}%` }} />
       </span>
@@ -362,13 +488,14 @@ function Findings(props: ReportProps): JSX.Element {
 }
 
 interface ProposalsProps {
-  readonly machine: Machine;
-  readonly found: Total['proposals'];
+  readonly machine: CheckedMachine;
+  readonly found: StoredCheck['report']['totals'][string]['proposals'];
+  readonly isWide: boolean;
   readonly trans: TranslationBundle;
 }
 
 /** The best layout, its figures, and its lines to copy. */
-function Proposals({ machine, found, trans }: ProposalsProps): JSX.Element | null {
+function Proposals({ machine, found, isWide, trans }: ProposalsProps): JSX.Element | null {
   const best = found?.rows.find(({ fits, equal }) => fits && equal !== false);
   if (!found || !best) {
     return found?.reason ? <p>{`${machine.name}: ${found.reason}`}</p> : null;
@@ -386,6 +513,7 @@ function Proposals({ machine, found, trans }: ProposalsProps): JSX.Element | nul
           .filter(Boolean)
           .join(', ')}
       </p>
+      {isWide ? <Layouts {...{ machine, rows: found.rows, trans }} /> : null}
       {found.code.length === 0 ? null : (
         <>
           <pre>{found.code.join('\n')}</pre>
@@ -396,7 +524,54 @@ function Proposals({ machine, found, trans }: ProposalsProps): JSX.Element | nul
   );
 }
 
-type PlaceOf = CheckReport['programs'][number]['place'];
+interface LayoutsProps {
+  readonly machine: CheckedMachine;
+  readonly rows: NonNullable<ProposalsProps['found']>['rows'];
+  readonly trans: TranslationBundle;
+}
+
+/** All that were compiled, the best first. */
+function Layouts({ machine, rows, trans }: LayoutsProps): JSX.Element {
+  const heads = [
+    trans.__('Layout'),
+    trans.__('Batch'),
+    trans.__('GiB per chip'),
+    trans.__('Collectives'),
+    trans.__('Step at least'),
+    trans.__('Same numbers')
+  ];
+  return (
+    <div className="jp-TPULabTable-scroll jp-TPULabPreflight-table" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {heads.map(head => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ name, batch, need, fits, collectiveBytes, seconds, equal }) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>{batch}</td>
+              <td>
+                <FitMark fit={fits ? 'fits' : 'no'}>{need === null ? '–' : gibText(need, machine)}</FitMark>
+              </td>
+              <td>{fits ? sizeText(collectiveBytes) : '–'}</td>
+              <td>{seconds === null ? '–' : stepText(seconds)}</td>
+              <td>{equal === null ? '–' : equal ? trans.__('yes') : trans.__('no')}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+type PlaceOf = CheckedProgram['place'];
 
 /** A link where the notebook that is open has the cell. */
 function Place({ place, last, onGoTo, trans }: ReportProps & { readonly place: PlaceOf }): JSX.Element {
@@ -411,22 +586,4 @@ function Place({ place, last, onGoTo, trans }: ReportProps & { readonly place: P
   ) : (
     <span className="jp-TPULab-quiet">{placeText(place)}</span>
   );
-}
-
-function placeText({ cell, file, line }: PlaceOf): string {
-  return cell === null ? `${file}:${line}` : `cell [${cell}]:${line}`;
-}
-
-/** A machine may have several devices on a chip. */
-function perChip(bytesOnDevice: number, { chips, devices }: Machine): number {
-  return (bytesOnDevice * devices) / chips / GIB;
-}
-
-function gibText(bytesOnDevice: number, machine: Machine): string {
-  const gib = perChip(bytesOnDevice, machine);
-  return gib.toFixed(gib >= 9.95 ? 1 : gib >= 0.095 ? 2 : 3);
-}
-
-function stepText(seconds: number): string {
-  return seconds < 1e-3 ? `${threeFigures(seconds * 1e6)} µs` : durationText(seconds * 1e3);
 }

@@ -1,4 +1,5 @@
-"""A training step on eight CPU devices: `save FILE` compiles it ahead of time, `load FILE` runs it.
+"""A training step on eight CPU devices: `save FILE` compiles it ahead of time, `load FILE` runs it, and
+`kernel FILE` runs it as a kernel does, which finds files by itself.
 
 `load` prints the result, how many programs were compiled, and what was loaded and refused.
 """
@@ -17,9 +18,11 @@ import jax.numpy as jnp
 from jax._src import compiler as jax_compiler
 
 import tpulab
+from tpulab.agent.process_agent import current_agent
 from tpulab.check import saved
 from tpulab.check.chips import machine_named
 from tpulab.check.compiler import Compiler, module_bytes
+from tpulab.launcher.__main__ import take_compiled_programs
 
 RATE = float(os.environ.get("RATE", "0.1"))
 mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
@@ -57,6 +60,9 @@ if sys.argv[1] == "save":
     saved.write(file, [program])
 else:
     compiled = []
+    if sys.argv[1] == "kernel":
+        current_agent()
+        take_compiled_programs()
     compile_program = jax_compiler.backend_compile_and_load
     jax_compiler.backend_compile_and_load = lambda *args: compiled.append(args) or compile_program(*args)
     weights, x = jax.tree.map(

@@ -104,6 +104,9 @@ def test_a_kernel_of_a_tpu_is_interpreted_on_the_cpu_and_compiled_for_the_chip(t
         ("import sys; sys.exit(3)", "SystemExit"),
         ("from . import other", "ImportError"),
         ("quit()", None),
+        ("import os; os._exit(3)", "os._exit"),
+        ("class Odd(BaseException):\n    def __str__(self): return 1 / 0\nraise Odd", "Odd"),
+        ("import os\nif os.fork() == 0: os._exit(3)\nos.wait()", None),
         ("import sys\nsys.stdout.close()\nsys.stderr = None", None),
         ("\n%%bash\ntouch ran", None),
         ("for _ in range(100_000):\n    print('words' * 100)", None),
@@ -215,10 +218,73 @@ def _exported(file: Path, rows: int = 64) -> Path:
     return file
 
 
-def _lowered(file: Path, folder: Path) -> dict:
+READS_AND_WRITES = """import os, shutil, sqlite3
+from pathlib import Path
+import numpy as np
+import jax, jax.numpy as jnp
+import tpulab
+from helper import LENGTH
+assert Path("data/deep/words.txt").read_text() == "words" and Path("../beside.txt").read_text() == "words"
+assert sorted(file.name for file in Path().rglob("*.txt")) == ["result.txt", "words.txt"]
+assert [each[0] for each in os.walk("..") if "words.txt" in each[2]] == ["../lessons/data/deep"]
+Path("result.txt").write_text("new")
+with open("data/deep/words.txt", "a") as file:
+    file.write(" and more")
+assert Path("data/deep/words.txt").read_text() == "words and more"
+with open(b"../beside.txt", "r+") as file:
+    file.write("W")
+np.save("result", np.ones(3))
+Path("made/deep").mkdir(parents=True)
+os.rename("data/deep/words.txt", "data/moved.txt")
+os.remove("helper.py")
+os.chmod("result.txt", 0o600)
+sqlite3.connect("data/table.db").execute("create table t (x)")
+shutil.rmtree("data")
+assert not Path("data").exists()
+for step in tpulab.run("run", log="logs").steps(range(2)):
+    jax.jit(jnp.sin)(jnp.ones(LENGTH))
+"""
+
+
+def _contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {
+        str(file.relative_to(folder)): (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in files
+        if ".pyc" not in file.name
+    }
+
+
+@pytest.mark.parametrize("kind", ["notebook", "script"])
+def test_a_check_changes_nothing_in_the_folder(kind: str, tmp_path: Path) -> None:
+    project, out = tmp_path / "project" / "lessons", tmp_path / "out"
+    (project / "data" / "deep").mkdir(parents=True)
+    out.mkdir()
+    for name in ("data/deep/words.txt", "../beside.txt", "result.txt"):
+        (project / name).write_text("words")
+    (project / "helper.py").write_text("LENGTH = 3\n")
+    (project / "data" / "deep" / "above").symlink_to(project.parent)
+    file = project / "n.py"
+    if kind == "notebook":
+        file = notebooks.write([READS_AND_WRITES], project / "n.ipynb")
+    else:
+        # Beside itself, too.
+        file.write_text(READS_AND_WRITES + "Path(__file__).with_name('result.txt').write_text('other')\n")
+    before = _contents(project.parent)
+    run = _lowered(file, out, project)
+    assert run["failed"] is None
+    assert [each["name"] for each in run["programs"]] == ["sin"]
+    assert _contents(project.parent) == before
+    assert sorted(path.name for path in project.rglob("*")) == sorted(
+        Path(name).name for name in (*before, "data", "deep", "above") if not name.startswith("beside")
+    )
+
+
+def _lowered(file: Path, folder: Path, working: Path | None = None) -> dict:
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
     command = [sys.executable, "-m", "tpulab.check.source", str(file), str(folder)]
-    subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL, timeout=300)
+    options = {"env": environment, "cwd": working, "stdin": subprocess.DEVNULL, "timeout": 300}
+    subprocess.run(command, check=False, **options)
     found: dict = json.loads((folder / "run.json").read_text())
     return found
 

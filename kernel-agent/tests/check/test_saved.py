@@ -6,21 +6,24 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from tpulab.check.chips import PreflightError
 from tpulab.check.saved import CompiledPrograms, difference
+from tpulab.compile.cache_folder import COMPILED_AHEAD
 
 SCRIPT = Path(__file__).with_name("ahead.py")
 
 
-def _process(word: str, file: Path, **environment: str) -> tuple[dict, str]:
+def _process(word: str, file: Path, folder: Path | None = None, **environment: str) -> tuple[dict, str]:
     variables = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8", "JAX_ENABLE_COMPILATION_CACHE": "false"}
     done = subprocess.run(
         [sys.executable, str(SCRIPT), word, str(file)],
         env={**os.environ, **variables, **environment},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -43,6 +46,29 @@ def test_another_process_runs_the_program_without_compiling_it(file: Path) -> No
     assert (compiled["compiled"], loaded["compiled"]) == (1, 0)
     assert (loaded["loaded"], loaded["refused"]) == (["jit_step"], {})
     assert loaded["value"] == compiled["value"]
+
+
+def test_a_kernel_takes_programs_from_the_folder_in_which_it_starts(file: Path, tmp_path: Path) -> None:
+    place = tmp_path / COMPILED_AHEAD
+    place.mkdir()
+    (place / "step.compiled").write_bytes(file.read_bytes())
+    compiled, _ = _process("compile", file, tmp_path)
+    loaded, warned = _process("kernel", file, tmp_path)
+    assert (compiled["compiled"], loaded["compiled"]) == (1, 0)
+    assert loaded["value"] == compiled["value"]
+    assert "compiled again" not in warned
+
+    # Another folder, another kind of chip, a file that was cut: it compiles, and the last one is reported.
+    assert _process("kernel", file, tmp_path.parent)[0]["compiled"] == 1
+    with zipfile.ZipFile(file) as saved, zipfile.ZipFile(place / "step.compiled", "w") as other:
+        for name in saved.namelist():
+            facts, _, program = saved.read(name).partition(b"\n")
+            other.writestr(name, facts.replace(b'"cpu"', b'"TPU v5 lite"') + _ + program)
+    found, warned = _process("kernel", file, tmp_path)
+    assert (found["compiled"], "compiled again" in warned) == (1, False)
+    (place / "step.compiled").write_bytes(file.read_bytes()[:-100])
+    found, warned = _process("kernel", file, tmp_path)
+    assert (found["compiled"], "has no compiled programs" in warned) == (1, True)
 
 
 @pytest.mark.parametrize(

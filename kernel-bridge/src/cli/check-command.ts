@@ -23,7 +23,8 @@ const VALUES = {
   '--chips <types>': 'machine types, with commas (default: v5e-8,v6e-8, or those of tpulab.toml)',
   '--cells <numbers>': 'only these cells of a notebook, as in 1-4,7',
   '--limit <seconds>': 'for the run on the CPU (default: 600)',
-  '--save-compiled <file>': 'write the compiled programs, for tpulab.load_compiled on such a machine',
+  '--save-compiled [file]':
+    'write the compiled programs, which kernels on such a machine take (default: .tpulab-compiled/SOURCE.compiled)',
   '--epoch-steps <n>': 'steps of an epoch, for its price',
   '--prices <file>': 'price list (default: ~/.config/tpulab/prices.toml, else the one of TPULab)',
   '--config <file>': 'tpulab.toml with budgets (default: the nearest one)',

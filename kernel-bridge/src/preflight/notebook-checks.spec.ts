@@ -110,6 +110,53 @@ describe('checks of notebooks', () => {
     expect(await readFile(at('env'), 'utf8')).not.toContain('TPULAB_TOKEN=');
   });
 
+  it('compile for a machine that is being set up, and give out the whole report', async () => {
+    await program(`printf '%s\\n' "$@" > '${at('arguments')}'; tr -d '\\n' < '${RECORDED}'; echo`);
+    await request('POST', undefined, { body: { chips: CHIPS, saveCompiled: true } });
+    await ended();
+    expect(await readFile(at('arguments'), 'utf8')).toContain('--json\n--save-compiled\n--python');
+    const { body } = await bridge.rest('GET', '/bridge/v1/check-reports/a%20b.ipynb');
+    expect(body).toEqual(JSON.parse(await readFile(RECORDED, 'utf8')));
+    expect((await bridge.rest('GET', '/bridge/v1/check-reports/none.ipynb')).status).toBe(404);
+  });
+
+  it("write the user's price list, which changes the costs of the report", async () => {
+    const own = at('config/tpulab/prices.toml');
+    await program(`tr -d '\\n' < '${RECORDED}' | sed 's|/home/me/.config/tpulab/prices.toml|${own}|'; echo`);
+    expect((await request('PUT', undefined, { body: { chipHourUsd: {} } })).status).toBe(404);
+    await start();
+    const before = (await ended()).last!.report;
+    const put = { body: { chipHourUsd: { v5e: 2.4, '7x': 12, v4: 3.22 } } };
+    const after = (await request('PUT', undefined, put)).body.last!.report;
+    // v5e costs twice as much, v6e has no known price any more, and 7x has one: of four chips.
+    expect(after.totals['v6e-8']?.usdFor1000Steps).toBeNull();
+    expect(after.machines.map(({ hourlyUsd }) => hourlyUsd)).toEqual([19.2, null, null, 48]);
+    const [seconds, usd] = [before.totals['7x-8']!.stepSeconds!, after.totals['7x-8']!.usdFor1000Steps!];
+    expect(usd).toBeCloseTo((seconds * 1_000 * 48) / 3_600, 9);
+    expect((await request('GET')).body.last?.report).toEqual(after);
+    const today = new Date().toISOString().slice(0, 10);
+    expect(after.prices).toMatchObject({ date: today, ...put.body });
+    expect(await readFile(own, 'utf8')).toBe(
+      `date = ${today}\n\n[chip_hour_usd]\n7x = 12.0000\nv4 = 3.2200\nv5e = 2.4000\n`
+    );
+    // Comments of the user stay.
+    await writeFile(own, `# by contract\n${await readFile(own, 'utf8')}`);
+    await request('PUT', undefined, put);
+    expect(await readFile(own, 'utf8')).toMatch(/^# by contract\ndate = /);
+    expect((await request('PUT', undefined, { body: { chipHourUsd: { 'v5e\nx': 1 } } })).status).toBe(400);
+    expect((await request('PUT', undefined, { body: { chipHourUsd: { v5e: -1 } } })).status).toBe(400);
+  });
+
+  it('leave a price list alone that tpulab.toml names', async () => {
+    await program(`sed 's|"/home/me/.config/tpulab/prices.toml"|null|' '${RECORDED}' | tr -d '\\n'; echo`);
+    await start();
+    await ended();
+    const { status, body } = await request('PUT', undefined, { body: { chipHourUsd: {} } });
+    expect({ status, message: body.message }).toMatchObject({
+      ...{ status: 400, message: expect.stringContaining('tpulab.toml') as string }
+    });
+  });
+
   it('stay current while only outputs change, and belong to the code that was checked', async () => {
     await start();
     await ended();

@@ -12,6 +12,7 @@ import {
   kernelOf,
   type NotebookCheck,
   NotebookText,
+  type PriceChange,
   StoredCheck
 } from '@tpulab/protocol';
 import {
@@ -69,13 +70,34 @@ export class NotebookChecks implements AsyncDisposable {
   async status(notebook: string): Promise<NotebookCheck> {
     const job = this.#jobs.status(notebook) ?? IDLE;
     const compiler = await compilerState(this.options.catalog, this.options.env);
-    const stored = jsonIn(await readIfThere(this.#file(notebook)));
-    if (!Value.Check(StoredCheck, stored)) return { ...job, compiler, last: null };
+    const stored = await this.#readStored(notebook);
+    if (stored === null) return { ...job, compiler, last: null };
     // A check that runs will answer whether the code has changed.
     const hash = job.state === 'running' ? null : codeOf(await this.#text(notebook))?.hash;
-    const isCurrent = hash === (stored as Stored).code;
+    const isCurrent = hash === stored.code;
     const last = Value.Clean(StoredCheck, { ...stored, isCurrent }) as StoredCheck;
     return { ...job, compiler, last };
+  }
+
+  /** As the check gave it. @throws BridgeError `file_…` */
+  async report(notebook: string): Promise<unknown> {
+    return (await this.#stored(notebook)).report;
+  }
+
+  /** @throws BridgeError `file_…`, `invalid_request`, `disk_full` */
+  async setPrices(notebook: string, { chipHourUsd }: PriceChange): Promise<NotebookCheck> {
+    const stored = await this.#stored(notebook);
+    const { own } = stored.report.prices;
+    if (own === null)
+      throw bridgeError('invalid_request', 'tpulab.toml names the price list; change that one.');
+    const date = new Date().toISOString().slice(0, 10);
+    const comments = ((await readIfThere(own)) ?? '').split('\n').filter(line => line.startsWith('#'));
+    const prices = Object.entries(chipHourUsd).map(([kind, usd]) => `${kind} = ${usd.toFixed(4)}`);
+    const lines = [...comments, `date = ${date}`, '', '[chip_hour_usd]', ...prices.toSorted()];
+    await mkdir(path.dirname(own), { recursive: true });
+    await writeAtomically(own, `${lines.join('\n')}\n`);
+    await this.#store(notebook, { ...stored, report: withPrices(stored.report, { date, own, chipHourUsd }) });
+    return this.status(notebook);
   }
 
   /** @throws BridgeError `check_busy`, `file_…` */
@@ -109,7 +131,7 @@ export class NotebookChecks implements AsyncDisposable {
 
   async #check(
     notebook: string,
-    { chips, propose }: CheckRequest,
+    { chips, propose, saveCompiled }: CheckRequest,
     { text, cellIds, hash }: Code & { readonly text: string },
     job: RunningJob<JobOfCheck>
   ): Promise<void> {
@@ -119,6 +141,8 @@ export class NotebookChecks implements AsyncDisposable {
     const file = path.join(rootDir, notebook);
     const options = ['--chips', chips, '--limit', String(RUN_LIMIT_S), '--json'];
     if (propose === true) options.push('--propose');
+    // Before another option: its value may be missing.
+    if (saveCompiled === true) options.push('--save-compiled');
     const result = await runProgram({
       command: compiler,
       args: ['-m', 'tpulab.check', ...options, '--python', await this.#pythonFor(text, compiler), file],
@@ -176,6 +200,17 @@ export class NotebookChecks implements AsyncDisposable {
     return path.join(this.options.folder, `${createHash('sha256').update(notebook).digest('hex')}.json`);
   }
 
+  async #readStored(notebook: string): Promise<Stored | null> {
+    const stored = jsonIn(await readIfThere(this.#file(notebook)));
+    return Value.Check(StoredCheck, stored) ? (stored as Stored) : null;
+  }
+
+  async #stored(notebook: string): Promise<Stored> {
+    const stored = await this.#readStored(notebook);
+    if (stored === null) throw bridgeError('file_not_found', `a report of ${notebook}`);
+    return stored;
+  }
+
   async #store(notebook: string, stored: Stored): Promise<void> {
     const { folder } = this.options;
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -185,6 +220,23 @@ export class NotebookChecks implements AsyncDisposable {
     const oldest = aged.sort((one, other) => other.at - one.at).slice(MOST_STORED);
     await Promise.all(oldest.map(({ file }) => rm(file, { force: true })));
   }
+}
+
+/** The report with the costs of other prices. */
+export function withPrices(report: CheckReport, prices: CheckReport['prices']): CheckReport {
+  const machines = report.machines.map(machine => {
+    const price = prices.chipHourUsd[machine.name.replace(/-.*/, '')];
+    return { ...machine, hourlyUsd: price === undefined ? null : price * machine.chips };
+  });
+  const totals = Object.entries(report.totals).map(([name, total]) => {
+    const hourlyUsd = machines.find(machine => machine.name === name)?.hourlyUsd ?? null;
+    const stepUsd =
+      total.stepSeconds === null || hourlyUsd === null ? null : (total.stepSeconds * hourlyUsd) / 3_600;
+    const usd = (steps: number | null): number | null =>
+      stepUsd === null || steps === null ? null : stepUsd * steps;
+    return [name, { ...total, usdFor1000Steps: usd(1_000), usdForEpoch: usd(total.epochSteps) }] as const;
+  });
+  return { ...report, machines, totals: Object.fromEntries(totals), prices: { ...report.prices, ...prices } };
 }
 
 interface Code {

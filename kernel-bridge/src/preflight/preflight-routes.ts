@@ -1,6 +1,6 @@
 /** `/bridge/v1/checks/PATH`: starts, follows and stops the pre-flight check of a notebook below the root folder. */
 import { Type } from '@sinclair/typebox';
-import { CheckRequest, NotebookCheck } from '@tpulab/protocol';
+import { CheckRequest, NotebookCheck, PriceChange } from '@tpulab/protocol';
 import type { RouteAccess } from '../http/access-hooks.js';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
@@ -30,6 +30,24 @@ export function addPreflightRoutes(app: App, checks: NotebookChecks): void {
       { access: ACCESS, params: Params, body: CheckRequest }
     ),
     async ({ params, body }, reply) => reply.code(202).send(await checks.start(params['*'], body))
+  );
+  app.put(
+    PATH,
+    route(
+      "Writes the user's price list, and puts its prices into the last report",
+      { 200: NotebookCheck, 404: NOT_FOUND, 400: failure('tpulab.toml names another list.') },
+      { access: ACCESS, params: Params, body: PriceChange }
+    ),
+    async ({ params, body }) => checks.setPrices(params['*'], body)
+  );
+  app.get(
+    '/bridge/v1/check-reports/*',
+    route(
+      'The whole last report of a notebook, as `tpulab check --json` writes it',
+      { 200: Type.Unknown(), 404: NOT_FOUND },
+      { access: ACCESS, params: Params }
+    ),
+    async ({ params }) => checks.report(params['*'])
   );
   app.delete(
     PATH,

@@ -18,6 +18,7 @@ from tpulab.check.checking import Request, check, exit_code
 from tpulab.check.chips import OWN_PRICES, PreflightError, machines_named, read_prices
 from tpulab.check.processes import end_children
 from tpulab.check.source import split_arguments
+from tpulab.compile.cache_folder import COMPILED_AHEAD
 
 DEFAULT_CHIPS = "v5e-8,v6e-8"
 
@@ -50,9 +51,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--save-compiled",
-        type=Path,
+        nargs="?",
+        const="",
         metavar="FILE",
-        help="write the compiled programs, for tpulab.load_compiled(FILE) on such a machine",
+        help="write the compiled programs, which kernels on such a machine take (default: "
+        f"{COMPILED_AHEAD}/SOURCE.compiled beside the source)",
     )
     made.add_argument("--epoch-steps", type=int, help="steps of an epoch, for its price")
     made.add_argument(
@@ -111,7 +114,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         options.largest_batch,
         options.epoch_steps,
         options.propose,
-        options.save_compiled,
+        _compiled_file(options.source, options.save_compiled),
     )
     found = check(request, prices, budget, _progress)
     if before is not None:
@@ -128,6 +131,12 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     words = json.dumps(found) if options.json == "-" else report.text(found, code, colour)
     sys.stdout.write(words + "\n")
     return code
+
+
+def _compiled_file(source: Path, named: str | None) -> Path | None:
+    if named == "":
+        return source.parent / COMPILED_AHEAD / f"{source.stem}.compiled"
+    return None if named is None else Path(named)
 
 
 def _progress(words: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tpulab.check.chips import PreflightError
+from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.compiler import module_bytes
 from tpulab.compile.flop_count import count_flops
 from tpulab.runtimes.jax_internals import JitCall, find_jit_call, written_function
@@ -140,10 +140,8 @@ class _Seen:
 class Recorder:
     """Stores the captured calls. `with recorder.recording():` around the user's code."""
 
-    def __init__(self, placer: Placer = place_of, keep: Callable[[str], bool] | None = None) -> None:
+    def __init__(self, placer: Placer = place_of) -> None:
         self._placer = placer
-        #: by function name: which programs are retained
-        self._keep = keep
         self._seen: list[_Seen] = []
         self._by_jaxpr: dict[int, _Seen] = {}
         self._returned: dict[tuple[str, Place], dict[int, weakref.ref[Any]]] = {}
@@ -226,8 +224,6 @@ class Recorder:
         defined = _code_of(call) or _source_of(str(debug.func_src_info))
         if not self.named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
             self.eager += 1
-            return
-        if self._keep is not None and not self._keep(name):
             return
         if len(self._seen) >= MOST_PROGRAMS:
             self.dropped += 1
@@ -571,7 +567,3 @@ def _is_jitted_by(place: tuple[str, int], name: str) -> bool:
 
 def _plain(name: str) -> str:
     return name if name.isidentifier() else (re.sub(r"\W+", "_", name).strip("_") or "function")
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:400]

@@ -112,7 +112,7 @@ def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
             words = lines.last_words
             raise PreflightError(
                 "source_crashed",
-                f"{request.source.name} ended its Python process (exit code {lines.exit_code})"
+                f"{request.source.name} ended its Python process ({lines.exit_words})"
                 + (f": {words}" if words else "."),
             )
         if time.monotonic() > ends:
@@ -339,9 +339,16 @@ def report_of(
             }
             for machine in request.machines
         ],
+        "compiled": request.save_compiled
+        and {"file": str(request.save_compiled), "bytes": request.save_compiled.stat().st_size},
         "programs": [],
         "totals": {},
-        "prices": {"date": prices.date, "source": prices.source},
+        "prices": {
+            "date": prices.date,
+            "source": prices.source,
+            "own": prices.own,
+            "chipHourUsd": dict(prices.hourly),
+        },
     }
     findings = [finding for devices, run in runs.items() for finding in judge.of_run(run, devices)]
     rows: dict[tuple[str, str, int], dict[str, Any]] = {}

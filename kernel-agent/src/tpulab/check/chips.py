@@ -25,6 +25,15 @@ class PreflightError(Exception):
         self.code = code
 
 
+def first_line(error: BaseException) -> str:
+    try:
+        words = error.msg if isinstance(error, SyntaxError) else str(error)
+        return words.strip().splitlines()[0][:400]
+    except Exception:
+        # Without a message, or with one that cannot be made.
+        return type(error).__name__
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A generation of chips. Memory and bandwidth are per device, as a program sees them."""
@@ -123,6 +132,8 @@ class Prices:
     date: str
     hourly: Mapping[str, float]
     source: str
+    #: the user's own list, which would have been read; None: another one was named
+    own: str | None
 
     def of(self, machine: Machine) -> float | None:
         """Per hour of the whole machine."""
@@ -136,9 +147,11 @@ OWN_PRICES = "~/.config/tpulab/prices.toml"
 
 def read_prices(file: Path | None = None) -> Prices:
     """The named list, else the user's own, else ours. Raises `PreflightError`."""
-    own = Path(OWN_PRICES).expanduser()
+    own = None
     if file is None:
-        file = own if own.is_file() else Path(__file__).with_name("prices.toml")
+        file = own = Path(OWN_PRICES).expanduser()
+        if not own.is_file():
+            file = Path(__file__).with_name("prices.toml")
     try:
         table: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
         date, hourly = table["date"], table["chip_hour_usd"]
@@ -151,4 +164,4 @@ def read_prices(file: Path | None = None) -> Prices:
             f"The price list {file} cannot be used: it needs `date = 2026-11-03` and a table "
             f"[chip_hour_usd] with a number for each chip ({type(error).__name__}: {error}).",
         ) from error
-    return Prices(date.isoformat(), prices, str(file))
+    return Prices(date.isoformat(), prices, str(file), None if own is None else str(own))

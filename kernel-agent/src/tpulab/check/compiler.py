@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulab.check import hlo, saved
-from tpulab.check.chips import Machine, PreflightError, machine_named
+from tpulab.check.chips import Machine, PreflightError, first_line, machine_named
 from tpulab.check.saved import libtpu_version
 from tpulab.compile.cache_folder import cache_folder, delete_oldest
 from tpulab.memory.error import parse
@@ -39,7 +39,7 @@ ENVIRONMENT = {
 
 
 #: Version of stored answers; increase it for another form of `Compiled`, or another way to read it.
-ANSWER_FORMAT = 2
+ANSWER_FORMAT = 3
 MOST_STORED_BYTES = 50_000_000
 UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
@@ -96,7 +96,7 @@ class Compiler:
             raise PreflightError(
                 "compiler_missing",
                 "The TPU compiler is not in this environment; `tpulab env create aot` makes one that has it "
-                f"(jax {jax.__version__}: {str(error).splitlines()[0][:200]}).",
+                f"(jax {jax.__version__}: {first_line(error)[:200]}).",
             ) from error
 
     def answer(self, number: int, module: bytes, save: Path | None = None) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Compiler:
             executable = self._compile(module, available, save)
         except Exception as error:
             seconds, text = time.perf_counter() - began, str(error)
-            found, note = parse(text), text.strip().splitlines()[0][:500]
+            found, note = parse(text), first_line(error)
             return Compiled(
                 number=number,
                 compiles=None if found is None else False,
@@ -134,7 +134,7 @@ class Compiler:
             facts = hlo.read(executable.hlo_modules()[0].to_string())
         except Exception as error:
             # libtpu 0.0.50 cannot hand out some programs of 7x that it has compiled.
-            note = f"{UNREADABLE} ({str(error).splitlines()[0][:200]})"
+            note = f"{UNREADABLE} ({first_line(error)[:200]})"
         return Compiled(
             **{each.name: getattr(facts, each.name) for each in fields(facts)},
             number=number,

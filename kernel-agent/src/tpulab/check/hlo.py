@@ -52,8 +52,6 @@ class Collective:
     count: int
     #: from the innermost line outwards
     frames: list[Frame]
-    #: for each created array
-    elements: list[int] = field(default_factory=list)
     #: the user's code requests it: `jax.lax.all_gather` and the like
     explicit: bool = False
 
@@ -62,7 +60,6 @@ class Collective:
 class Buffer:
     words: str
     bytes: int
-    operation: str
     frames: list[Frame]
 
 
@@ -100,8 +97,6 @@ def read(text: str, most_buffers: int = 5) -> Facts:
             key = (collective[1], str(where))
             known = found.setdefault(key, Collective(collective[1], 0, 0, where))
             known.explicit = known.explicit or _EXPLICIT.search(line.text) is not None
-            shapes = list(_SHAPE.finditer(line.text[: collective.start()]))
-            known.elements = sorted({*known.elements, *(math.prod(_dimensions(each)) for each in shapes)})
             known.bytes += size * repeated
             known.count += repeated
         buffer = _buffer(line, entry, times, frames)
@@ -212,11 +207,8 @@ def _buffer(line: _Line, entry: str, times: dict[str, int], frames: Any) -> Buff
     if not shapes or times.get(line.computation, 0) == 0:
         return None
     largest = max(shapes, key=_padded_size)
-    name = re.search(r'op_name="([^"]*)"', line.text)
     words = f"{largest[1]}[{largest[2]}]"
-    return Buffer(
-        words, _padded_size(largest), name[1] if name else operation[1], _frames_of(line.text, frames)
-    )
+    return Buffer(words, _padded_size(largest), _frames_of(line.text, frames))
 
 
 def _padding(text: str, facts: Facts) -> None:

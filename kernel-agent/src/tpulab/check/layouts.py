@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulab.check.capture import MOST_PROGRAMS, Recorder, callbacks_as_nothing, first_line
-from tpulab.check.chips import PreflightError
+from tpulab.check.capture import MOST_PROGRAMS, Recorder, callbacks_as_nothing
+from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.compiler import module_bytes
 
 #: Smaller arrays stay whole on every device: their slices save nothing.

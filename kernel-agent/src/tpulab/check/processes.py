@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -73,6 +74,14 @@ class Lines:
     @property
     def exit_code(self) -> int | None:
         return self._process.poll()
+
+    @property
+    def exit_words(self) -> str:
+        code = self.exit_code or 0
+        if code >= 0:
+            return f"exit code {code}"
+        name = signal.Signals(-code).name
+        return f"{name}, perhaps because memory was full" if name == "SIGKILL" else name
 
     @property
     def last_words(self) -> str:

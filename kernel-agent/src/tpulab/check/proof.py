@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tpulab.check.chips import first_line
 from tpulab.check.exported import as_called
 from tpulab.check.layouts import AXES
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             answer = {"difference": _difference(expected, _results(each, folder, positive))}
         except Exception as error:
-            answer = {"note": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
+            answer = {"note": first_line(error)[:300]}
         if not _are_numbers(expected):
             answer = {"note": "the step gives no numbers for random values"}
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -66,6 +66,11 @@ def _parts(report: Mapping[str, Any]) -> Iterator[_Part]:
             head = f"Layouts of {found['program']} for {machine['name']}, {found['compiled']} compiled"
             head += f", {found['pruned']} left out by their bytes" if found["pruned"] else ""
             yield _Part(f"{head}. {found['reason']}".strip(), _layouts(found, machine), found["code"])
+    if compiled := report["compiled"]:
+        yield _Part(
+            f"Compiled programs: {compiled['file']}, {compiled['bytes'] / 1e6:.1f} MB. Copy it with its "
+            "folder: a kernel that starts there takes them."
+        )
 
 
 def _programs(report: Mapping[str, Any]) -> list[list[_Cell]]:

@@ -1,9 +1,9 @@
 """Compiled programs in a file, for a machine that is still being set up.
 
-`tpulab check --save-compiled FILE` writes it; after `tpulab.load_compiled(FILE)` on the machine, jax takes
-programs from it. A program is loaded only if everything that decides its compiled form is the same: jax, the
-compiler, its flags and options, the devices in their order, and the program. Else it compiles as usual, with
-a warning that has the reason.
+`tpulab check --save-compiled` writes it, into a folder in which kernels on the machine look for it when they
+start; `tpulab.load_compiled(FILE)` names one elsewhere. jax then takes programs from it: each is loaded only
+if everything that decides its compiled form is the same: jax, the compiler, its flags and options, the
+devices in their order, and the program. Else it compiles as usual, with a warning that has the reason.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tpulab.check.chips import PreflightError
+from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.exported import write_archive
 from tpulab.compile.cache import HIT_EVENT, REQUEST_EVENT
+from tpulab.compile.cache_folder import COMPILED_AHEAD
+from tpulab.runtimes.import_hook import AfterImport
 
 #: Version of the file; increase it for other facts.
 FORMAT = 1
@@ -66,6 +68,7 @@ def write(file: Path, programs: Iterable[Path]) -> int:
     `PreflightError` (`not_written`)."""
     members = [(f"programs/{number}", program.read_bytes()) for number, program in enumerate(programs, 1)]
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         write_archive(file, [("format", str(FORMAT)), *members])
     except OSError as error:
         raise PreflightError("not_written", f"{file} cannot be written: {error.strerror}.") from error
@@ -75,9 +78,10 @@ def write(file: Path, programs: Iterable[Path]) -> int:
 class CompiledPrograms:
     """The programs of a file. `loaded`: names of those that jax took; `refused`: reasons by name."""
 
-    def __init__(self, file: Path) -> None:
-        """Raises `PreflightError` (`compiled_unusable`)."""
-        self._file = file
+    def __init__(self, file: Path, every_chip: bool = True) -> None:
+        """`every_chip`: give a reason for programs of other kinds of chips too. Raises `PreflightError`
+        (`compiled_unusable`)."""
+        self._file, self._every_chip = file, every_chip
         self.loaded: list[str] = []
         self.refused: dict[str, str] = {}
         #: by name: facts and the serialized executable
@@ -106,12 +110,18 @@ class CompiledPrograms:
         """The program on these devices; None where the file has none that is the same. `devices`: in the
         program's order, `where`: the same as jaxlib's list."""
         name = str(module.operation.attributes["sym_name"]).strip('"')
-        if name not in self._programs:
+        kind = devices[0].device_kind
+        programs = [
+            each
+            for each in self._programs.get(name, ())
+            if self._every_chip or each[0]["devices"][0][0] == kind
+        ]
+        if not programs:
             return None
         try:
             here = facts_of(backend, module, devices, options)
             reasons = []
-            for facts, serialized in self._programs[name]:
+            for facts, serialized in programs:
                 if (found := difference(facts, here)) is None:
                     executable = backend.deserialize_executable(serialized, where, options)
                     self.loaded.append(name)
@@ -120,7 +130,7 @@ class CompiledPrograms:
             # Of the program that agrees in the most: the others are for other machines.
             _, reason = max(reasons)
         except Exception as error:
-            reason = f"it cannot be loaded here: {(str(error).strip() or repr(error)).splitlines()[0][:300]}"
+            reason = f"it cannot be loaded here: {first_line(error)[:300]}"
         self.refused[name] = reason
         warnings.warn(f"{name} is compiled again, not taken from {self._file}: {reason}.", stacklevel=2)
         return None
@@ -153,10 +163,27 @@ def load_compiled(file: str | os.PathLike[str]) -> CompiledPrograms:
     Raises:
         PreflightError: `compiled_unusable` for another file, `jax_unknown` for a jax that compiles otherwise.
     """
+    return _give_to_jax(CompiledPrograms(Path(file)))
+
+
+def load_with_jax() -> None:
+    """Loads the files in the folder of a kernel once jax has been imported. Programs for other kinds of chips
+    are ignored; a file that cannot be used is a warning."""
+    AfterImport("jax", _load_beside).install()
+
+
+def _load_beside() -> None:
+    for file in sorted(Path(COMPILED_AHEAD).glob("*.compiled")):
+        try:
+            _give_to_jax(CompiledPrograms(file, every_chip=False))
+        except Exception as error:
+            warnings.warn(first_line(error), stacklevel=2)
+
+
+def _give_to_jax(programs: CompiledPrograms) -> CompiledPrograms:
     import jax
     from jax._src import compiler
 
-    programs = CompiledPrograms(Path(file))
     compile_program = compiler.compile_or_get_cached
     known = ["backend", "computation", "devices", "compile_options", "host_callbacks", "executable_devices"]
     if list(inspect.signature(compile_program).parameters)[:6] != known:
@@ -168,7 +195,7 @@ def load_compiled(file: str | os.PathLike[str]) -> CompiledPrograms:
     ) -> Any:
         # A callback is an address in the process that compiled.
         if not callbacks:
-            found = programs.executable(backend, module, devices.flat, options, where)
+            found = programs.executable(backend, module, list(devices.flat), options, where)
             if found is not None:
                 for event in (REQUEST_EVENT, HIT_EVENT):
                     jax.monitoring.record_event(event)

@@ -22,10 +22,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from tpulab.check.apart import Apart
 from tpulab.check.capture import CELL_FILE, Recorder, place_of
-from tpulab.check.chips import PreflightError
+from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.exported import as_function, lower, read_step
 from tpulab.check.layouts import Answers
 
@@ -99,7 +100,8 @@ class Run:
     """One run of a source, whose programs are in `recorder`."""
 
     def __init__(self, file: Path, folder: Path) -> None:
-        self.file, self.folder = file, folder
+        self.file, self.folder = file.resolve(), folder.resolve()
+        self._apart = Apart(self.folder / "apart")
         self.recorder = Recorder()
         self.began = time.monotonic()
         self.cells = 0
@@ -124,23 +126,39 @@ class Run:
             beside.write_text(json.dumps(facts, default=str), encoding="utf-8")
             beside.replace(self.folder / "run.json")
 
+    def end_at_exit(self) -> None:
+        """Code that ends its process by `os._exit` loses no programs."""
+        leave, here = os._exit, os.getpid()
+
+        def leave_after_writing(status: int) -> NoReturn:
+            if os.getpid() == here and not (self.folder / "run.json").exists():
+                if status and self.failed is None:
+                    self.failed = {"error": "os._exit", "message": f"code {status}", "place": None}
+                self.write()
+                status = 0
+            leave(status)
+
+        os._exit = leave_after_writing
+
     def fail(self, error: BaseException) -> None:
         """The last line of the user's own code that ran."""
         place = None
         for frame in traceback.extract_tb(error.__traceback__):
-            if CELL_FILE.search(frame.filename) or Path(frame.filename).resolve() == self.file.resolve():
+            if CELL_FILE.search(frame.filename) or Path(frame.filename).resolve() == self.file:
                 place = asdict(place_of(frame.filename, frame.lineno or 1))
         if isinstance(error, SyntaxError) and place is None and error.filename:
             place = asdict(place_of(error.filename, error.lineno or 1))
-        message = error.msg if isinstance(error, SyntaxError) else str(error)
-        words = (message.strip() or "no message").splitlines()[0][:300]
-        self.failed = {"error": type(error).__name__, "message": words, "place": place}
+        name, words = type(error).__name__, first_line(error)
+        message = "no message" if words == name else words[:300]
+        self.failed = {"error": name, "message": message, "place": place}
 
     def script(self, arguments: Sequence[str]) -> None:
-        sys.argv = [str(self.file), *arguments]
-        sys.path.insert(0, str(self.file.resolve().parent))
+        self._apart.enter(Path.cwd())
+        file = self._apart.of(self.file)
+        sys.argv = [str(file), *arguments]
+        sys.path.insert(0, str(file.parent))
         with self._watched():
-            runpy.run_path(str(self.file), run_name="__main__")
+            runpy.run_path(str(file), run_name="__main__")
 
     def exported(self) -> None:
         """A step that a recipe in PyTorch exported: nothing runs."""
@@ -152,7 +170,7 @@ class Run:
 
     def notebook(self, chosen: Callable[[int], bool]) -> None:
         cells = [cell for cell in read_notebook(self.file) if chosen(cell.number)]
-        os.chdir(self.file.resolve().parent)
+        self._apart.enter(self.file.parent)
         sys.path.insert(0, "")
         shell = _shell()
         for cell in cells:
@@ -251,7 +269,7 @@ def main(argv: Sequence[str]) -> int:
     # Nobody answers `input()`, which fails at once.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path[:] = [place for place in sys.path if place]
-    run = Run(options.source, options.folder.resolve())
+    run = Run(options.source, options.folder)
 
     def stop() -> None:
         # The user's code may be in an uninterruptible computation.
@@ -261,6 +279,7 @@ def main(argv: Sequence[str]) -> int:
     alarm = threading.Timer(options.limit, stop)
     alarm.daemon = True
     alarm.start()
+    run.end_at_exit()
     try:
         if options.source.suffix == ".ipynb":
             run.notebook(chosen_cells(options.cells))
@@ -269,7 +288,7 @@ def main(argv: Sequence[str]) -> int:
         else:
             run.script(arguments)
     except PreflightError as error:
-        (options.folder / "run.json").write_text(json.dumps({"error": error.code, "message": str(error)}))
+        (run.folder / "run.json").write_text(json.dumps({"error": error.code, "message": str(error)}))
         return 2
     alarm.cancel()
     run.write()

@@ -18,6 +18,8 @@ VARIABLE = "TPULAB_COMPILATION_CACHE"
 SIZE_VARIABLE = "TPULAB_COMPILATION_CACHE_MB"
 DEFAULT_MB = 10_000
 _JAX_FOLDER, _JAX_BYTES = "JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MAX_SIZE"
+#: Below the working directory of a kernel: programs that `tpulab check --save-compiled` compiled for it.
+COMPILED_AHEAD = ".tpulab-compiled"
 
 
 def cache_folder(env: MutableMapping[str, str]) -> pathlib.Path | None:

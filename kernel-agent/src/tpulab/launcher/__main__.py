@@ -1,12 +1,13 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
-Takes the arguments of `ipykernel_launcher`. Eight things differ: compiled programs are kept for the next
-kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`),
-messages without a record yet can be sent again (`recorded_kernel`), messages are UTF-8, crashes are in
-the log, cells that await can be interrupted (`kernel_io`), tracebacks of deep recursion are short
-(`short_tracebacks`), cells install packages into the kernel's own environment (`own_packages`), and the
-agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the kernel
-runs without it. A kernel that would lose output, on the other hand, must not start.
+Takes the arguments of `ipykernel_launcher`. Nine things differ: compiled programs are kept for the next
+kernel (`compile.cache_folder`), programs compiled ahead are loaded (`check.saved`), iopub does not drop
+messages when its reader stalls (`lossless_iopub`), messages without a record yet can be sent again
+(`recorded_kernel`), messages are UTF-8, crashes are in the log, cells that await can be interrupted
+(`kernel_io`), tracebacks of deep recursion are short (`short_tracebacks`), cells install packages into the
+kernel's own environment (`own_packages`), and the agent is loaded (`agent`). The agent is a convenience: if
+it cannot start, one line is logged and the kernel runs without it. A kernel that would lose output, on the
+other hand, must not start.
 """
 
 from __future__ import annotations
@@ -23,6 +24,16 @@ def drop_working_directory(path: list[str]) -> None:
     """
     if path and path[0] in ("", os.getcwd(), os.path.realpath(os.getcwd())):
         del path[0]
+
+
+def take_compiled_programs() -> None:
+    """jax takes the programs that `tpulab check --save-compiled` has put into the working directory."""
+    from tpulab.compile.cache_folder import COMPILED_AHEAD
+
+    if os.path.isdir(COMPILED_AHEAD):
+        from tpulab.check.saved import load_with_jax
+
+        load_with_jax()
 
 
 def main() -> None:
@@ -49,6 +60,7 @@ def main() -> None:
                 from tpulab.agent.process_agent import start_in_kernel
 
                 start_in_kernel(self.shell)
+                take_compiled_programs()
             except Exception as error:
                 self.log.warning("tpulab: the agent did not start; the kernel runs without it: %r", error)
 
