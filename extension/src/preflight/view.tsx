@@ -14,7 +14,6 @@ import { CopyButton } from '../remotes/dialog/command-line.js';
 import { FitMark, fitText } from '../remotes/dialog/fit.js';
 import { Bar } from '../remotes/dialog/stages-view.js';
 import { momentText } from '../text/moment.js';
-import { Menu } from '../ui/menu.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import '../../../style/preflight.css';
 import type { Preflight } from './model.js';
@@ -221,15 +220,12 @@ function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Eleme
         <button type="button" className="jp-TPULab-button" onClick={() => setWide(true)}>
           {trans.__('Open wide')}
         </button>
-        <Menu
-          label={trans.__('Export the report')}
-          button={trans.__('Export…')}
-          buttonClass="jp-TPULab-button"
-          items={[
-            { label: trans.__('JSON, for tpulab check --compare'), onClick: () => void save() },
-            { label: trans.__('Markdown'), onClick: asMarkdown }
-          ]}
-        />
+        <button type="button" className="jp-TPULab-button" onClick={() => void save()}>
+          {trans.__('Export JSON')}
+        </button>
+        <button type="button" className="jp-TPULab-button" onClick={asMarkdown}>
+          {trans.__('Export Markdown')}
+        </button>
       </div>
       {exportProblem === null ? null : <p role="alert">{exportProblem}</p>}
       {isWide ? <Wide {...props} onClose={() => setWide(false)} /> : null}
