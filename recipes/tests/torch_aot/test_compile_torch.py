@@ -103,12 +103,18 @@ def test_a_torch_step_compiles_and_fits(exported: Callable[[str], Path], recipe:
     assert bytes_of_state(exported(recipe)) < found["need"]
 
 
-@pytest.mark.parametrize("recipe", ["intents", "dia"])
-def test_sliced_parameters_need_less_of_each_chip(exported: Callable[[str], Path], recipe: str) -> None:
-    place = exported(recipe)
-    whole, sliced = compiled(recipe, place, "v5e"), compiled(recipe, place, "v5e", shard=True)
+def test_sliced_parameters_need_less_of_each_chip(exported: Callable[[str], Path]) -> None:
+    place = exported("intents")
+    whole, sliced = compiled("intents", place, "v5e"), compiled("intents", place, "v5e", shard=True)
     # Seven eighths of parameters and moments are on the other chips; activations stay.
     assert sliced["need"] < whole["need"] - 0.5 * bytes_of_state(place)
+
+
+def test_full_fine_tuning_of_dia_compiles_in_slices(exported: Callable[[str], Path]) -> None:
+    """Not for less memory: in the small model gathered parameters and divided activations need more than the
+    parameters."""
+    found = compiled("dia", exported("dia"), "v5e", shard=True)
+    assert found["fits"] == "fits", found["note"]
 
 
 def bytes_of_state(place: Path) -> int:
