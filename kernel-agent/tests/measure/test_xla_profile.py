@@ -126,18 +126,33 @@ def test_the_newest_traces_of_a_run_stay_beside_its_log(tmp_path: Path) -> None:
     xla_profile.remove_all()
 
 
-def test_a_trace_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of_the_user", [True, False])
+def test_a_trace_that_fails_leaves_no_folder_and_says_whether_the_program_is_tracing(
+    of_the_user: bool,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Case C13: with jax's own error."""
     import jax
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     jax.devices()
 
-    def busy(*_: object, **__: object) -> None:
-        raise RuntimeError("Only one profile may be run at a time.")
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no profiler here")
 
-    monkeypatch.setattr(jax.profiler, "start_trace", busy)
-    with pytest.raises(ProfileError, match="another one is running"):
-        capture(0)
+    if of_the_user:
+        jax.profiler.start_trace(str(tmp_path_factory.mktemp("mine")))
+    else:
+        monkeypatch.setattr(jax.profiler, "start_trace", broken)
+    try:
+        words = "Your program is tracing itself" if of_the_user else "could not start: no profiler here"
+        with pytest.raises(ProfileError, match=words):
+            capture(0)
+    finally:
+        if of_the_user:
+            jax.profiler.stop_trace()
     assert not list(tmp_path.iterdir())
 
 

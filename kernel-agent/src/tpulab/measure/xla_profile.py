@@ -106,9 +106,11 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
     try:
         profiler.start_trace(str(folder), **_options(profiler))
     except Exception as error:
-        raise ProfileError(
-            f"The trace could not start, perhaps because another one is running: {error}"
-        ) from error
+        if "Only one profile" in str(error):
+            raise ProfileError(
+                "Your program is tracing itself, and JAX takes one trace at a time."
+            ) from error
+        raise ProfileError(f"The trace could not start: {error}") from error
     ours = _Trace(profiler)
     try:
         time.sleep(seconds)
