@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
@@ -172,4 +173,28 @@ describe('help', () => {
       expect(outcome.stdout).toMatch(/^Usage: tpulab/);
     }
   );
+});
+
+describe('a command', () => {
+  const shell = promisify(execFile);
+  const program = `"${process.execPath}" "${ENTRY}"`;
+
+  it('ends like other programs when its reader ends, and reports a full disk', async () => {
+    const piped = await shell('bash', ['-c', `${program} --help | true; echo \${PIPESTATUS[0]}`]);
+    expect(piped).toEqual({ stdout: '141\n', stderr: '' });
+    const full = await shell('bash', ['-c', `${program} --help > /dev/full; echo $?`]);
+    expect(full.stdout).toBe('1\n');
+    expect(full.stderr).toMatch(SENTENCE);
+  });
+
+  it('reports that its folder was deleted', async () => {
+    const { stdout } = await shell(
+      'bash',
+      ['-c', `mkdir gone; cd gone; rmdir ../gone; ${program} serve 2>&1; true`],
+      {
+        cwd: folder
+      }
+    );
+    expect(stdout).toMatch(/^The current folder has been deleted/);
+  });
 });

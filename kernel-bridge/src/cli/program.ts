@@ -1,6 +1,7 @@
 /** The command `tpulab`. */
 import { Command, CommanderError, type Option } from 'commander';
 import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
+import { ServeError } from '@tpulab/platform/bridge-error.js';
 import { complain, type Streams } from './output.js';
 
 /** In the order of the help. Each command loads only its own modules. */
@@ -38,6 +39,9 @@ const FORMER: Readonly<Record<string, string>> = {
   remotes: 'machine'
 };
 
+const FOLDER_GONE =
+  'The current folder has been deleted or replaced; change to it again with cd, or to another.';
+
 /** Options of the program itself; other options without a command belong to `session`. */
 const OF_PROGRAM = /^(-h|--help|-V|--version)$/;
 
@@ -55,7 +59,8 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
     return Number(process.exitCode ?? 0);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode;
-    complain(streams, { json }, error);
+    const isFolderGone = (error as NodeJS.ErrnoException).syscall === 'uv_cwd';
+    complain(streams, { json }, isFolderGone ? new ServeError('root_dir_missing', FOLDER_GONE) : error);
     return 1;
   }
 }
