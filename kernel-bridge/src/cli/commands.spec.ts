@@ -56,7 +56,9 @@ it.each([
   ['run', 'execute'],
   ['holders', 'ps'],
   ['lessons', 'examples'],
-  ['remote', 'machine']
+  ['remote', 'machine'],
+  ['push', 'copy push'],
+  ['pull', 'copy pull']
 ])('%s, a former name, is %s', async (former, name) => {
   let help = '';
   const write = (text: string) => (help += text) !== '';

@@ -35,6 +35,8 @@ const FORMER: Readonly<Record<string, string>> = {
   run: 'execute',
   holders: 'ps',
   lessons: 'examples',
+  push: 'copy push',
+  pull: 'copy pull',
   remote: 'machine',
   remotes: 'machine'
 };
@@ -48,9 +50,12 @@ const OF_PROGRAM = /^(-h|--help|-V|--version)$/;
 /** Runs a command line (without `node` and the script); returns the exit code. */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [first = '--', ...rest] = args;
-  const current = (Object.hasOwn(FORMER, first) ? FORMER[first] : undefined) ?? first;
+  const former = Object.hasOwn(FORMER, first) ? FORMER[first] : undefined;
+  const [current = first, ...within] = former?.split(' ') ?? [];
   const argv =
-    current.startsWith('-') && !OF_PROGRAM.test(current) ? ['session', ...args] : [current, ...rest];
+    current.startsWith('-') && !OF_PROGRAM.test(current)
+      ? ['session', ...args]
+      : [current, ...within, ...rest];
   const json = argv.includes('--json') ? true : undefined;
   const program = await programOf(streams, argv[0]);
   quiet(program, streams);
