@@ -190,7 +190,7 @@ describe('a command', () => {
   it('reports that its folder was deleted', async () => {
     const { stdout } = await shell(
       'bash',
-      ['-c', `mkdir gone; cd gone; rmdir ../gone; ${program} serve 2>&1; true`],
+      ['-c', `mkdir lost; cd lost; rmdir ../lost; ${program} serve 2>&1; true`],
       {
         cwd: folder
       }

@@ -41,7 +41,7 @@ const FORMER: Readonly<Record<string, string>> = {
   remotes: 'machine'
 };
 
-const FOLDER_GONE =
+const FOLDER_REMOVED =
   'The current folder has been deleted or replaced; change to it again with cd, or to another.';
 
 /** Options of the program itself; other options without a command belong to `session`. */
@@ -64,8 +64,8 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
     return Number(process.exitCode ?? 0);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode;
-    const isFolderGone = (error as NodeJS.ErrnoException).syscall === 'uv_cwd';
-    complain(streams, { json }, isFolderGone ? new ServeError('root_dir_missing', FOLDER_GONE) : error);
+    const isFolderRemoved = (error as NodeJS.ErrnoException).syscall === 'uv_cwd';
+    complain(streams, { json }, isFolderRemoved ? new ServeError('root_dir_missing', FOLDER_REMOVED) : error);
     return 1;
   }
 }
