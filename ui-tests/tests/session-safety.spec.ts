@@ -150,6 +150,10 @@ test('shows both versions of a notebook that changed here and elsewhere; the dis
   await expect(row.getByRole('cell', { name: 'history.append(loss)' })).toBeVisible();
   await expect(card.getByText('step(1)')).toHaveCount(2);
   await expect(card).toContainText('Keep both saves yours as two-mine.ipynb.');
+  await cell(page, 2).locator('.cm-content').click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('\nlate = 1');
+  await expect(card).toContainText('2 cells differ. 1 other cell is the same.');
   await checkAccessibility(page, card);
   expect(await gateway.read('two.ipynb')).toBe(notebookText(theirs));
   await card.getByRole('button', { name: 'Keep mine' }).click();

@@ -288,6 +288,7 @@ export abstract class Saving implements IDisposable {
 
   /** The document has changed. */
   protected onModel(): void {
+    if (this._state.kind === 'conflict') this.changed.emit();
     if (this._isSaving || this.isHalted) return;
     if (!this.isUnsaved) {
       // The change needs no save, which is known only a moment after it.

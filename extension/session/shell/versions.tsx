@@ -10,6 +10,9 @@ const AROUND = 2;
 /** A card shows no more: the copy has all lines. */
 const MOST_LINES = 40;
 
+/** The user may type on, and outputs arrive, while the card is open. */
+const UPDATE_MS = 2_000;
+
 interface Change {
   /** Number of the part, from 1. */
   readonly at: number;
@@ -28,10 +31,24 @@ export default function Versions({ saving }: { readonly saving: Saving }): JSX.E
   const [compared, setCompared] = useState<Compared | null>(null);
   const [problem, setProblem] = useState('');
   useEffect(() => {
-    saving.theirs().then(
-      text => setCompared(compare(saving.parts(saving.text()), saving.parts(text))),
-      (error: unknown) => setProblem(messageOf(error))
-    );
+    const update = (): void =>
+      void saving.theirs().then(
+        text => setCompared(compare(saving.parts(saving.text()), saving.parts(text))),
+        (error: unknown) => setProblem(messageOf(error))
+      );
+    update();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const onChange = (): void => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        update();
+      }, UPDATE_MS);
+    };
+    saving.changed.connect(onChange);
+    return () => {
+      clearTimeout(timer);
+      saving.changed.disconnect(onChange);
+    };
   }, [saving]);
   if (compared === null) return <p>{problem}</p>;
   const isOne = compared.same + compared.different === 1;
