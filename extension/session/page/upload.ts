@@ -28,11 +28,8 @@ export async function upload(
         await files.write(path, await file.arrayBuffer(), null);
         done += 1;
       } catch (error) {
-        if (error instanceof FileRefusedError && error.code === 'file_exists') {
-          existing.push(file);
-        } else {
-          problems.push(trans.__('%1 was not uploaded: %2', file.name, messageOf(error)));
-        }
+        if (error instanceof FileRefusedError && error.code === 'file_exists') existing.push(file);
+        else problems.push(trans.__('%1 was not uploaded: %2', file.name, messageOf(error)));
       }
     }
     return existing;

@@ -3,7 +3,7 @@ import { Widget } from '@lumino/widgets';
 import { MessageLoop } from '@lumino/messaging';
 import { followLongOutput } from '../notebook/long-output.js';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { type ComponentType, type JSX, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { type JSX, lazy, Suspense, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { type Keyboard, type OpenSession, openSession } from '../page/open-session.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
@@ -210,19 +210,9 @@ interface PanelSheetProps {
   readonly onClose: () => void;
 }
 
-type Body = ComponentType<Pick<PanelSheetProps, 'page' | 'session'>>;
+const PanelBody = lazy(async () => ({ default: (await import('./panel-body.js')).PanelBody }));
 
 function PanelSheet({ page, session, onClose }: PanelSheetProps): JSX.Element {
-  const [Loaded, setLoaded] = useState<Body | null>(null);
-  useEffect(() => {
-    let isOver = false;
-    void import('./panel-body.js').then(({ PanelBody }) => {
-      if (!isOver) setLoaded(() => PanelBody);
-    });
-    return () => {
-      isOver = true;
-    };
-  }, []);
   return (
     <aside className="tpl-PanelSheet" aria-label={trans.__('Run and devices')} data-tpl-region="panel">
       <header>
@@ -230,11 +220,9 @@ function PanelSheet({ page, session, onClose }: PanelSheetProps): JSX.Element {
         {page.access.isReadOnly ? <span className="tpl-Pill">{trans.__('View only')}</span> : null}
         <IconButton icon="close" label={trans.__('Close the panel')} onClick={onClose} />
       </header>
-      {Loaded ? (
-        <Loaded page={page} session={session} />
-      ) : (
-        <p className="jp-TPULab-quiet">{trans.__('Loading…')}</p>
-      )}
+      <Suspense fallback={<p className="jp-TPULab-quiet">{trans.__('Loading…')}</p>}>
+        <PanelBody page={page} session={session} />
+      </Suspense>
     </aside>
   );
 }

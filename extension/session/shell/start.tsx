@@ -38,11 +38,8 @@ export function Start({ address, theme }: StartProps): JSX.Element {
     let isOver = false;
     const open = ({ access, key }: Awaited<ReturnType<typeof enter>>): void => {
       if (!isOver) {
-        if (isStorable(key)) {
-          keepToken(window, key);
-        } else {
-          forgetToken(window);
-        }
+        if (isStorable(key)) keepToken(window, key);
+        else forgetToken(window);
         setState({ kind: 'open', page: new SessionPage(address.gateway, key, access) });
       }
     };

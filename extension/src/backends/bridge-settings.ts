@@ -134,11 +134,8 @@ function watched(fetcher: Fetch, options: IBridgeSettingsOptions): Fetch {
       return response;
     } catch (error) {
       // A request cancelled here does not indicate who is listening.
-      if (error instanceof TypeError) {
-        options.lost();
-      } else {
-        options.suspect();
-      }
+      if (error instanceof TypeError) options.lost();
+      else options.suspect();
       throw error;
     }
   };

@@ -145,11 +145,8 @@ export class ChannelLink {
       this.#heldBytes = 0;
       first.forEach(data => this.#deliver?.(data));
       for (const frame of held) {
-        if (drop(frame.seq, frame.data)) {
-          this.#has(frame);
-        } else {
-          this.#pass(frame);
-        }
+        if (drop(frame.seq, frame.data)) this.#has(frame);
+        else this.#pass(frame);
       }
     });
     return this.#hold;

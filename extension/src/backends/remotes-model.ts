@@ -55,11 +55,8 @@ export class Remotes implements IDisposable {
   }
 
   apply({ remote, removed }: Pick<RemoteEvent, 'remote' | 'removed'>): void {
-    if (removed) {
-      this._remotes.delete(remote.name);
-    } else {
-      this._remotes.set(remote.name, remote);
-    }
+    if (removed) this._remotes.delete(remote.name);
+    else this._remotes.set(remote.name, remote);
     this._listing.forEach(reported => reported.add(remote.name));
     this.remember();
     this.changed.emit(remote.name);

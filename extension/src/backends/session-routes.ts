@@ -55,11 +55,8 @@ export class SessionRoutes {
           continue;
         }
       }
-      if (fact.model === null) {
-        sessions.delete(id);
-      } else {
-        sessions.set(id, fact.model);
-      }
+      if (fact.model === null) sessions.delete(id);
+      else sessions.set(id, fact.model);
     }
     state.sessions = sessions;
     for (const model of sessions.values()) this.learnKernel(place, model.kernel);

@@ -79,11 +79,8 @@ function byFunction(entries: readonly Compilation[]): Compilation[][] {
   for (const entry of [...entries].reverse()) {
     const place = placeOf(entry);
     const group = groups.get(place);
-    if (group) {
-      group.push(entry);
-    } else {
-      groups.set(place, [entry]);
-    }
+    if (group) group.push(entry);
+    else groups.set(place, [entry]);
   }
   return [...groups.values()];
 }

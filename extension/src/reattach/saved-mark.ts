@@ -41,11 +41,8 @@ export class SavedMark {
       if (this._saving !== null) this.store({ ...this._saving, isOpen: true });
     });
     context.fileChanged.connect(() => {
-      if (this._saving === null) {
-        this._base = this.loaded();
-      } else {
-        this.store(this._saving);
-      }
+      if (this._saving === null) this._base = this.loaded();
+      else this.store(this._saving);
     });
   }
 

@@ -86,11 +86,8 @@ export class RunAgain implements IDisposable {
   }
 
   private onStatus(_: unknown, status: string): void {
-    if (status === 'restarting' || status === 'autorestarting') {
-      this.startOver();
-    } else {
-      this.noteRunning();
-    }
+    if (status === 'restarting' || status === 'autorestarting') this.startOver();
+    else this.noteRunning();
   }
 
   private onKernel(

@@ -1,4 +1,5 @@
 /** A gateway of a running process, found by the files in its state folder. */
+import { CodedError } from '@tpulab/platform/coded-error.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { KernelModel } from '../kernels/kernel-model.js';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -43,16 +44,14 @@ export interface RequestOptions {
 }
 
 /** The gateway refused with an error code (docs/errors.md), or one of its operations has failed with that code. */
-export class GatewayRefusal extends Error {
-  override readonly name = 'GatewayRefusal';
-
+export class GatewayRefusal extends CodedError<string> {
   constructor(
-    readonly code: string,
+    code: string,
     message: string,
     /** HTTP status of the answer; null: it was not one. */
     readonly status: number | null = null
   ) {
-    super(message);
+    super(code, message);
   }
 }
 

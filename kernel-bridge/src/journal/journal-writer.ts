@@ -336,11 +336,8 @@ export class JournalWriter implements AsyncDisposable {
       this.#recover();
       if (this.#fault !== null) this.#tryLater();
     };
-    if (this.#reopening === null) {
-      recover();
-    } else {
-      void this.#reopening.then(recover);
-    }
+    if (this.#reopening === null) recover();
+    else void this.#reopening.then(recover);
   }
 
   /** Writes the buffered records. Writing works again when all of them, and the gap record, are in the file. */

@@ -119,11 +119,8 @@ export class SparseIndex {
     let high = this.#entries.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >>> 1;
-      if ((this.#entries[middle]?.seq ?? Infinity) <= seq) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
+      if ((this.#entries[middle]?.seq ?? Infinity) <= seq) low = middle;
+      else high = middle - 1;
     }
     return this.#entries[low] ?? { seq, offset: 0 };
   }

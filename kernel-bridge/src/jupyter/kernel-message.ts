@@ -1,3 +1,4 @@
+import { CodedError } from '@tpulab/platform/coded-error.js';
 import { randomUUID } from 'node:crypto';
 
 /**
@@ -104,17 +105,7 @@ export type WireErrorCode =
   | 'scheme_unsupported';
 
 /** Bytes that are not a Jupyter message. The message never contains the bytes themselves. */
-export class WireError extends Error {
-  override readonly name = 'WireError';
-
-  constructor(
-    readonly code: WireErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class WireError extends CodedError<WireErrorCode> {}
 
 /** The protocol version that we use; kernels and clients support older and newer ones. */
 const VERSION = '5.4';

@@ -296,11 +296,8 @@ class PendingCommands {
     }
     this.#pending.delete(reply.id);
     clearTimeout(pending.timer);
-    if (reply.ok) {
-      pending.resolve(reply.value);
-    } else {
-      pending.reject(new KeeperError(reply.code as KeeperErrorCode, reply.message));
-    }
+    if (reply.ok) pending.resolve(reply.value);
+    else pending.reject(new KeeperError(reply.code as KeeperErrorCode, reply.message));
   }
 
   end(error: Error): void {

@@ -121,11 +121,8 @@ export class Confirmer {
     this.#written = { ...this.#received };
     this.#seq = lastSeq;
     this.#bytes += bytes;
-    if (this.#begun && this.#bytes > BYTES) {
-      this.#work();
-    } else {
-      this.#timer ??= setTimeout(() => this.#work(), PERIOD_MS);
-    }
+    if (this.#begun && this.#bytes > BYTES) this.#work();
+    else this.#timer ??= setTimeout(() => this.#work(), PERIOD_MS);
   }
 
   /** Called when the kernel has ended, or its keeper ends. */

@@ -127,11 +127,8 @@ export class ControlLine implements Disposable {
 
   #forget(id: string, waiting: Waiting): void {
     const remaining = (this.#waiting.get(id) ?? []).filter(other => other !== waiting);
-    if (remaining.length === 0) {
-      this.#waiting.delete(id);
-    } else {
-      this.#waiting.set(id, remaining);
-    }
+    if (remaining.length === 0) this.#waiting.delete(id);
+    else this.#waiting.set(id, remaining);
   }
 
   #rejectAll(error: KeeperError): void {

@@ -47,11 +47,8 @@ export class GatewayLink {
     socket.on('data', chunk => {
       try {
         this.#decoder.push(chunk, (type, body) => {
-          if (type === FrameType.message) {
-            events.message(body);
-          } else {
-            events.command(this, body);
-          }
+          if (type === FrameType.message) events.message(body);
+          else events.command(this, body);
         });
       } catch (error) {
         socket.destroy(error as Error);
@@ -110,11 +107,8 @@ export class GatewayLink {
 
   /** The history has a new message. */
   telemetryAdded(record: TelemetryRecord): void {
-    if (this.#telemetrySince === record.seq - 1 && !this.#congested) {
-      this.#sendTelemetry(record);
-    } else {
-      this.#pushTelemetry();
-    }
+    if (this.#telemetrySince === record.seq - 1 && !this.#congested) this.#sendTelemetry(record);
+    else this.#pushTelemetry();
   }
 
   /** Sends the written data, then ends. */

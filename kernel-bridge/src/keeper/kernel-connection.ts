@@ -173,11 +173,8 @@ export class Readiness {
   #check(): void {
     if (this.#stopped) return;
     clearTimeout(this.#timer ?? undefined);
-    if (this.isReady) {
-      this.#becomeReady();
-    } else {
-      this.#again();
-    }
+    if (this.isReady) this.#becomeReady();
+    else this.#again();
   }
 
   #again(): void {

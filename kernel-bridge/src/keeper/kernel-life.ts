@@ -257,11 +257,8 @@ export class KernelLife {
       this.#connection.flushNow();
     }
     if (incoming === null) return;
-    if (this.#takeover === null) {
-      this.events.message(incoming.message, incoming.header, incoming.parent);
-    } else {
-      this.#takeover.take(incoming);
-    }
+    if (this.#takeover === null) this.events.message(incoming.message, incoming.header, incoming.parent);
+    else this.#takeover.take(incoming);
   }
 
   /** Null for messages that are not for clients. */

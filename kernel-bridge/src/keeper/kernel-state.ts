@@ -156,11 +156,8 @@ export class RunningWait {
       const settle = (error?: KeeperError): void => {
         clearTimeout(timer);
         this.#checks.delete(check);
-        if (error === undefined) {
-          resolve();
-        } else {
-          reject(error);
-        }
+        if (error === undefined) resolve();
+        else reject(error);
       };
       const check = (): void => {
         const { executionState, reason } = this.state;

@@ -2,6 +2,7 @@
  * Frames of ZMTP 3 (RFC 23): a flags byte, a length of one or eight bytes, the body. Frames with the flag MORE belong to
  * one message with the frame that follows; a frame with the flag COMMAND is for the protocol itself.
  */
+import { CodedError } from '@tpulab/platform/coded-error.js';
 const MORE = 1;
 const LONG = 2;
 const COMMAND = 4;
@@ -219,14 +220,4 @@ function frameLength(bytes: Buffer, at: number, flags: number): number {
 /** Errors between us and the other end of a ZMTP connection. */
 export type ZmtpErrorCode = 'zmtp_endpoint_invalid' | 'zmtp_peer_unsupported' | 'zmtp_frame_malformed';
 
-export class ZmtpError extends Error {
-  override readonly name = 'ZmtpError';
-
-  constructor(
-    readonly code: ZmtpErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class ZmtpError extends CodedError<ZmtpErrorCode> {}
