@@ -71,6 +71,20 @@ def test_a_kernel_takes_programs_from_the_folder_in_which_it_starts(file: Path, 
     assert (found["compiled"], "has no compiled programs" in warned) == (1, True)
 
 
+def test_a_kernel_takes_no_program_that_another_user_could_have_written(file: Path, tmp_path: Path) -> None:
+    place = tmp_path / COMPILED_AHEAD
+    place.mkdir()
+    program = place / "step.compiled"
+    program.write_bytes(file.read_bytes())
+    for other in (program, place):
+        mode = other.stat().st_mode
+        other.chmod(mode | 0o002)
+        found, warned = _process("kernel", file, tmp_path)
+        assert (found["compiled"], "another user could have written it" in warned) == (1, True)
+        other.chmod(mode)
+    assert _process("kernel", file, tmp_path)[0]["compiled"] == 0
+
+
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [

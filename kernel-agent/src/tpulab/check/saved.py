@@ -168,13 +168,22 @@ def load_compiled(file: str | os.PathLike[str]) -> CompiledPrograms:
 
 def load_with_jax() -> None:
     """Loads the files in the folder of a kernel once jax has been imported. Programs for other kinds of chips
-    are ignored; a file that cannot be used is a warning."""
+    are ignored; a file that cannot be used, or that another user could have written, is a warning: programs
+    run as native code."""
     AfterImport("jax", _load_beside).install()
 
 
 def _load_beside() -> None:
     for file in sorted(Path(COMPILED_AHEAD).glob("*.compiled")):
         try:
+            for place in (file, file.parent):
+                found = place.stat()
+                if found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o002:
+                    raise PreflightError(
+                        "compiled_unusable",
+                        f"{file} is not loaded: another user could have written it. If you trust it: "
+                        f"tpulab.load_compiled({str(file)!r}).",
+                    )
             _give_to_jax(CompiledPrograms(file, every_chip=False))
         except Exception as error:
             warnings.warn(first_line(error), stacklevel=2)
