@@ -323,37 +323,28 @@ class KokoroTrainer(Resumable):
     def adaptive_memory_cleanup(self) -> dict[str, Any]:
         return self.memory.adaptive_cleanup(self.steps_done, force=True)
 
-    def _guarded(self, batch: Any) -> Losses:
+    def _guarded(self, batch: Any, *, is_second: bool = False) -> Losses:
+        """A step; on CUDA and MPS, whose memory a clean-up frees, a second try of one that did not fit."""
         try:
             return self.train_step(batch)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             self.steps_done -= 1
-            return self.handle_oom_with_adaptive_cleanup(batch, error)
-
-    def handle_oom_with_adaptive_cleanup(self, batch: Any, error: RuntimeError) -> Losses:
-        """CUDA and MPS: cleans up and tries the batch once more. XLA: the program does not fit, and would not
-        the next time."""
+            failed = error.with_traceback(None)  # Its traceback holds the activations.
+        if not is_second and self.device_type in (DeviceType.CUDA, DeviceType.MPS):
+            return self.handle_oom_with_adaptive_cleanup(batch)
         rows, frames = batch["mel"].shape[:2]
-        # Reads nothing of what failed: the traceback holds its activations.
-        error = error.with_traceback(None)
-        if self.device_type in (DeviceType.CUDA, DeviceType.MPS):
-            self.optimizer.zero_grad(set_to_none=True)
-            self.memory.emergency_cleanup()
-            try:
-                return self.train_step(batch)
-            except RuntimeError as again:
-                if not is_out_of_memory(again):
-                    raise
-                error = again.with_traceback(None)
-                self.steps_done -= 1
         raise OutOfMemory(
             f"{rows} utterances of the bucket of {frames} frames do not fit the memory of this "
-            f"{self.device_type.name} device ({reason_of(error)}): lower batch_size, or drop the longest of "
-            "frame_buckets"
-            + ("." if self.config.gradient_checkpointing else ", or set gradient_checkpointing.")
-        ) from error
+            f"{self.device_type.name} device ({reason_of(failed)}): lower batch_size, drop the longest of "
+            "frame_buckets, or set gradient_checkpointing."
+        ) from failed
+
+    def handle_oom_with_adaptive_cleanup(self, batch: Any) -> Losses:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.memory.emergency_cleanup()
+        return self._guarded(batch, is_second=True)
 
     # -- profiling -------------------------------------------------------------------------------------
 
