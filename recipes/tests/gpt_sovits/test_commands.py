@@ -267,15 +267,9 @@ def test_a_whisper_s_encoder_stands_in_for_hubert(tmp_path: Path) -> None:
     found = features_for(config, str(tmp_path), "whisper")(wave)
     # 50 a second, in windows of 30 s.
     assert found.shape == (8, 33 * 50)
-    windows = wave[: 30 * 16_000], wave[30 * 16_000 :]
-    given = mels(windows, sampling_rate=16_000, return_tensors="pt").input_features
-    states = model.encoder(given).last_hidden_state.detach().numpy()
-    whole = np.concatenate([states[0], states[1, :150]]).T
-    # What is the same in all of a clip goes, and every channel counts alike.
-    np.testing.assert_allclose(found.mean(1), 0, atol=1e-4)
-    for ours, theirs in zip(found, whole, strict=True):
-        assert np.corrcoef(ours, theirs)[0, 1] > 0.9999
-        assert 0.9 < ours.std() <= 1
+    given = mels(wave[: 30 * 16_000], sampling_rate=16_000, return_tensors="pt").input_features
+    states = model.encoder(given).last_hidden_state[0].detach().numpy()
+    np.testing.assert_allclose(found[:, :1500], states.T, atol=1e-5)
     with pytest.raises(ConfigError, match="give the folder or name of a Whisper"):
         features_for(config, "", "whisper")
     with pytest.raises(ConfigError, match=r"cnhubert_base_dir.*neither a folder here nor"):

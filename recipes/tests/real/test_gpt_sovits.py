@@ -55,13 +55,9 @@ def test_a_conversion_is_nearer_to_its_target_than_the_source_was(tmp_path: Path
             wave = files.resample(say(text_of[clip]), RATE, c.sampling_rate).clip(-1, 1)
             files.save(tmp_path / clip, wave, c.sampling_rate)
             waves[clip] = files.load(tmp_path / clip, c.sampling_rate)
-
-    def features(wave: np.ndarray) -> np.ndarray:
-        return data.normalised(ear.states(wave))
-
     listed = tmp_path / "clips.list"
     listed.write_text("".join(f"{clip}|voice|en|{text}\n" for clip, text in text_of.items()))
-    assert data.prepare(listed, tmp_path / "exp", c, features) == (len(text_of), {})
+    assert data.prepare(listed, tmp_path / "exp", c, ear.states) == (len(text_of), {})
     clips, _ = data.read_clips(tmp_path / "exp", c)
     test = [clip for clip in clips if int(clip.name[-7:-4]) < HELD_OUT]
     train = [clip for clip in clips if int(clip.name[-7:-4]) >= HELD_OUT]
@@ -84,7 +80,7 @@ def test_a_conversion_is_nearer_to_its_target_than_the_source_was(tmp_path: Path
         wave: np.ndarray = generator.dec(mean, voice)[0, 0].numpy()
         return wave
 
-    voice = Voice(generator, backend, c, features)
+    voice = Voice(generator, backend, c, ear.states)
     references = {
         name: [waves[clip.name] for clip in train if clip.name.startswith(name)][:3] for name in NAMES
     }

@@ -119,8 +119,8 @@ def hubert_features(place: str, rate: int) -> Features:
 
 
 def whisper_features(place: str, rate: int) -> Features:
-    """The last states of Whisper's encoder, `normalised`, 50 a second as HuBERT's: `place` is a folder or
-    name of a checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
+    """The last states of Whisper's encoder, 50 a second as HuBERT's: `place` is a folder or name of a
+    checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
     from transformers import WhisperFeatureExtractor, WhisperModel
 
     kinds = WhisperFeatureExtractor, WhisperModel
@@ -136,7 +136,7 @@ def whisper_features(place: str, rate: int) -> Features:
                 states = encoder(mel).last_hidden_state[0].numpy()
             # What follows is padding to 30 s.
             found.append(states[: -(-len(part) * len(states) // window)])
-        return normalised(np.concatenate(found).T).astype(np.float32)
+        return np.concatenate(found).T.astype(np.float32)
 
     return features
 
