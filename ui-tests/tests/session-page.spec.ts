@@ -138,6 +138,25 @@ test('of two pages that change one notebook neither loses anything', async ({ pa
   expect(await gateway.read('b-mine.ipynb')).toContain('mine');
 });
 
+test('two pages that show one running cell save its outputs without a conflict', async ({
+  page,
+  browser,
+  gateway
+}) => {
+  const count = 'import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.1)';
+  await gateway.write('live.ipynb', notebookText([count]));
+  await open(page, gateway, 'live.ipynb');
+  await run(page, 0);
+  const other = await openElsewhere(browser, gateway.link('live.ipynb'));
+  for (const each of [page, other]) {
+    await expect(cell(each, 0).locator('.jp-OutputArea-output')).toContainText('299', { timeout: 120_000 });
+    await expect(each.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible({ timeout: 60_000 });
+    await expect(each.getByRole('region', { name: 'Two versions of live.ipynb' })).toBeHidden();
+  }
+  expect(await gateway.read('live.ipynb')).toContain('299');
+  await other.context().close();
+});
+
 test('steers a training from step bar and panel, in either theme', async ({ page, gateway }) => {
   const training = [
     'import jax, jax.numpy as jnp, time, tpulab',

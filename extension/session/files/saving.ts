@@ -203,7 +203,13 @@ export abstract class Saving implements IDisposable {
     } catch (error) {
       this.isDirty = true;
       this.emitState('failed');
-      this.showFailed(error);
+      if ((error as { code?: string }).code !== 'file_changed') {
+        this.showFailed(error);
+      } else if (!(await this.isChangedElsewhere())) {
+        // Another page has saved the same in the meantime.
+        this.showState({ kind: 'dirty' });
+        this.schedule(QUIET_MS);
+      }
     } finally {
       this._isSaving = false;
       this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);

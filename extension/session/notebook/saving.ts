@@ -75,19 +75,46 @@ export class NotebookSaving extends Saving {
     return version === null ? super.loaded() : { kind: 'old-format', version };
   }
 
+  protected override onModel(): void {
+    for (const id of this.running()) this.ran.add(id);
+    super.onModel();
+  }
+
   protected content(): Partial<Contents.IModel> {
+    this.runningInSave = this.running();
     return { type: 'notebook', format: 'json', content: this.context.model.toJSON() };
   }
 
-  protected isSame(): boolean {
-    return this.drive.notebooks.isSame(this.path, this.context.model.toJSON());
+  /**
+   * Pages that show one running cell all save its outputs, each as far as they have arrived: that is no conflict. The last page to
+   * see the cell end saves all of them.
+   */
+  protected isSame({ content }: Contents.IModel): boolean {
+    const mine = this.context.model.toJSON() as INotebookContent;
+    const ran = new Set([...this.ran, ...this.running()]);
+    if (ran.size === 0) return this.drive.notebooks.isSame(this.path, mine);
+    const { cells, metadata } = content as INotebookContent;
+    const theirs = new Map(cells.map(cell => [cell.id, cell]));
+    return this.drive.notebooks.isSame(this.path, {
+      ...mine,
+      metadata: { ...mine.metadata, widgets: metadata['widgets'] },
+      cells: mine.cells.map(cell => {
+        const other = theirs.get(cell.id);
+        if (!ran.has(cell.id as string) || other?.cell_type !== 'code') return cell;
+        return { ...cell, outputs: other['outputs'], execution_count: other['execution_count'] };
+      })
+    });
   }
 
   protected show({ content }: Contents.IModel): void {
-    const running = this.panel.content.widgets
+    this.ran = new Set(this.running());
+    takeCells(this.context.model.sharedModel, content as INotebookContent, this.ran);
+  }
+
+  private running(): string[] {
+    return this.panel.content.widgets
       .filter(widget => (widget as CodeCell).model.executionState === 'running')
       .map(({ model }) => model.id);
-    takeCells(this.context.model.sharedModel, content as INotebookContent, new Set(running));
   }
 
   protected revert(): Promise<void> {
@@ -96,6 +123,7 @@ export class NotebookSaving extends Saving {
 
   /** Same as the document's manual save. */
   protected override emitState(state: DocumentRegistry.SaveState): void {
+    if (state === 'completed') this.ran = new Set(this.runningInSave);
     const { _saveState } = this.context as unknown as {
       readonly _saveState: Signal<unknown, DocumentRegistry.SaveState>;
     };
@@ -108,6 +136,9 @@ export class NotebookSaving extends Saving {
   }
 
   readonly context: Context<INotebookModel>;
+  /** Cells that have run since the file had the content of this page. */
+  private ran = new Set<string>();
+  private runningInSave: readonly string[] = [];
 }
 
 /**
