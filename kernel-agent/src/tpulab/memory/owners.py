@@ -80,7 +80,7 @@ def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldByt
             names.append(place.path())
     found = [(array, owners.get(id(array), {})) for array in live]
     # An array that is the last item of a list, and has a name of its own, belongs to the others of the list.
-    held_by = Counter(owner for _, by_kind in found for owner in {_owner(name) for name in _names(by_kind)})
+    items = Counter(owner for _, by_kind in found for owner in set(_lists(_names(by_kind))))
     groups: dict[tuple[tuple[int, ...], str, str], HeldArrays] = {}
     for array, by_kind in found:
         try:
@@ -93,7 +93,8 @@ def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldByt
             for kind in ("traceback", "outputs"):
                 held[kind] += size if kind in by_kind else 0
         # One line for a thousand equal arrays of one list.
-        key = (shape, dtype, max(map(_owner, names), key=held_by.__getitem__, default=""))
+        owner = max(_lists(names), key=items.__getitem__, default=_owner(names[0]) if names else "")
+        key = (shape, dtype, owner)
         entry = groups.setdefault(
             key, {"bytes": 0, "count": 0, "shape": list(shape), "dtype": dtype, "names": []}
         )
@@ -110,6 +111,12 @@ def _names(by_kind: Mapping[Kind, list[str]]) -> list[str]:
 
 def _owner(name: str) -> str:
     return name.split("[")[0].split(".")[0]
+
+
+def _lists(names: Iterable[str]) -> list[str]:
+    """The lists of which these names are an item, such as `history` of `history[3]`."""
+    parts = [name.partition("[") for name in names]
+    return [owner for owner, _, rest in parts if rest.removesuffix("]").isdigit()]
 
 
 def _live_arrays(requested: int | None) -> tuple[list[Any], dict[int, int]]:
