@@ -3,7 +3,7 @@
  * of each notebook. One check at a time, because a check uses all cores.
  */
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Value } from '@sinclair/typebox/value';
 import {
@@ -28,7 +28,7 @@ import type { RootFolder } from '../files/root-folder.js';
 import { isWithheld } from '../kernels/kernel-env.js';
 import { BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
 import { asObject, jsonIn } from '@tpulab/platform/json-text.js';
-import { readIfThere } from '@tpulab/platform/missing-files.js';
+import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
 import { NamedJobs, type RunningJob } from '@tpulab/platform/named-jobs.js';
 import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 
@@ -94,7 +94,7 @@ export class NotebookChecks implements AsyncDisposable {
     const comments = ((await readIfThere(own)) ?? '').split('\n').filter(line => line.startsWith('#'));
     const prices = Object.entries(chipHourUsd).map(([kind, usd]) => `${kind} = ${usd.toFixed(4)}`);
     const lines = [...comments, `date = ${date}`, '', '[chip_hour_usd]', ...prices.toSorted()];
-    await mkdir(path.dirname(own), { recursive: true });
+    await makeFolder(path.dirname(own));
     await writeAtomically(own, `${lines.join('\n')}\n`);
     await this.#store(notebook, { ...stored, report: withPrices(stored.report, { date, own, chipHourUsd }) });
     return this.status(notebook);
@@ -213,7 +213,7 @@ export class NotebookChecks implements AsyncDisposable {
 
   async #store(notebook: string, stored: Stored): Promise<void> {
     const { folder } = this.options;
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder, 0o700);
     await writeAtomically(this.#file(notebook), stored);
     const files = (await readdir(folder)).map(name => path.join(folder, name));
     const aged = await Promise.all(files.map(async file => ({ file, at: (await stat(file)).mtimeMs })));

@@ -1,6 +1,6 @@
 /** `tpulab ssh-config`: an entry for ssh_config, so that VS Code, rsync and scp reach a remote by its name. */
 import { execFile, spawn } from 'node:child_process';
-import { mkdir, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ import { CommandError, print, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
 import { viaMaster } from '@tpulab/machines';
-import { readIfThere } from '@tpulab/platform/missing-files.js';
+import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
 
 interface SshConfigOptions extends StateOptions {
   readonly write?: true;
@@ -87,7 +87,7 @@ async function entryOf(
 
 /** Replaces the entry of this name and preserves other entries. */
 export async function writeEntry(folder: string, name: string, entry: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder, 0o700);
   const ours = path.join(folder, OUR_FILE);
   const others = ((await readIfThere(ours)) ?? '')
     .split(/^(?=Host )/m)

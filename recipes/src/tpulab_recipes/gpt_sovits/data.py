@@ -86,18 +86,11 @@ def small_features(config: Config) -> Features:
             log_mel = mel(torch.from_numpy(np.float32(wave))[None])[0].numpy()
         # The first cepstra are the shape of the vocal tract; the ripple of the pitch is in those left out.
         cepstra = np.cos(angles) @ np.maximum(log_mel, -6.0)
-        cepstra = normalised(cepstra)
+        cepstra = (cepstra - cepstra.mean(1, keepdims=True)) / (cepstra.std(1, keepdims=True) + 1e-3)
         slopes = np.gradient(cepstra, axis=1)
         return np.concatenate([cepstra, slopes])[: config.ssl_channels].astype(np.float32)
 
     return features
-
-
-def normalised(states: np.ndarray) -> np.ndarray:
-    """Float[channel, frame] with mean 0 and deviation 1 in each channel, over the clip: what is the same in
-    all of it, as a voice is, goes, and no channel decides alone which semantic token is nearest."""
-    mean, deviation = states.mean(1, keepdims=True), states.std(1, keepdims=True)
-    return np.asarray((states - mean) / (deviation + 1e-3))
 
 
 def hubert_features(place: str, rate: int) -> Features:
