@@ -37,6 +37,8 @@ export async function bundlePrograms(folder) {
     format: 'esm',
     target: 'node20.19',
     alias: {
+      // An optional native package, which `ws` looks for; a bundle cannot contain it.
+      bufferutil: path.join(checkout.root, 'kernel-bridge/src/http/bufferutil.ts'),
       '@tpulab/protocol': path.join(checkout.root, 'protocol/src/index.ts'),
       '@tpulab/platform': path.join(checkout.root, 'platform/src'),
       '@tpulab/machines/environments': path.join(checkout.root, 'machines/src/environments/index.ts'),

@@ -11,7 +11,7 @@ import { JournalDamagedError, JournalTrimmedError } from './journal-error.js';
 import { decodeRecord } from './record-codec.js';
 import { type JournalRecord, type NumberedGap, RecordChannel } from './record.js';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
-import { type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
+import { type NeededBytes, type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
 import { isEntryTrue, readStoredIndex, SparseIndex } from './stored-index.js';
 import { readTrimNotes, seqAfterTrimmed, type TrimCode } from './journal-trim.js';
 
@@ -19,6 +19,8 @@ export interface ReadOptions {
   /** The last record requested; without it, all records. */
   readonly to?: number;
   readonly signal?: AbortSignal;
+  /** Of a large record, only this is read and returned (`isAbridged`), and its checksum is not checked. */
+  readonly needed?: NeededBytes;
 }
 
 export interface ReadAcrossOptions extends ReadOptions {
@@ -46,7 +48,7 @@ export class JournalReader {
   }
 
   async #endOf(last: SegmentName): Promise<number> {
-    const scan = this.#scan(last, Infinity);
+    const scan = this.#scan(last, Infinity, () => 0);
     let step = await scan.next();
     while (step.done !== true) step = await scan.next();
     return step.value.seq - 1;
@@ -106,7 +108,7 @@ export class JournalReader {
    */
   async *readBatches(
     from: number,
-    { to = Infinity, signal }: ReadOptions = {}
+    { to = Infinity, signal, needed }: ReadOptions = {}
   ): AsyncGenerator<JournalRecord[], void, void> {
     let next = Math.max(from, 1);
     while (next <= to) {
@@ -121,7 +123,7 @@ export class JournalReader {
         throw new JournalTrimmedError(next, firstSeq);
       }
       this.#forgetBefore(segments[0]?.firstSeq ?? 0);
-      const scan = this.#scan(segment, next);
+      const scan = this.#scan(segment, next, needed);
       let step: IteratorResult<ScannedChunk, ScanEnd>;
       try {
         step = await scan.next();
@@ -181,7 +183,11 @@ export class JournalReader {
     return last !== undefined && last.firstSeq > segment.firstSeq;
   }
 
-  async *#scan(segment: SegmentName, from: number): AsyncGenerator<ScannedChunk, ScanEnd, void> {
+  async *#scan(
+    segment: SegmentName,
+    from: number,
+    needed?: NeededBytes
+  ): AsyncGenerator<ScannedChunk, ScanEnd, void> {
     const handle = await open(join(this.dir, segment.file), 'r');
     try {
       let index = this.#indexes.get(segment.firstSeq);
@@ -197,13 +203,13 @@ export class JournalReader {
         index = await this.#load(handle, segment, from);
       }
       const start = index.floor(from);
-      let scan = scanSegment(handle, { ...start, verifyFrom: from });
+      let scan = scanSegment(handle, { ...start, verifyFrom: from, needed });
       let step = await scan.next();
       if (step.done === true && start.offset > SEGMENT_HEADER_BYTES) {
         // There was a record here. A repair has cut the segment before it, and a writer may have continued: scan it again.
         index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
         this.#indexes.set(segment.firstSeq, index);
-        scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from });
+        scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from, needed });
         step = await scan.next();
       }
       for (; step.done !== true; step = await scan.next()) {
@@ -225,7 +231,8 @@ function recordsBetween(chunk: ScannedChunk, from: number, to: number): JournalR
   const first = Math.max(from - chunk.firstSeq, 0);
   const end = Math.min(to - chunk.firstSeq + 1, chunk.bounds.length - 1);
   for (let index = first; index < end; index++) {
-    records.push(decodeRecord(chunk.bytes, chunk.bounds[index] ?? 0, chunk.bounds[index + 1] ?? 0));
+    const record = decodeRecord(chunk.bytes, chunk.bounds[index] ?? 0, chunk.bounds[index + 1] ?? 0);
+    records.push(chunk.isAbridged ? { ...record, isAbridged: true } : record);
   }
   return records;
 }

@@ -10,7 +10,7 @@ export interface JournalRecord {
   readonly channel: number;
   /** The v1 WebSocket frame (channel name first), or JSON for `RecordChannel.bridge`. */
   readonly payload: Buffer;
-  /** The payload is incomplete: a message without parts that no client needed. Never set when read from the journal. */
+  /** The payload is incomplete: a message without parts that no client needed, or of which less was requested (`ReadOptions.needed`). */
   readonly isAbridged?: true;
   /** Not a record of the journal, but a gap that `readAcross` created in place of lost records. */
   readonly missing?: NumberedGap;

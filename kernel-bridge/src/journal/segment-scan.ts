@@ -2,8 +2,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
+/** Bytes of a payload that are needed, given its beginning; more than it has: all of it. */
+export type NeededBytes = (beginning: Buffer) => number;
+
 /** Large enough to keep the disk busy, small enough to bound the memory of many simultaneous readers. */
 const CHUNK_BYTES = 256 * 1024;
+/** The beginning of a record that comes after one that was not read to its end. */
+const BEGINNING_BYTES = 16 * 1024;
 
 /** Whole records in one buffer: record i is `bytes[bounds[i]..bounds[i+1])`. */
 export interface ScannedChunk {
@@ -12,6 +17,8 @@ export interface ScannedChunk {
   readonly firstSeq: number;
   /** Place of `bounds[0]` in the file. */
   readonly fileOffset: number;
+  /** It is the beginning of one record, whose checksum was not checked. */
+  readonly isAbridged?: true;
 }
 
 export type ScanEnd =
@@ -24,6 +31,8 @@ export interface ScanStart {
   readonly seq: number;
   /** Checksums are checked from this record on; before it only lengths and numbers are. */
   readonly verifyFrom: number;
+  /** Records larger than a chunk are read as far as this requires. */
+  readonly needed?: NeededBytes | undefined;
 }
 
 /**
@@ -35,22 +44,23 @@ export async function* scanSegment(
   start: ScanStart
 ): AsyncGenerator<ScannedChunk, ScanEnd, void> {
   let { offset, seq } = start;
-  let needed = RECORD_OVERHEAD;
+  /** Size of the record at `offset`, as far as known. */
+  let size = RECORD_OVERHEAD;
   /** Large records mostly come in runs of the same size: the next one is then read in one call. */
   let expected = CHUNK_BYTES;
   for (;;) {
     const available = (await handle.stat()).size - offset;
     // Checks the file size first: a damaged length must not cause an allocation larger than the file.
-    if (available < needed) return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
-    const bytes = await readFully(handle, offset, Math.min(available, Math.max(expected, needed)));
+    if (available < size) return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
+    const bytes = await readFully(handle, offset, Math.min(available, expected));
     const bounds = [0];
     let at = 0;
     let damage: string | null = null;
-    needed = RECORD_OVERHEAD;
+    size = RECORD_OVERHEAD;
     while (damage === null) {
       const probe = probeRecord(bytes, at);
       if (probe.kind === 'partial') {
-        needed = probe.needed;
+        size = probe.needed;
         break;
       }
       damage = probe.kind === 'damaged' ? probe.why : faultOf(bytes, at, probe.end, seq, start.verifyFrom);
@@ -60,19 +70,42 @@ export async function* scanSegment(
         seq++;
       }
     }
+    const isLarge = at === 0 && damage === null && size > bytes.length && available >= size;
+    const end = isLarge ? neededEnd(bytes, start.needed) : Infinity;
+    if (end <= bytes.length) {
+      const wrong = wrongNumber(bytes, 0, seq);
+      if (wrong !== null) return { kind: 'damaged', offset, seq, why: wrong };
+      yield { bytes, bounds: [0, end], firstSeq: seq++, fileOffset: offset, isAbridged: true };
+      offset += size;
+      size = RECORD_OVERHEAD;
+      expected = BEGINNING_BYTES;
+      continue;
+    }
     if (bounds.length > 1) {
-      expected = bounds.length === 2 ? Math.max(CHUNK_BYTES, at) : CHUNK_BYTES;
       yield { bytes, bounds, firstSeq: seq - (bounds.length - 1), fileOffset: offset };
     }
     offset += at;
     if (damage !== null) return { kind: 'damaged', offset, seq, why: damage };
+    if (start.needed !== undefined) {
+      expected = at === 0 && bytes.length >= CHUNK_BYTES ? size : CHUNK_BYTES;
+    } else expected = Math.max(CHUNK_BYTES, size, bounds.length === 2 ? at : 0);
   }
 }
 
+/** Where what is needed of the record ends in `bytes`, which begins with it. */
+function neededEnd(bytes: Buffer, needed: NeededBytes = () => Infinity): number {
+  return RECORD_OVERHEAD + needed(bytes.subarray(RECORD_OVERHEAD));
+}
+
 function faultOf(bytes: Buffer, at: number, end: number, seq: number, verifyFrom: number): string | null {
-  const found = seqAt(bytes, at);
-  if (found !== seq) return `it is numbered ${found}`;
+  const wrong = wrongNumber(bytes, at, seq);
+  if (wrong !== null) return wrong;
   return seq >= verifyFrom && !checksumHolds(bytes, at, end) ? 'its checksum is wrong' : null;
+}
+
+function wrongNumber(bytes: Buffer, at: number, seq: number): string | null {
+  const found = seqAt(bytes, at);
+  return found === seq ? null : `it is numbered ${found}`;
 }
 
 async function readFully(handle: FileHandle, offset: number, length: number): Promise<Buffer> {

@@ -111,6 +111,12 @@ export function v1Part(frame: Buffer, index: number): Buffer | null {
   return start <= end && end <= frame.length ? frame.subarray(start, end) : null;
 }
 
+/** Where the JSON parts of a frame end, given its beginning; Infinity if that is unknown. */
+export function v1JsonEnd(beginning: Buffer): number {
+  const at = 8 * (JSON_PARTS + 2);
+  return beginning.length < at + 8 || readU64(beginning, 0) < MIN_OFFSETS ? Infinity : readU64(beginning, at);
+}
+
 function channelOf(bytes: Buffer | undefined): ChannelName {
   // latin1, so that only the bytes of the name itself match the name
   const name = bytes && bytes.length <= 16 ? bytes.toString('latin1') : '';

@@ -234,6 +234,30 @@ describe('the index file', () => {
     })
   );
 
+  it('is made without reading the buffers of large messages, and has what they show', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      const buffers = [Buffer.alloc(2_000_000, 'b')];
+      const story = new KernelStory();
+      story.cell('a', 'show()', 1, id => {
+        story.iopub(id, 'comm_msg', { comm_id: 'c', data: {} }, buffers);
+        story.iopub(id, 'display_data', { data: { 'text/plain': 'shown' }, metadata: {} }, buffers);
+      });
+      await story.writeTo(journalDir);
+      const [segment = ''] = await segmentsOf(journalDir);
+      const bytes = await readFile(segment);
+      const inBuffer = bytes.indexOf(Buffer.alloc(64, 'b'), 0);
+      bytes[inBuffer + 1000] = 0;
+      await writeFile(segment, bytes);
+      const outputs = new KernelOutputs({ journalDir, indexFile });
+      const { executions } = await outputs.executions(1000);
+      // Damage that only a reader of the buffer can see.
+      expect(executions).toMatchObject([{ state: 'ok', executionCount: 1, gaps: [] }]);
+      await outputs[Symbol.asyncDispose]();
+      expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual([
+        expect.stringContaining('messages are missing here')
+      ]);
+    }));
+
   it('that is older than the journal is continued', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = threeCells();

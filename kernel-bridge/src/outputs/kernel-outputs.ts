@@ -2,6 +2,7 @@
  * The outputs of one kernel, read back from its journal: keeps the index up to date and answers requests. One task runs
  * at a time, so that an answer contains exactly the state at its `until`.
  */
+import { v1JsonEnd } from '../jupyter/index.js';
 import { gapOf, JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
 import type { Execution } from './execution.js';
 import { ExecutionsIndex } from './executions-index.js';
@@ -111,7 +112,7 @@ export class KernelOutputs implements AsyncDisposable {
 
   async #catchUp(to: number, signal: AbortSignal): Promise<ExecutionsIndex> {
     const index = (this.#index ??= await this.#load());
-    const unread = { to, newest: () => to, signal };
+    const unread = { to, newest: () => to, signal, needed: v1JsonEnd };
     for await (const batch of this.#reader.readAcross(index.throughSeq + 1, unread)) {
       await this.#indexBatch(index, batch, signal);
     }
@@ -126,7 +127,8 @@ export class KernelOutputs implements AsyncDisposable {
   async #readToTheEnd(signal: AbortSignal): Promise<{ index: ExecutionsIndex; lostEnd: NumberedGap | null }> {
     const index = (this.#index ??= await this.#load());
     let gap: readonly JournalRecord[] = [];
-    for await (const batch of this.#reader.readAcross(index.throughSeq + 1, { ended: true, signal })) {
+    const toTheEnd = { ended: true, signal, needed: v1JsonEnd };
+    for await (const batch of this.#reader.readAcross(index.throughSeq + 1, toTheEnd)) {
       await this.#indexBatch(index, gap, signal);
       gap = batch[0]?.missing === undefined ? [] : batch;
       if (gap.length === 0) await this.#indexBatch(index, batch, signal);
@@ -157,9 +159,9 @@ export class KernelOutputs implements AsyncDisposable {
     return new ExecutionsIndex(saved?.state ?? null, limits);
   }
 
-  /** A gap from the reader is not a record: it cannot serve as a witness. */
+  /** A gap from the reader is not a record: it cannot serve as a witness. Nor can a record that was not read to its end. */
   #see(batch: readonly JournalRecord[]): void {
-    const last = batch.findLast(record => gapOf(record)?.fromSeq === undefined);
+    const last = batch.findLast(record => !record.isAbridged && gapOf(record)?.fromSeq === undefined);
     if (last !== undefined) this.#witness = witnessOf(last);
   }
 

@@ -1,0 +1,68 @@
+/**
+ * Masks and unmasks WebSocket frames (RFC 6455, 5.3) by words. `ws` does it byte by byte unless it finds the native package
+ * `bufferutil`, which cannot be part of a bundle: the bundle gets this module under that name. Its interface is the documented one.
+ */
+
+const WORD = 4;
+/** Words in one turn of the loop. */
+const UNROLLED = 8;
+
+/** Writes `source[0..length)` XOR `mask`, which has 4 bytes, to `output` from `offset` on; both may be the same memory. */
+export function mask(
+  source: Uint8Array,
+  mask: Uint8Array,
+  output: Uint8Array,
+  offset: number,
+  length: number
+): void {
+  // A view of words has to begin at a multiple of 4, in source and output alike.
+  const begin = -source.byteOffset & (WORD - 1);
+  let at = 0;
+  if (length >= begin && ((output.byteOffset + offset + begin) & (WORD - 1)) === 0) {
+    maskBytes(source, mask, output, offset, 0, begin);
+    const words = (length - begin) >> 2;
+    const key = new Int32Array(
+      Uint8Array.from({ length: WORD }, (_, n) => mask[(begin + n) & 3] ?? 0).buffer
+    );
+    maskWords(
+      new Int32Array(source.buffer, source.byteOffset + begin, words),
+      key[0] ?? 0,
+      new Int32Array(output.buffer, output.byteOffset + offset + begin, words)
+    );
+    at = begin + words * WORD;
+  }
+  maskBytes(source, mask, output, offset, at, length);
+}
+
+/** Removes `mask` from `buffer` in place. */
+export function unmask(buffer: Uint8Array, key: Uint8Array): void {
+  mask(buffer, key, buffer, 0, buffer.length);
+}
+
+/* eslint-disable @typescript-eslint/no-non-null-assertion -- every index is below the length of its array */
+function maskWords(source: Int32Array, key: number, output: Int32Array): void {
+  const { length } = source;
+  let at = 0;
+  for (; at + UNROLLED <= length; at += UNROLLED) {
+    output[at] = source[at]! ^ key;
+    output[at + 1] = source[at + 1]! ^ key;
+    output[at + 2] = source[at + 2]! ^ key;
+    output[at + 3] = source[at + 3]! ^ key;
+    output[at + 4] = source[at + 4]! ^ key;
+    output[at + 5] = source[at + 5]! ^ key;
+    output[at + 6] = source[at + 6]! ^ key;
+    output[at + 7] = source[at + 7]! ^ key;
+  }
+  for (; at < length; at++) output[at] = source[at]! ^ key;
+}
+
+function maskBytes(
+  source: Uint8Array,
+  mask: Uint8Array,
+  output: Uint8Array,
+  offset: number,
+  from: number,
+  to: number
+): void {
+  for (let at = from; at < to; at++) output[offset + at] = source[at]! ^ mask[at & 3]!;
+}
