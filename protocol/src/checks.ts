@@ -1,6 +1,7 @@
 /** Pre-flight checks of notebooks (`/bridge/v1/checks/PATH`): the running check, and the report of `tpulab check --json`. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { JobError, JobState } from './jobs.js';
+import { RemoteName } from './remotes.js';
 
 const OrNull = <T extends TSchema>(type: T) => Type.Union([type, Type.Null()]);
 
@@ -48,8 +49,10 @@ const CheckTotal = Type.Object({
   program: OrNull(Type.String({ description: 'the main one: its step is meant below' })),
   stepSeconds: OrNull(Type.Number({ description: 'lower bound' })),
   bound: OrNull(Type.String()),
-  usdFor1000Steps: OrNull(Type.Number()),
-  usdForEpoch: OrNull(Type.Number()),
+  chipHoursFor1000Steps: OrNull(
+    Type.Number({ description: 'their price is that of a chip hour times this' })
+  ),
+  chipHoursForEpoch: OrNull(Type.Number()),
   epochSteps: OrNull(Type.Integer()),
   batch: OrNull(Type.Object({ fits: Type.Integer(), next: OrNull(Type.Integer()) })),
   proposals: Type.Optional(OrNull(CheckProposals))
@@ -68,10 +71,10 @@ export const CheckReport = Type.Object({
   machines: Type.Array(
     Type.Object({
       name: Type.String(),
+      kind: Type.String({ description: 'of its chips' }),
       chips: Type.Integer(),
       devices: Type.Integer(),
-      usableBytes: Type.Number({ description: 'on each device' }),
-      hourlyUsd: OrNull(Type.Number({ description: 'of the whole machine' }))
+      usableBytes: Type.Number({ description: 'on each device' })
     })
   ),
   programs: Type.Array(
@@ -142,6 +145,7 @@ export const NotebookCheck = Type.Object({
     }),
     diskMiB: OrNull(Type.Number())
   }),
+  machines: Type.Array(Type.String(), { description: 'connected ones, which can check instead' }),
   last: OrNull(StoredCheck)
 });
 export type NotebookCheck = Static<typeof NotebookCheck>;
@@ -160,6 +164,7 @@ export const CheckRequest = Type.Object({
     pattern: '^[a-z0-9, -]+$',
     description: 'machine types, with commas'
   }),
+  on: Type.Optional(RemoteName),
   propose: Type.Optional(Type.Boolean({ description: 'search layouts of the main program too' })),
   saveCompiled: Type.Optional(
     Type.Boolean({

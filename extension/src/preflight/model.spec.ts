@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Preflight } from './model.js';
 
 const check = (state: NotebookCheck['state']): NotebookCheck => ({
-  ...{ state, error: null, startedAt: null, detail: null, fraction: null, last: null },
+  ...{ state, error: null, startedAt: null, detail: null, fraction: null, last: null, machines: [] },
   compiler: { state: 'ready', diskMiB: null }
 });
 const saved = new Signal<object, void>({});

@@ -26,7 +26,7 @@ export function verdict(report: CheckReport, trans: TranslationBundle): string {
 
 /** Rows below the programs, for each machine. An epoch and the largest batch are figures that a check was asked for. */
 export function sumsOf(
-  { machines, programs, totals }: CheckReport,
+  { machines, programs, totals, prices }: CheckReport,
   trans: TranslationBundle
 ): (readonly [title: string, texts: readonly (string | null)[]])[] {
   const row = (title: string, text: (total: Total, machine: CheckedMachine) => string | null) =>
@@ -37,17 +37,17 @@ export function sumsOf(
         return total ? text(total, machine) : null;
       })
     ] as const;
-  const money = ({ stepSeconds }: Total, usd: number | null): string | null =>
-    stepSeconds === null ? null : usd === null ? trans.__('unknown') : dollars(usd);
+  const money = (chipHours: number | null, { kind }: CheckedMachine): string | null => {
+    const price = prices.chipHourUsd[kind];
+    return chipHours === null ? null : price === undefined ? trans.__('unknown') : dollars(chipHours * price);
+  };
   const moved = ({ program }: Total, { name }: CheckedMachine): string | null => {
     const main = programs.find(one => one.name === program)?.results[name];
     const bytes = main?.collectives.reduce((sum, one) => sum + one.bytes, 0);
     return bytes === undefined ? null : bytes === 0 ? trans.__('none') : sizeText(bytes);
   };
   const requested = [
-    row(trans.__('Epoch from'), total =>
-      total.usdForEpoch === null ? null : money(total, total.usdForEpoch)
-    ),
+    row(trans.__('Epoch from'), ({ chipHoursForEpoch }, machine) => money(chipHoursForEpoch, machine)),
     row(trans.__('Largest batch'), ({ batch }) => (batch === null ? null : String(batch.fits)))
   ];
   return [
@@ -57,8 +57,8 @@ export function sumsOf(
     ),
     row(trans.__('Bound by'), ({ bound }) => bound),
     row(trans.__('Collectives'), moved),
-    row(trans.__('Price an hour'), (_, { hourlyUsd }) => (hourlyUsd === null ? null : dollars(hourlyUsd))),
-    row(trans.__('1,000 steps from'), total => money(total, total.usdFor1000Steps)),
+    row(trans.__('Price an hour'), (_, machine) => money(machine.chips, machine)),
+    row(trans.__('1,000 steps from'), (total, machine) => money(total.chipHoursFor1000Steps, machine)),
     ...requested.filter(([, texts]) => texts.some(text => text !== null))
   ];
 }

@@ -54,7 +54,7 @@ export default function PreflightView(props: PreflightViewProps): JSX.Element {
   if (!status) {
     return <p className="jp-TPULab-quiet">{problem ?? trans.__('Loading…')}</p>;
   }
-  const { state, error, last, compiler } = status;
+  const { state, error, last, compiler, machines } = status;
   const why = problem ?? (state === 'failed' ? error?.message : null);
   return (
     <div className="jp-TPULabPreflight">
@@ -65,10 +65,10 @@ export default function PreflightView(props: PreflightViewProps): JSX.Element {
       )}
       {state === 'running' ? (
         <Progress {...props} check={status} />
-      ) : compiler.state === 'unsupported' ? (
+      ) : compiler.state === 'unsupported' && machines.length === 0 ? (
         <p>
           {trans.__(
-            'The TPU compiler exists for Linux on x86-64 only, so this computer cannot check notebooks. Run "tpulab check" on a connected machine.'
+            'The TPU compiler exists for Linux on x86-64 only. Connect a machine to check this notebook there.'
           )}
         </p>
       ) : (
@@ -83,7 +83,9 @@ export default function PreflightView(props: PreflightViewProps): JSX.Element {
 type StateProps = PreflightViewProps & { readonly check: NotebookCheck };
 
 function Begin({ preflight, check, trans }: StateProps): JSX.Element {
-  const { compiler, last } = check;
+  const { compiler, machines, last } = check;
+  const isElsewhere = compiler.state === 'unsupported';
+  const [on, setOn] = useState(machines[0] ?? '');
   const [text, setText] = useState(last?.chips ?? AT_FIRST);
   const [propose, setPropose] = useState(false);
   const [saveCompiled, setSaveCompiled] = useState(last !== null && last.report.compiled !== null);
@@ -99,7 +101,8 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
     <form
       onSubmit={event => {
         event.preventDefault();
-        void preflight.check({ chips: chosen.join(', '), propose, saveCompiled });
+        const request = { chips: chosen.join(', '), propose, saveCompiled };
+        void preflight.check(isElsewhere ? { ...request, on } : request);
       }}
     >
       {last === null ? (
@@ -111,6 +114,16 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
       ) : null}
       {compiler.state === 'missing' ? (
         <p>{trans.__('Needs the TPU compiler once: %1 on disk, in the environment aot.', size)}</p>
+      ) : null}
+      {isElsewhere ? (
+        <label>
+          {trans.__("Check on, with a copy of the notebook's folder")}
+          <select className="jp-TPULab-input" value={on} onChange={event => setOn(event.target.value)}>
+            {machines.map(name => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
       ) : null}
       <fieldset>
         <legend>{trans.__('Chips')}</legend>
@@ -308,7 +321,7 @@ function Figures(props: ReportProps): JSX.Element {
 function Prices({ last, preflight, trans }: ReportProps): JSX.Element {
   const { prices, machines } = last.report;
   const [isOpen, setOpen] = useState(false);
-  const kinds = [...new Set(machines.map(({ name }) => name.replace(/-.*/, '')))];
+  const kinds = [...new Set(machines.map(({ kind }) => kind))];
   const submit = (form: HTMLFormElement): void => {
     const entered = kinds.map(kind => [kind, new FormData(form).get(kind)] as const);
     const others = Object.entries(prices.chipHourUsd).filter(([kind]) => !kinds.includes(kind));

@@ -375,7 +375,8 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     assert found["totals"]["v6e-8"]["batch"] == {"fits": 49152, "next": 53248, "note": ""}
     # For the same batches as v6e-8, for which jax lowers nothing a second time.
     assert found["totals"]["v3-8"]["batch"] == {"fits": 24576, "next": 26624, "note": ""}
-    assert found["totals"]["v6e-8"]["usdFor1000Steps"] > 0
+    total = found["totals"]["v6e-8"]
+    assert total["chipHoursFor1000Steps"] == pytest.approx(1000 * 8 * total["stepSeconds"] / 3600)
     suite = ElementTree.parse(files["junit.xml"]).getroot()
     assert [each.get("name") for each in suite if each.find("failure") is not None] == ["train on v5e-8"]
     (result,) = [
@@ -543,7 +544,7 @@ def test_lines_of_a_cell_are_found_in_the_file(tmp_path: Path) -> None:
     request = check.Request(file, chips.machines_named("v5e-8"))
     found = check.check(request, chips.read_prices(), judge.Budget(hbm_gib=0.001, programs=0))
     assert {each["rule"] for each in found["findings"]} >= {"budget", "does-not-fit", "unexpected-collective"}
-    results = json.loads(report.sarif(found))["runs"][0]["results"]
+    results = json.loads(report.sarif(found, Path(found["file"])))["runs"][0]["results"]
     lines = {each["locations"][0]["physicalLocation"]["region"]["startLine"] for each in results}
     text = file.read_text().splitlines()
     assert all("lambda" in text[line - 1] for line in lines)

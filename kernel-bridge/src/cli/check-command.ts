@@ -5,17 +5,31 @@ import path from 'node:path';
 import { Command, Option } from 'commander';
 import {
   aotPython,
+  compilerState,
   EnvironmentCatalog,
+  EnvironmentError,
   ProgressLines,
   pythonOfEnvironment
 } from '@tpulab/machines/environments';
-import { CommandError, interruptible, type Streams } from './output.js';
+import { checkOnMachine, copiedFolder, type FileOptions, isFile } from './check-on-machine.js';
+import {
+  agree,
+  CommandError,
+  type Confirm,
+  confirmOnTerminal,
+  type ConfirmOptions,
+  interruptible,
+  type Streams,
+  YES
+} from './output.js';
+import { RemoteCalls } from './remotes/remote-calls.js';
 
-interface CheckOptions {
+interface CheckOptions extends FileOptions, Pick<ConfirmOptions, 'yes'> {
   readonly env?: string;
   readonly envDir?: string;
   readonly python?: string;
-  readonly json?: true | string;
+  readonly on?: string;
+  readonly stateDir?: string;
 }
 
 /** Options that the agent's check has under the same name: options with a value, and switches. */
@@ -38,16 +52,19 @@ const SWITCHES = {
   '--strict': 'warnings make the exit code 1 too'
 } as const;
 
-export function checkCommand(streams: Streams): Command {
+export function checkCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const command = new Command('check')
     .description(
-      'say whether a notebook or script fits TPUs, how long it compiles, what a step costs at the least, and what to change. Runs it on the CPU of this computer'
+      'say whether a notebook or script fits TPUs, how long it compiles, what a step costs at the least, and what to change. Runs it on the CPU of this computer, or of a connected machine'
     )
     .argument('<source>', 'notebook (.ipynb), script (.py) or exported PyTorch step (.zip)')
     .argument('[arguments...]', 'arguments of the script, after --')
     .option('--env <name>', 'environment that runs the source (default: aot, which has JAX, Flax and Optax)')
     .option('--python <path>', 'Python that runs the source, instead of an environment')
-    .option('--env-dir <folder>', 'folder of environments');
+    .option('--env-dir <folder>', 'folder of environments')
+    .option('--on <name>', 'check it on this machine, to which the working directory is copied')
+    .option(...YES)
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)");
   const forwarded = Object.entries({ ...VALUES, ...SWITCHES }).map(
     ([flags, text]) => new Option(flags, text)
   );
@@ -67,35 +84,33 @@ export function checkCommand(streams: Streams): Command {
               `There is no file ${path.resolve(source)}; name a notebook or a script.`
             );
           }
-          const { env, envDir } = options;
-          const catalog = new EnvironmentCatalog(envDir === undefined ? {} : { environments: envDir });
-          const python = await compilerPython(catalog, streams, signal);
-          const runs =
-            options.python ?? (env === undefined ? python : await pythonOfEnvironment(catalog, env));
+          const { env, envDir, python, json } = options;
           const values = options as Readonly<Record<string, string | true | undefined>>;
-          const args = forwarded.flatMap(option => {
-            const value = values[option.attributeName()];
-            return value === undefined
-              ? []
-              : value === true
-                ? [option.long ?? '']
-                : [option.long ?? '', value];
-          });
-          const { json } = options;
+          const argumentsOf = (some: readonly Option[]): string[] =>
+            some.flatMap(option => {
+              const value = values[option.attributeName()];
+              const word = option.long ?? '';
+              return value === undefined ? [] : value === true ? [word] : [word, value];
+            });
+          const catalog = new EnvironmentCatalog(envDir === undefined ? {} : { environments: envDir });
+          const machine = options.on ?? (await machineInstead(catalog, source, options, streams, confirm));
+          if (machine !== null) {
+            const there = forwarded.filter(option => !isFile(option.attributeName()));
+            for (const [name, value] of Object.entries({ env, python, 'env-dir': envDir }))
+              if (value !== undefined) there.push(new Option(`--${name} <value>`));
+            process.exitCode = await checkOnMachine({
+              ...{ calls: await RemoteCalls.find(options.stateDir), machine, source, files: options },
+              ...{ options: argumentsOf(there), rest, confirm: options, streams, signal }
+            });
+            return;
+          }
+          const compiler = await compilerPython(catalog, streams, signal);
+          const runs = python ?? (env === undefined ? compiler : await pythonOfEnvironment(catalog, env));
           const report = json === undefined ? [] : json === true ? ['--json'] : [`--json=${json}`];
+          const args = [...argumentsOf(forwarded), ...report, '--python', runs, path.normalize(source)];
           process.exitCode = await runCheck(
-            python,
-            [
-              '-m',
-              'tpulab.check',
-              ...args,
-              ...report,
-              '--python',
-              runs,
-              path.normalize(source),
-              '--',
-              ...rest
-            ],
+            compiler,
+            ['-m', 'tpulab.check', ...args, '--', ...rest],
             streams,
             signal
           );
@@ -103,6 +118,31 @@ export function checkCommand(streams: Streams): Command {
         ['SIGTERM', 'SIGHUP']
       )
     );
+}
+
+/** Where the TPU compiler has no wheel, the only connected machine, after a confirmation. null: the check runs here. */
+async function machineInstead(
+  catalog: EnvironmentCatalog,
+  source: string,
+  options: CheckOptions,
+  streams: Streams,
+  confirm: Confirm
+): Promise<string | null> {
+  if ((await compilerState(catalog, process.env)).state !== 'unsupported') return null;
+  const machines = await RemoteCalls.find(options.stateDir).then(
+    calls => calls.list(),
+    () => []
+  );
+  const [machine, ...others] = machines.filter(({ state }) => state === 'connected').map(({ name }) => name);
+  const reason = 'The TPU compiler exists for Linux on x86-64 only.';
+  if (machine === undefined || others.length > 0) {
+    const names = machine === undefined ? '' : `: ${[machine, ...others].join(', ')}`;
+    const remedy = `Check on a connected machine: tpulab check ${source} --on NAME${names}`;
+    throw new EnvironmentError('env_compiler_unsupported', `${reason} ${remedy}.`);
+  }
+  const plan = `${reason} The check can run on ${machine}, to which ${copiedFolder(source)} is copied.`;
+  await agree(streams, options, { plan, question: `Check on ${machine}?` }, confirm);
+  return machine;
 }
 
 async function compilerPython(

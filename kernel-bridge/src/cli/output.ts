@@ -129,7 +129,7 @@ export const confirmOnTerminal: Confirm = async question => {
 /** @throws CommandError `not_confirmed` unless confirmed; the message contains the plan if nobody could be asked */
 export async function agree(
   streams: Streams,
-  { yes }: ConfirmOptions,
+  { yes }: Pick<ConfirmOptions, 'yes'>,
   { plan, question }: { readonly plan: string; readonly question: string },
   confirm: Confirm = confirmOnTerminal
 ): Promise<void> {

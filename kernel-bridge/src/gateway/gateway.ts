@@ -352,7 +352,11 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
   const files = new RootFolder(rootDir);
   await addFilesRoutes(app, files);
   const folder = path.join(stateDir, 'checks');
-  const checks = new NotebookChecks({ catalog: environments, files, rootDir, folder, env });
+  const machines = (): string[] =>
+    remotes.list().flatMap(({ name, phase }) => (phase.kind === 'connected' ? [name] : []));
+  const checks = new NotebookChecks({
+    ...{ catalog: environments, files, rootDir, folder, stateDir, machines, env }
+  });
   addPreflightRoutes(app, disposables.use(checks));
   addShareRoutes(
     app,

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Value } from '@sinclair/typebox/value';
 import {
   CheckReport,
@@ -40,6 +41,8 @@ const CHECK_LIMIT_MS = 60 * 60_000;
 const MAX_LINES = 20;
 /** Reports; the oldest ones beyond this number are deleted. */
 const MOST_STORED = 200;
+/** `tpulab`, which uses a machine through this server. */
+const PROGRAM = fileURLToPath(new URL('../../bin/tpulab.js', import.meta.url));
 /** "compiling train_step for v5e-8 (3 of 20)" */
 const COUNTED = /^(.*) \((\d+) of (\d+)\)$/;
 
@@ -48,6 +51,9 @@ export interface NotebookChecksOptions {
   readonly files: Pick<RootFolder, 'read'>;
   readonly rootDir: string;
   readonly folder: string;
+  readonly stateDir: string;
+  /** Names of the connected machines. */
+  readonly machines: () => readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -71,12 +77,13 @@ export class NotebookChecks implements AsyncDisposable {
     const job = this.#jobs.status(notebook) ?? IDLE;
     const compiler = await compilerState(this.options.catalog, this.options.env);
     const stored = await this.#readStored(notebook);
-    if (stored === null) return { ...job, compiler, last: null };
+    const machines = [...this.options.machines()];
+    if (stored === null) return { ...job, compiler, machines, last: null };
     // A check that runs will answer whether the code has changed.
     const hash = job.state === 'running' ? null : codeOf(await this.#text(notebook))?.hash;
     const isCurrent = hash === stored.code;
     const last = Value.Clean(StoredCheck, { ...stored, isCurrent }) as StoredCheck;
-    return { ...job, compiler, last };
+    return { ...job, compiler, machines, last };
   }
 
   /** As the check gave it. @throws BridgeError `file_…` */
@@ -96,7 +103,8 @@ export class NotebookChecks implements AsyncDisposable {
     const lines = [...comments, `date = ${date}`, '', '[chip_hour_usd]', ...prices.toSorted()];
     await makeFolder(path.dirname(own));
     await writeAtomically(own, `${lines.join('\n')}\n`);
-    await this.#store(notebook, { ...stored, report: withPrices(stored.report, { date, own, chipHourUsd }) });
+    const report = { ...stored.report, prices: { ...stored.report.prices, date, chipHourUsd } };
+    await this.#store(notebook, { ...stored, report });
     return this.status(notebook);
   }
 
@@ -131,21 +139,24 @@ export class NotebookChecks implements AsyncDisposable {
 
   async #check(
     notebook: string,
-    { chips, propose, saveCompiled }: CheckRequest,
+    { chips, propose, saveCompiled, on }: CheckRequest,
     { text, cellIds, hash }: Code & { readonly text: string },
     job: RunningJob<JobOfCheck>
   ): Promise<void> {
-    const { rootDir, env } = this.options;
+    const { rootDir, env, stateDir } = this.options;
     const { signal } = job;
-    const compiler = await this.#install(job);
     const file = path.join(rootDir, notebook);
     const options = ['--chips', chips, '--limit', String(RUN_LIMIT_S), '--json'];
     if (propose === true) options.push('--propose');
     // Before another option: its value may be missing.
     if (saveCompiled === true) options.push('--save-compiled');
+    const command = on === undefined ? await this.#install(job) : process.execPath;
     const result = await runProgram({
-      command: compiler,
-      args: ['-m', 'tpulab.check', ...options, '--python', await this.#pythonFor(text, compiler), file],
+      command,
+      args:
+        on === undefined
+          ? ['-m', 'tpulab.check', ...options, '--python', await this.#pythonFor(text, command), file]
+          : [PROGRAM, 'check', ...options, '--on', on, '--yes', '--state-dir', stateDir, '--', file],
       env: {
         ...Object.fromEntries(Object.entries(env).filter(([name]) => !isWithheld(name))),
         PYTHONUNBUFFERED: '1',
@@ -220,23 +231,6 @@ export class NotebookChecks implements AsyncDisposable {
     const oldest = aged.sort((one, other) => other.at - one.at).slice(MOST_STORED);
     await Promise.all(oldest.map(({ file }) => rm(file, { force: true })));
   }
-}
-
-/** The report with the costs of other prices. */
-export function withPrices(report: CheckReport, prices: CheckReport['prices']): CheckReport {
-  const machines = report.machines.map(machine => {
-    const price = prices.chipHourUsd[machine.name.replace(/-.*/, '')];
-    return { ...machine, hourlyUsd: price === undefined ? null : price * machine.chips };
-  });
-  const totals = Object.entries(report.totals).map(([name, total]) => {
-    const hourlyUsd = machines.find(machine => machine.name === name)?.hourlyUsd ?? null;
-    const stepUsd =
-      total.stepSeconds === null || hourlyUsd === null ? null : (total.stepSeconds * hourlyUsd) / 3_600;
-    const usd = (steps: number | null): number | null =>
-      stepUsd === null || steps === null ? null : stepUsd * steps;
-    return [name, { ...total, usdFor1000Steps: usd(1_000), usdForEpoch: usd(total.epochSteps) }] as const;
-  });
-  return { ...report, machines, totals: Object.fromEntries(totals), prices: { ...report.prices, ...prices } };
 }
 
 interface Code {

@@ -1,7 +1,7 @@
 /** `/bridge/v1/checks/PATH`: starts, follows and stops the pre-flight check of a notebook below the root folder. */
 import { Type } from '@sinclair/typebox';
 import { CheckRequest, NotebookCheck, PriceChange } from '@tpulab/protocol';
-import type { RouteAccess } from '../http/access-hooks.js';
+import { requireMay, type RouteAccess } from '../http/access-hooks.js';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { NotebookChecks } from './notebook-checks.js';
@@ -29,7 +29,10 @@ export function addPreflightRoutes(app: App, checks: NotebookChecks): void {
       { 202: NotebookCheck, 404: NOT_FOUND, 409: failure('Another check runs, or none is possible here.') },
       { access: ACCESS, params: Params, body: CheckRequest }
     ),
-    async ({ params, body }, reply) => reply.code(202).send(await checks.start(params['*'], body))
+    async ({ params, body, raw }, reply) => {
+      if (body.on !== undefined) requireMay(raw, 'spend', { kind: 'remote', name: body.on });
+      return reply.code(202).send(await checks.start(params['*'], body));
+    }
   );
   app.put(
     PATH,

@@ -457,7 +457,7 @@ export async function aotPython(
   if (state === 'unsupported') {
     throw new EnvironmentError(
       'env_compiler_unsupported',
-      'The TPU compiler exists for Linux on x86-64 only; run `tpulab check` on such a machine (`tpulab ssh NAME`).'
+      'The TPU compiler exists for Linux on x86-64 only; check on such a machine: `tpulab check … --on NAME`.'
     );
   }
   if (state === 'missing') {

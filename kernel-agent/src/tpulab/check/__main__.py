@@ -124,7 +124,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if options.junit:
         _write(options.junit, report.junit(found))
     if options.sarif:
-        _write(options.sarif, report.sarif(found))
+        _write(options.sarif, report.sarif(found, options.source))
     if options.json and options.json != "-":
         _write(Path(options.json), json.dumps(found, indent=1) + "\n")
     colour = (sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")

@@ -323,7 +323,8 @@ def report_of(
     report: dict[str, Any] = {
         "format": 1,
         "source": request.source.name,
-        "file": str(request.source),
+        # Its name on the computer that asked for the check.
+        "file": os.environ.get("TPULAB_CHECK_FILE") or str(request.source),
         "cells": first["cells"],
         "runSeconds": round(sum(run["seconds"] for run in runs.values()), 1),
         "eager": first["eager"],
@@ -332,10 +333,10 @@ def report_of(
         "machines": [
             {
                 "name": machine.name,
+                "kind": machine.kind.name,
                 "chips": machine.chips,
                 "devices": machine.devices,
                 "usableBytes": machine.usable_bytes,
-                "hourlyUsd": prices.of(machine),
             }
             for machine in request.machines
         ],
@@ -367,7 +368,7 @@ def report_of(
             if program is main:
                 mains[machine.name] = (row, result)
         report["totals"][machine.name] = _total(
-            machine, found, mains.get(machine.name), prices, request.epoch_steps or budget.epoch_steps
+            machine, found, mains.get(machine.name), request.epoch_steps or budget.epoch_steps
         )
     report["programs"] = list(rows.values())
     findings += judge.over_budget(report, budget)
@@ -467,19 +468,18 @@ def _total(
     machine: Machine,
     found: Mapping[str, Any],
     main: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
-    prices: Prices,
     epoch_steps: int | None,
 ) -> dict[str, Any]:
     seconds = main[1]["stepSeconds"] if main else None
-    hourly = prices.of(machine)
-    step_usd = None if seconds is None or hourly is None else seconds * hourly / 3600
+    # Readers multiply them by the price of a chip hour, which a user may change later.
+    step_hours = None if seconds is None else seconds * machine.chips / 3600
     return {
         "compileSeconds": round(sum(each["seconds"] for each in found["compiled"].values()), 1),
         "program": main[0]["name"] if main else None,
         "stepSeconds": seconds,
         "bound": main[1]["bound"] if main else None,
-        "usdFor1000Steps": None if step_usd is None else step_usd * 1000,
-        "usdForEpoch": None if step_usd is None or epoch_steps is None else step_usd * epoch_steps,
+        "chipHoursFor1000Steps": None if step_hours is None else step_hours * 1000,
+        "chipHoursForEpoch": None if step_hours is None or epoch_steps is None else step_hours * epoch_steps,
         "epochSteps": epoch_steps,
         "batch": found.get("batch"),
         "proposals": found.get("proposals"),

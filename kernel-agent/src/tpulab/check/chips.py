@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -135,11 +136,6 @@ class Prices:
     #: the user's own list, which would have been read; None: another one was named
     own: str | None
 
-    def of(self, machine: Machine) -> float | None:
-        """Per hour of the whole machine."""
-        price = self.hourly.get(machine.kind.name)
-        return None if price is None else price * machine.chips
-
 
 #: Path of the user's own list.
 OWN_PRICES = "~/.config/tpulab/prices.toml"
@@ -149,7 +145,7 @@ def read_prices(file: Path | None = None) -> Prices:
     """The named list, else the user's own, else ours. Raises `PreflightError`."""
     own = None
     if file is None:
-        file = own = Path(OWN_PRICES).expanduser()
+        file = own = Path(os.environ.get("TPULAB_PRICES", OWN_PRICES)).expanduser()
         if not own.is_file():
             file = Path(__file__).with_name("prices.toml")
     try:

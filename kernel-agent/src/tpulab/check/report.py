@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from tpulab.check.chips import GIB
@@ -95,14 +96,14 @@ def _summary(report: Mapping[str, Any]) -> list[list[_Cell]]:
     def row(title: str, show: Callable[[Mapping[str, Any]], str | None]) -> list[_Cell]:
         return _row(title, *(show(total) or "-" for total in totals))
 
-    def money(name: str) -> Callable[[Mapping[str, Any]], str | None]:
-        def show(total: Mapping[str, Any]) -> str | None:
-            if total["stepSeconds"] is None:
-                return None
-            value = total[name]
-            return "unknown" if value is None else f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"
-
-        return show
+    def money(title: str, name: str) -> list[_Cell]:
+        found = []
+        for machine, total in zip(report["machines"], totals, strict=True):
+            hours, price = total[name], report["prices"]["chipHourUsd"].get(machine["kind"])
+            usd = None if hours is None or price is None else hours * price
+            known = "unknown" if usd is None else f"{usd:.2f}" if usd >= 0.01 else f"{usd:.2g}"
+            found.append("-" if hours is None else known)
+        return _row(title, *found)
 
     def batch(total: Mapping[str, Any]) -> str:
         found = total["batch"]
@@ -119,10 +120,10 @@ def _summary(report: Mapping[str, Any]) -> list[list[_Cell]]:
             lambda t: None if t["stepSeconds"] is None else f"{t['stepSeconds'] * 1e3:.3g}",
         ),
         row("bound by", lambda total: total["bound"]),
-        row("1,000 steps from, USD", money("usdFor1000Steps")),
+        money("1,000 steps from, USD", "chipHoursFor1000Steps"),
     ]
     if steps := next((total["epochSteps"] for total in totals if total["epochSteps"]), None):
-        rows.append(row(f"{steps:,} steps from, USD", money("usdForEpoch")))
+        rows.append(money(f"{steps:,} steps from, USD", "chipHoursForEpoch"))
     if any(total["batch"] for total in totals):
         rows.append(row("largest batch", batch))
     return rows
@@ -230,15 +231,15 @@ def junit(report: Mapping[str, Any]) -> str:
 
 def _case(suite: Any, name: str, report: Mapping[str, Any], place: Mapping[str, Any] | None) -> Any:
     case = ElementTree.SubElement(suite, "testcase", classname=report["source"], name=name)
-    case.set("file", report["file"] if not place or not place["file"] else place["file"])
+    case.set("file", _path(report, place))
     if place:
         case.set("line", str(place["line"]))
     return case
 
 
-def sarif(report: Mapping[str, Any]) -> str:
+def sarif(report: Mapping[str, Any], source: Path) -> str:
     """The line of a cell is the line of the notebook's file, where a reader of SARIF expects it."""
-    lines = _file_lines(Path(report["file"]))
+    lines = _file_lines(source)
     results = []
     for each in report["findings"]:
         place = each["place"] or {"file": "", "line": 1, "cell": None}
@@ -246,7 +247,7 @@ def sarif(report: Mapping[str, Any]) -> str:
         words = f"{each['where']}: {each['message']}" if cell is not None else each["message"]
         location: dict[str, Any] = {
             "physicalLocation": {
-                "artifactLocation": {"uri": _uri(report, place)},
+                "artifactLocation": {"uri": quote(_path(report, place))},
                 "region": {"startLine": lines.get((cell, line), 1) if cell is not None else line},
             }
         }
@@ -272,10 +273,10 @@ def sarif(report: Mapping[str, Any]) -> str:
     )
 
 
-def _uri(report: Mapping[str, Any], place: Mapping[str, Any]) -> str:
+def _path(report: Mapping[str, Any], place: Mapping[str, Any] | None) -> str:
     """Relative to the folder in which the check was started, as a code host expects it."""
-    source = Path(report["file"])
-    file = source if not place["file"] or place["file"] == source.name else source.parent / place["file"]
+    source, name = Path(report["file"]), place["file"] if place else ""
+    file = source if name in ("", source.name) else source.parent / name
     return file.as_posix().lstrip("/") if file.is_absolute() else file.as_posix()
 
 

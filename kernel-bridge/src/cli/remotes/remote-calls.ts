@@ -12,8 +12,8 @@ import {
   type SyncRequest,
   SyncStatus
 } from '@tpulab/protocol';
-import type { Static, TSchema } from '@sinclair/typebox';
-import { chosenStateFolder, RunningGateway } from '../running-gateway.js';
+import { type Static, type TSchema, Type } from '@sinclair/typebox';
+import { below, chosenStateFolder, RunningGateway } from '../running-gateway.js';
 
 /** gcloud lists the machines of a project. */
 const CANDIDATES_MS = 90_000;
@@ -69,6 +69,12 @@ export class RemoteCalls {
 
   ssh(name: string): Promise<RemoteSsh> {
     return this.#request(RemoteSsh, 'GET', `/${encodeURIComponent(name)}/ssh`);
+  }
+
+  /** Process of the server there. */
+  async pid(name: string): Promise<number> {
+    const health = Type.Object({ pid: Type.Integer() });
+    return (await this.gateway.request(health, 'GET', `${below(name)}bridge/v1/health`)).pid;
   }
 
   /** A preview of a sync; comparing a large folder takes long. */

@@ -11,7 +11,6 @@ import {
   type Confirm,
   confirmOnTerminal,
   type ConfirmOptions,
-  type OutputOptions,
   print,
   type Streams,
   YES
@@ -81,14 +80,9 @@ function syncCommand(
         const question = questionOf(plan, direction === 'to-remote' ? name : 'this computer');
         if (question !== null) await agree(streams, options, { plan: planText(plan), question }, confirm);
       }
-      await calls.startSync(name, request);
-      const status = await ended(calls, name, streams, options);
-      if (status.state === 'failed') {
-        throw new GatewayRefusal(
-          status.error?.code ?? 'sync_failed',
-          status.error?.message ?? 'The folder could not be copied.'
-        );
-      }
+      const status = await copyFolder(calls, name, request, text => {
+        if (options.json !== true) streams.stderr.write(`${text}\n`);
+      });
       const place = direction === 'to-remote' ? `${name}:${status.remoteFolder}` : status.localFolder;
       const text = `${filesText(status.files)}, ${status.bytes} bytes copied to ${place}.`;
       print(streams, options, status, [text, ...leftOutText(status)].join('\n'));
@@ -108,18 +102,24 @@ function requestOf(folder: string, direction: SyncDirection, options: SyncOption
   };
 }
 
-async function ended(
+/** @param note receives the progress @throws GatewayRefusal */
+export async function copyFolder(
   calls: RemoteCalls,
   name: string,
-  streams: Streams,
-  options: OutputOptions
+  request: SyncRequest,
+  note: (text: string) => void
 ): Promise<SyncStatus> {
-  for (let printed = ''; ;) {
+  await calls.startSync(name, request);
+  for (let noted = ''; ;) {
     const status = await calls.syncStatus(name);
+    if (status.state === 'failed') {
+      const { code = 'sync_failed', message = 'The folder could not be copied.' } = status.error ?? {};
+      throw new GatewayRefusal(code, message);
+    }
     if (status.state !== 'running') return status;
     const text = `${status.files} of ${status.totalFiles} files`;
-    if (options.json !== true && text !== printed) streams.stderr.write(`${text}\n`);
-    printed = text;
+    if (text !== noted) note(text);
+    noted = text;
     await wait(POLL_MS);
   }
 }
@@ -143,7 +143,7 @@ function leftOutText({ leftOut, leftOutCount }: Pick<SyncPlan, 'leftOut' | 'left
   ];
 }
 
-function filesText(count: number): string {
+export function filesText(count: number): string {
   return count === 1 ? '1 file' : `${count} files`;
 }
 
