@@ -537,6 +537,51 @@ def test_where_nothing_fits_the_batch_is_halved_until_something_does() -> None:
     assert (nothing["code"], nothing["reason"][:17]) == ([], "Nothing that was ")
 
 
+LARGE = [
+    """import functools, jax, jax.numpy as jnp
+mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+rows = jax.NamedSharding(mesh, jax.P("data"))
+x = jnp.ones((64, 163840))""",
+    """@functools.partial(jax.jit, out_shardings=rows)
+def create(key):
+    return jax.random.normal(key, (163840, 163840))
+@functools.partial(jax.jit, donate_argnames="w")
+def train(w, x):
+    return w - 0.1 * jax.grad(lambda w: ((x @ w) ** 2).mean())(w), x.sum()
+w = create(jax.random.key(0))
+for _ in range(3):
+    w, mean = train(w, x)""",
+    "assert isinstance(w, jax.ShapeDtypeStruct) and w.sharding.spec == jax.P('data'), w",
+]
+
+
+def test_a_step_of_100_gb_is_traced_in_a_cell_for_shapes_only(tmp_path: Path) -> None:
+    file = notebooks.write(LARGE, tmp_path / "n.ipynb", {1: "shapes-only"})
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(tmp_path)]
+    subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL, timeout=300)
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["failed"] is None
+    create, train = run["programs"]
+    assert (create["name"], train["name"], train["called"]["line"]) == ("create", "train", 9)
+    assert (create["devices"], train["devices"]) == (8, 8)
+    weight = train["arguments"][0]
+    assert weight["bytes"] == 4 * 163840**2 > 100e9
+    assert (weight["sharding"], weight["donated"]) == ("(data) on {'data': 8}", True)
+    assert (train["calls"], train["carried"]) == (3, [0])
+
+
+def test_a_value_is_not_read_from_a_shape(tmp_path: Path) -> None:
+    cells = [notebooks.IMPORTS, "total = jax.jit(lambda x: x.sum())(jnp.ones(8))\nfloat(total)"]
+    file = notebooks.write(cells, tmp_path / "n.ipynb", {1: "shapes-only"})
+    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(tmp_path)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL, timeout=300)
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["failed"]["place"] == {"file": "", "line": 2, "cell": 2}
+    assert "ShapeDtypeStruct" in run["failed"]["message"]
+
+
 @pytest.mark.usefixtures("double")
 def test_lines_of_a_cell_are_found_in_the_file(tmp_path: Path) -> None:
     cells = [notebooks.IMPORTS, "# <b>é\nstep = jax.jit(lambda w: (w @ w).sum())\nstep(jnp.ones((512, 512)))"]

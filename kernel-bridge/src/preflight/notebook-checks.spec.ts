@@ -247,6 +247,7 @@ describe.runIf(process.platform === 'linux' && process.arch === 'x64')('a missin
       catalog: new EnvironmentCatalog(folders),
       files: { read: () => Promise.resolve({ bytes: Buffer.from(text) } as never) },
       ...{ rootDir: tmpdir(), folder: path.join(folders.environments, '../checks') },
+      ...{ stateDir: tmpdir(), machines: () => [] },
       env: { ...process.env, TPULAB_AOT_PYTHON: undefined }
     });
     await work(checks, folders);

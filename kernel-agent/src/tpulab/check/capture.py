@@ -144,7 +144,7 @@ class Recorder:
         self._placer = placer
         self._seen: list[_Seen] = []
         self._by_jaxpr: dict[int, _Seen] = {}
-        self._returned: dict[tuple[str, Place], dict[int, weakref.ref[Any]]] = {}
+        self._returned: dict[tuple[str, Place], dict[int, Callable[[], Any]]] = {}
         self._lock = threading.Lock()
         self._busy = threading.local()
         #: operations outside any jitted function; each is a separate program
@@ -153,6 +153,8 @@ class Recorder:
         self._batches: dict[tuple[int, int], Program | None] = {}
         #: the user has named the function: it is inspected, whoever wrote it
         self.named = False
+        #: of the last lowering; None: a library's operation
+        self.latest: Program | None = None
 
     @property
     def programs(self) -> list[Program]:
@@ -185,9 +187,10 @@ class Recorder:
             jaxpr = sys._getframe(1).f_locals.get("jaxpr")
             seen = self._by_jaxpr.get(id(jaxpr))
             if seen is not None and seen.jaxpr is jaxpr:
-                self._count(seen.program, args, outs)
+                self.count(seen.program, args, outs)
 
-    def _count(self, program: Program, args: Any, outs: Any) -> None:
+    def count(self, program: Program, args: Any, outs: Any) -> None:
+        """One more call, with its arguments and results in order."""
         with self._lock:
             program.calls += 1
             key = (program.name, program.place)
@@ -196,7 +199,7 @@ class Recorder:
                 returned = before.get(id(value))
                 if returned is not None and returned() is value and number not in program.carried:
                     program.carried.append(number)
-            self._returned[key] = {id(value): weakref.ref(value) for value in outs}
+            self._returned[key] = {id(value): _reference(value) for value in outs}
 
     def _lowering(self, lower: Callable[..., Any]) -> Callable[..., Any]:
         def lowering(*args: Any, **kwargs: Any) -> Any:
@@ -217,6 +220,7 @@ class Recorder:
         return lowering
 
     def _record(self, lower: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self.latest = None
         jaxpr, name = args[0], str(args[2])
         debug = jaxpr.jaxpr.debug_info if hasattr(jaxpr, "jaxpr") else jaxpr.debug_info
         frames = list(_user_places(sys._getframe(1)))
@@ -247,6 +251,7 @@ class Recorder:
         if twin is not None:
             # jax requests it again for reasons that create no other program, and then finds it in its cache.
             self._by_jaxpr[id(jaxpr)] = _Seen(twin.program, jaxpr, None)
+            self.latest = twin.program
             return
         program = Program(
             name=_plain(name),
@@ -266,6 +271,7 @@ class Recorder:
         with self._lock:
             self._seen.append(seen)
             self._by_jaxpr[id(jaxpr)] = seen
+            self.latest = program
 
     def lower(self, step: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Captures one function without running it; `step` may have run before."""
@@ -357,6 +363,14 @@ class Recorder:
                 if not is_library((frame.file_name, frame.start_line)):
                     return self._placer(frame.file_name, frame.start_line)
         return None
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        # A shape, which holds no memory.
+        return lambda: value
 
 
 def _as_shapes(call: JitCall | None) -> JitCall | None:

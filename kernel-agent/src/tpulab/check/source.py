@@ -29,9 +29,12 @@ from tpulab.check.capture import CELL_FILE, Recorder, place_of
 from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.exported import as_function, lower, read_step
 from tpulab.check.layouts import Answers
+from tpulab.check.shapes import NAME, ShapesOnly
 
 #: A cell with one of these tags is left out.
 SKIP_TAGS = {"skip-check", "skip-execution"}
+#: Jitted calls of a cell with this tag are not run.
+SHAPES_TAG = "shapes-only"
 #: The error of a cell with this tag is meant to happen.
 RAISES_TAG = "raises-exception"
 #: Cell magics that only surround Python code: the first line is removed, and the others keep their numbers.
@@ -57,6 +60,7 @@ class Cell:
     number: int
     source: str
     may_raise: bool
+    shapes_only: bool
 
 
 def read_notebook(file: Path) -> list[Cell]:
@@ -70,7 +74,7 @@ def read_notebook(file: Path) -> list[Cell]:
             raise ValueError(f"its language is {language}: a check runs Python")
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         return [
-            Cell(number, "".join(cell["source"]), RAISES_TAG in tags)
+            Cell(number, "".join(cell["source"]), RAISES_TAG in tags, SHAPES_TAG in tags)
             for number, cell in enumerate(code, 1)
             if not SKIP_TAGS & (tags := set((cell.get("metadata") or {}).get("tags") or ()))
         ]
@@ -173,10 +177,13 @@ class Run:
         self._apart.enter(self.file.parent)
         sys.path.insert(0, "")
         shell = _shell()
+        shapes = ShapesOnly(self.recorder)
+        shell.user_ns_hidden[NAME] = shell.user_ns[NAME] = shapes.call
         for cell in cells:
             self.cells += 1
             with self._watched():
                 shell.compile.get_code_name = lambda *_, number=cell.number: f"<cell {number}>"
+                shell.ast_transformers[:] = [shapes] if cell.shapes_only else []
                 result = shell.run_cell(python_of(cell.source), store_history=False)
                 if not cell.may_raise:
                     result.raise_error()
