@@ -50,7 +50,7 @@ const CheckTotal = Type.Object({
   stepSeconds: OrNull(Type.Number({ description: 'lower bound' })),
   bound: OrNull(Type.String()),
   chipHoursFor1000Steps: OrNull(
-    Type.Number({ description: 'their price is that of a chip hour times this' })
+    Type.Number({ description: 'multiply them by the price of a chip hour' })
   ),
   chipHoursForEpoch: OrNull(Type.Number()),
   epochSteps: OrNull(Type.Integer()),

@@ -128,7 +128,7 @@ chmod +x '${python}'`);
 
   it('is offered where the compiler has no wheel and one machine is connected, and never started silently', async () => {
     const questions: string[] = [];
-    const asked = (answer: boolean | null): Promise<Ran> => {
+    const offered = (answer: boolean | null): Promise<Ran> => {
       const confirm: Confirm = async question => {
         questions.push(question);
         return answer;
@@ -137,12 +137,12 @@ chmod +x '${python}'`);
       return runCommand(make, 'sub dir/train.py', '--state-dir', hub.bridge.folder, '--env-dir', folder);
     };
     vi.stubGlobal('process', Object.create(process, { arch: { value: 'arm64' } }));
-    expect((await asked(null)).error?.message).toContain('The check can run on vm');
-    expect((await asked(false)).error).toMatchObject({ code: 'not_confirmed' });
+    expect((await offered(null)).error?.message).toContain('The check can run on vm');
+    expect((await offered(false)).error).toMatchObject({ code: 'not_confirmed' });
     expect(questions).toEqual(['Check on vm?', 'Check on vm?']);
     await hub.post('disconnect');
     await hub.until('disconnected');
-    expect((await asked(true)).error).toMatchObject({ code: 'env_compiler_unsupported' });
+    expect((await offered(true)).error).toMatchObject({ code: 'env_compiler_unsupported' });
     await hub.post('connect');
     await hub.until('connected');
   });

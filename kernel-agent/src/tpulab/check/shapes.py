@@ -1,5 +1,5 @@
-"""Cells tagged `shapes-only`: a call of a jitted function in them is traced and lowered instead of run, and its
-results are shapes, so that a step is checked that this computer could not hold."""
+"""Cells tagged `shapes-only`: a call of a jitted function in them is traced and lowered instead of run, and
+its results are shapes, so that a step is checked that this computer could not hold."""
 
 from __future__ import annotations
 
