@@ -557,10 +557,7 @@ for _ in range(3):
 
 def test_a_step_of_100_gb_is_traced_in_a_cell_for_shapes_only(tmp_path: Path) -> None:
     file = notebooks.write(LARGE, tmp_path / "n.ipynb", {1: "shapes-only"})
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
-    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(tmp_path)]
-    subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL, timeout=300)
-    run = json.loads((tmp_path / "run.json").read_text())
+    run = _lowered(file, tmp_path)
     assert run["failed"] is None
     create, train = run["programs"]
     assert (create["name"], train["name"], train["called"]["line"]) == ("create", "train", 9)
@@ -574,12 +571,49 @@ def test_a_step_of_100_gb_is_traced_in_a_cell_for_shapes_only(tmp_path: Path) ->
 def test_a_value_is_not_read_from_a_shape(tmp_path: Path) -> None:
     cells = [notebooks.IMPORTS, "total = jax.jit(lambda x: x.sum())(jnp.ones(8))\nfloat(total)"]
     file = notebooks.write(cells, tmp_path / "n.ipynb", {1: "shapes-only"})
-    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(tmp_path)]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL, timeout=300)
-    run = json.loads((tmp_path / "run.json").read_text())
+    run = _lowered(file, tmp_path)
     assert run["failed"]["place"] == {"file": "", "line": 2, "cell": 2}
     assert "ShapeDtypeStruct" in run["failed"]["message"]
+
+
+ODD = [
+    "%%writefile helper.py\nimport jax\nstep = jax.jit(lambda x: x * 2)",
+    "%%writefile OUTSIDE/other.py\nx = 1",
+    "import helper, jax, jax.numpy as jnp\njax.distributed.initialize('10.0.0.1:1234', 4, 1)",
+    "helper.step(jnp.ones(8))",
+]
+
+
+def test_a_written_module_is_imported_and_no_other_process_is_awaited(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "work", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    file = notebooks.write([cell.replace("OUTSIDE", str(outside)) for cell in ODD], folder / "n.ipynb")
+    run = _lowered(file, tmp_path)
+    assert (run["failed"], [each["name"] for each in run["programs"]]) == (None, ["lambda"])
+    assert ([each.name for each in folder.iterdir()], list(outside.iterdir())) == (["n.ipynb"], [])
+
+
+def test_a_notebook_in_another_language_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "r.ipynb"
+    file.write_text(json.dumps({"cells": [], "metadata": {"language_info": {"name": "R"}}}))
+    with pytest.raises(chips.PreflightError, match="language is R"):
+        read_notebook(file)
+
+
+@pytest.mark.parametrize("words", ["check = 3", '[check]\nallow = [["tight"]]', "[check]\nhbm_gib = nan"])
+def test_a_budget_of_another_type_has_a_sentence(words: str, tmp_path: Path) -> None:
+    (tmp_path / "tpulab.toml").write_text(words)
+    with pytest.raises(chips.PreflightError) as refused:
+        judge.read_budget(tmp_path)
+    assert refused.value.code == "budget_unusable"
+
+
+def test_junit_stays_xml_whatever_an_error_says() -> None:
+    finding = {"rule": "source-failed", "level": "error", "where": "", "message": "a \x1b[31m\x00\ufffe <b>"}
+    found = {"source": "n.py", "file": "n.py", "programs": [], "findings": [finding | {"place": None}]}
+    (failure,) = ElementTree.fromstring(report.junit(found)).iter("failure")
+    assert failure.get("message") == "a [31m <b>"
 
 
 @pytest.mark.usefixtures("double")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import re
 import tomllib
@@ -154,6 +155,8 @@ def read_prices(file: Path | None = None) -> Prices:
         if not isinstance(date, datetime.date) or not isinstance(hourly, dict):
             raise TypeError
         prices = {_ALIASES.get(str(name), str(name)): float(price) for name, price in hourly.items()}
+        if not all(0 <= price < math.inf for price in prices.values()):
+            raise ValueError("a price is no amount")
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise PreflightError(
             "prices_unusable",

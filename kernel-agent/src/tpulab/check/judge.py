@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,7 +87,9 @@ def read_budget(near: Path, file: Path | None = None) -> Budget:
         return Budget()
     try:
         table = tomllib.loads(found.read_text(encoding="utf-8")).get("check", {})
-    except (OSError, ValueError) as error:
+        if not isinstance(table, dict):
+            raise TypeError("[check] is no table")
+    except (OSError, ValueError, TypeError) as error:
         raise PreflightError("budget_unusable", f"{found} cannot be read: {error}.") from error
     known = {each.name: each for each in fields(Budget)}
     for name, value in table.items():
@@ -103,8 +106,8 @@ def read_budget(near: Path, file: Path | None = None) -> Budget:
         right = isinstance(value, kinds) and not isinstance(value, bool)
         if (
             not right
-            or (name == "allow" and not set(value) <= set(RULES))
-            or (words == "a number" and value < 0)
+            or (name == "allow" and not all(rule in list(RULES) for rule in value))
+            or (words == "a number" and not 0 <= value < math.inf)
         ):
             raise PreflightError("budget_unusable", f"{found} needs {words} for {name} in [check].")
     if isinstance(table.get("prices"), str):

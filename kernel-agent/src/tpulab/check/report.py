@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,7 +227,9 @@ def junit(report: Mapping[str, Any]) -> str:
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(len(suite.findall(".//failure"))))
     ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    # A message may contain what XML has no form for, such as the colours of a terminal.
+    written = ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+    return re.sub("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", written) + "\n"
 
 
 def _case(suite: Any, name: str, report: Mapping[str, Any], place: Mapping[str, Any] | None) -> Any:

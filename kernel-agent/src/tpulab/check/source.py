@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest import mock
 
 from tpulab.check.apart import Apart
 from tpulab.check.capture import CELL_FILE, Recorder, place_of
@@ -47,7 +48,6 @@ _OUTSIDE = (
     "%%html",
     "%%javascript",
     "%%js",
-    "%%writefile",
     "%%markdown",
     "%%latex",
 )
@@ -69,7 +69,9 @@ def read_notebook(file: Path) -> list[Cell]:
         notebook = json.loads(file.read_text(encoding="utf-8"))
         if "worksheets" in notebook:
             raise ValueError("its format is 3: convert it by `jupyter nbconvert --to notebook`")
-        language = ((notebook.get("metadata") or {}).get("kernelspec") or {}).get("language") or "python"
+        metadata = notebook.get("metadata") or {}
+        named = (metadata.get("kernelspec") or {}).get("language")
+        language = named or (metadata.get("language_info") or {}).get("name") or "python"
         if str(language).lower() not in ("python", "ipython"):
             raise ValueError(f"its language is {language}: a check runs Python")
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -193,7 +195,10 @@ class Run:
     @contextlib.contextmanager
     def _watched(self) -> Any:
         try:
+            import jax
+
             with (
+                mock.patch.object(jax.distributed, "initialize", return_value=None),
                 Path(os.devnull).open("w", encoding="utf-8") as nowhere,
                 self.recorder.recording(),
                 contextlib.redirect_stdout(nowhere),
@@ -215,6 +220,9 @@ def python_of(source: str) -> str:
     first, *rest = source.lstrip().split("\n")
     word = first.split()[0] if first.split() else ""
     if word in _OUTSIDE:
+        return ""
+    if word in ("%%writefile", "%%file") and re.search(r"\s[/~$]", first):
+        # Elsewhere it would change the user's file; below the working directory it is written beside it.
         return ""
     # IPython drops empty lines at the beginning, which shifts the numbers of the others.
     if word not in _AROUND:
