@@ -17,10 +17,16 @@ transformers = pytest.importorskip("transformers")
 from tpulab_recipes import runtime  # noqa: E402
 from tpulab_recipes.audio import files  # noqa: E402
 from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E402
-from tpulab_recipes.common.errors import ConfigError, DataError  # noqa: E402
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError  # noqa: E402
 from tpulab_recipes.gpt_sovits.__main__ import main  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import make_models  # noqa: E402
-from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config, read_s2_config, s2_json  # noqa: E402
+from tpulab_recipes.gpt_sovits.config import (  # noqa: E402
+    FULL_SIZE,
+    Config,
+    config_from,
+    read_s2_config,
+    s2_json,
+)
 from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
     Clip,
     features_for,
@@ -35,6 +41,7 @@ from tpulab_recipes.gpt_sovits.modules import rand_slice_segments  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
 from tpulab_recipes.gpt_sovits.serve import VoiceServer  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import phonemes_of, symbols  # noqa: E402
+from tpulab_recipes.gpt_sovits.voices import Voice  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 from .reference import golden, tensor  # noqa: E402
@@ -205,6 +212,23 @@ def test_what_cannot_be_used_is_one_clear_sentence(
     for text, wrong in (("你好", "'你' is no letter of en"), ("…", "no phonemes")):
         with pytest.raises(ConfigError, match=wrong):
             phonemes_of(text)
+
+
+def test_sound_too_short_a_damaged_voice_and_odd_settings_are_refused() -> None:
+    c = Config()
+    generator, _ = make_models(c)
+    voice = Voice(generator.eval(), make("cpu", "cpu"), c, small_features(c))
+    short, tone = np.zeros(100, np.float32), np.sin(np.arange(8000, dtype=np.float32))
+    with pytest.raises(ConfigError, match="source: 100 samples are too short"):
+        voice.convert(short, [tone])
+    with pytest.raises(ConfigError, match="ref_wav: 100 samples are too short"):
+        voice.convert(tone, [tone, short])
+    generator.dec.conv_pre.bias.data.fill_(np.nan)
+    with pytest.raises(CheckpointError, match="no finite sound"):
+        voice.convert(tone, [tone])
+    for odd in ({"n_heads": 0}, {"sampling_rate": -1}, {"n_mel_channels": 0}, {"precision": 5}):
+        with pytest.raises(ConfigError, match=str(next(iter(odd.values())))):
+            config_from(odd, "settings.json")
 
 
 def test_batches_are_those_of_the_original_s_collate_function() -> None:

@@ -215,6 +215,20 @@ def test_published_keys_and_the_container(tmp_path: Path) -> None:
     torch.save({"weight": {"model.x": torch.zeros(1)}}, tmp_path / "bad.ckpt")
     with pytest.raises(CheckpointError, match="no first stage"):
         load_first_stage(tmp_path / "bad.ckpt")
+    sizes, key = config["model"], "model.bert_proj.weight"
+    for odd, message in (
+        ({"config": "text"}, "a configuration of no first stage"),
+        ({"config": {"model": [1]}}, "a configuration of no first stage"),
+        ({"config": {"model": sizes | {"head": 3}}}, "a configuration of no first stage"),
+        ({"config": {"model": sizes | {"head": 0}}}, "a configuration of no first stage"),
+        ({"config": {"model": sizes | {"hidden_dim": "x"}}}, "a configuration of no first stage"),
+        ({"config": {"model": sizes | {"n_layer": -1}}}, "does not fit the model"),
+        ({"weight": {key: torch.tensor(1.0)}}, "a configuration of no first stage"),
+        ({"weight": {key: 1}}, "has int as 'model.bert_proj.weight', not a tensor by name"),
+    ):
+        torch.save(held | odd, tmp_path / "odd.ckpt")
+        with pytest.raises(CheckpointError, match=message):
+            load_first_stage(tmp_path / "odd.ckpt")
     with pytest.raises(ConfigError, match="nothing to speak"):
         generate(tiny, make("cpu", "cpu"), [[]], GREEDY)
     with pytest.raises(ConfigError, match="it has 4001 phonemes with the reference's; at most 4000 fit"):

@@ -289,6 +289,15 @@ def test_files_that_do_not_fit_are_refused_in_a_sentence(tmp_path: Path) -> None
         (tmp_path / name).write_bytes(content)
         with pytest.raises(CheckpointError, match=message):
             load_voice(tmp_path / name, config)
+    embedding = "enc_p.text_embedding.weight"
+    for odd, message in (
+        ({1: torch.zeros(1)}, "has Tensor as 1, not a tensor by name"),
+        ({embedding: "text"}, "has str as 'enc_p.text_embedding.weight'"),
+        ({embedding: torch.tensor(3.0)}, "of 1 rows is neither"),
+    ):
+        torch.save({"weight": {**state, **odd}}, tmp_path / "odd.pth")
+        with pytest.raises(CheckpointError, match=message):
+            load_voice(tmp_path / "odd.pth", config)
     # A file that would run code is refused.
     torch.save({"weight": {"a": torch.zeros(1)}, "config": _Evil()}, tmp_path / "evil.pth")
     with pytest.raises(CheckpointError, match=r"cannot be read.*system"):

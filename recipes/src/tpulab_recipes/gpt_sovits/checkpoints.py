@@ -53,13 +53,17 @@ def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
         raise CheckpointError(
             f"{file} has neither `weight` nor `model`, so it is no checkpoint of GPT-SoVITS."
         )
+    for key, value in state.items():
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
+            raise CheckpointError(f"{file} has {type(value).__name__} as {key!r}, not a tensor by name.")
     tensors = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
     return tensors, {key: value for key, value in held.items() if key not in ("weight", "model")}
 
 
 def version_of(state: State) -> str:
     """v1 or v2, by the rows of the text embedding."""
-    rows = len(state.get("enc_p.text_embedding.weight", ()))
+    table = state.get("enc_p.text_embedding.weight", torch.zeros(0))
+    rows = table.shape[0] if table.ndim else 1
     versions = {count: version for version, count in SYMBOL_COUNTS.items()}
     if rows not in versions:
         raise CheckpointError(f"A text embedding of {rows} rows is neither v1's (322) nor v2's (732).")

@@ -98,8 +98,8 @@ class Config:
     def __post_init__(self) -> None:
         check_version(self.version)
         checked_count("seed", self.seed, 0)
-        if min(self.batch_size, self.epochs, self.text_length) < 1:
-            raise ConfigError("", "batch_size, epochs and text_length must be at least 1.")
+        for name in _COUNTS:
+            checked_count(name, getattr(self, name))
         product = math.prod(self.upsample_rates)
         if product != self.hop_length:
             raise ConfigError(
@@ -155,6 +155,11 @@ def _keys(names: str) -> tuple[str, ...]:
     return tuple(names.split())
 
 
+_COUNTS = _keys(
+    "epochs batch_size text_length segment_size sampling_rate filter_length hop_length win_length "
+    "n_mel_channels inter_channels hidden_channels filter_channels n_heads n_layers kernel_size gin_channels "
+    "ssl_channels codebook style_hidden posterior_layers flow_layers discriminator_divisor"
+)
 _TRAIN = _keys(
     "epochs learning_rate lr_decay text_low_lr_rate betas eps batch_size c_mel c_kl segment_size seed"
 )
@@ -371,7 +376,7 @@ def config_from(written: Mapping[str, Any], file: str | Path) -> Config:
         require_known(key, [field.name for field in fields(Config)], file)
     try:
         return Config(**tuples(dict(written)))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError("", f"{file}: a value has the wrong type ({error}).") from error
 
 

@@ -352,9 +352,13 @@ def load_first_stage(file: str | Path) -> Text2SemanticDecoder:
     `CheckpointError` where its keys do not fit its configuration."""
     state, rest = read_container(file)
     state = {key.removeprefix("model."): value for key, value in state.items()}
-    sizes = rest.get("config", {}).get("model", {})
     if "bert_proj.weight" not in state:
         raise CheckpointError(f"{file} is no first stage: it has no bert_proj.")
-    model = Text2SemanticDecoder(**sizes, bert_channels=state["bert_proj.weight"].shape[1])
+    try:
+        sizes = rest.get("config", {}).get("model", {})
+        model = Text2SemanticDecoder(**sizes, bert_channels=state["bert_proj.weight"].shape[1])
+    except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise CheckpointError(f"{file} has a configuration of no first stage ({why}).") from error
     load_weights(model, state, str(file))
     return model.eval()
