@@ -60,7 +60,9 @@ export function checkCommand(streams: Streams, confirm: Confirm = confirmOnTermi
     .argument('<source>', 'notebook (.ipynb), script (.py) or exported PyTorch step (.zip)')
     .argument('[arguments...]', 'arguments of the script, after --')
     .option('--env <name>', 'environment that runs the source (default: aot, which has JAX, Flax and Optax)')
-    .option('--python <path>', 'Python that runs the source, instead of an environment')
+    .addOption(
+      new Option('--python <path>', 'Python that runs the source, instead of an environment').conflicts('env')
+    )
     .option('--env-dir <folder>', 'folder of environments')
     .option('--on <name>', 'check it on this machine, to which the working directory is copied')
     .option(...YES)

@@ -79,6 +79,27 @@ it.each([
   expect(shown).toContain(why);
 });
 
+it.each([
+  [['execute', 'a.ipynb', '--attach', '--detach'], "'--attach' cannot be used with option '--detach'"],
+  [['execute', 'a.ipynb', '--attach', '--kernel', 'k'], "'--attach' cannot be used with option '--kernel"],
+  [['execute', 'a.ipynb', '--attach', '--keep-kernel'], "'--attach' cannot be used with option '--keep"],
+  [['execute', 'a.ipynb', '--attach', '-p', 'a', '1'], "'--attach' cannot be used with option '-p"],
+  [['execute', 'a.ipynb', '--attach', '--parameters', 'a'], "'--attach' cannot be used with option '--param"],
+  [['check', 'a.py', '--env', 'jax', '--python', 'p'], "cannot be used with option '--env"],
+  [['connect', 'vm', '--external-ip', '--internal-ip'], "cannot be used with option '--internal-ip'"],
+  [['machine', 'add', 'vm', '--external-ip', '--iap'], "cannot be used with option '--tunnel-through-iap'"],
+  [['serve', '--unix-socket', '--port', '8888'], "cannot be used with option '--port"],
+  [['serve', '--unix-socket', '--host', '0.0.0.0'], "cannot be used with option '--host"],
+  [['journal', 'export', 'k', '--copy', 'c', '--output', 'o'], "cannot be used with option '--output"],
+  [['outputs', 'k', '--force'], 'need --into'],
+  [['outputs', 'k', '--no-backup'], 'need --into']
+])('%j, options that contradict each other, are refused', async (args, why) => {
+  let shown = '';
+  const write = (text: string) => (shown += text) !== '';
+  expect(await run(args, { stdout: { write }, stderr: { write } })).toBe(1);
+  expect(shown).toContain(why);
+});
+
 it('refuses to check a folder, before it installs anything', async () => {
   let shown = '';
   const write = (text: string) => (shown += text) !== '';

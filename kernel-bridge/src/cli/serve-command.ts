@@ -80,6 +80,7 @@ function optionOf(key: SettingKey): Option | null {
   if (flag === undefined) return null;
   const shown = fallbackText ?? (Array.isArray(fallback) ? null : String(fallback));
   const option = new Option(flag, shown === null ? help : `${help} (default: ${shown})`);
+  if (key === 'unixSocket') option.conflicts(['host', 'port']);
   if (!flag.includes(' ')) return option;
   return option.argParser((text: string, previous: unknown) => {
     const value: unknown = kind.fromText(text);

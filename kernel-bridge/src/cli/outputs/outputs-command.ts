@@ -65,13 +65,16 @@ export function outputsCommand(
     .option('--no-backup', 'with --into: keep no backup of the notebook')
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
-    .action(async (requested: string, options: OutputsOptions) => {
+    .action(async (requested: string, options: OutputsOptions, command: Command) => {
+      const { into, force, dryRun, backup } = options;
+      if (into === undefined && (force === true || dryRun === true || !backup))
+        command.error('error: --force, --dry-run and --no-backup need --into <notebook>');
       const stateDir = await chosenStateFolder(options.stateDir);
       const ids = await kernelsInState(stateDir);
       const kernelId = chooseKernel(requested, ids, await documentsInState(stateDir));
       const page = await readAll(stateDir, kernelId, options);
-      if (options.into === undefined) show(streams, options, page);
-      else await writeInto(streams, options, page, options.into);
+      if (into === undefined) show(streams, options, page);
+      else await writeInto(streams, options, page, into);
     });
 }
 

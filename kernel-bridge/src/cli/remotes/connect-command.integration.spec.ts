@@ -252,6 +252,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     ).toMatchObject({
       code: 'not_confirmed'
     });
+    expect((await remotes('clean', 'nowhere')).error).toMatchObject({ code: 'remote_not_found' });
     expect((await remotes('ls')).stdout).toContain('connected');
     await rm(folder, { recursive: true });
   });

@@ -34,9 +34,11 @@ export function addTargetOptions(command: Command): Command {
     .option('--internal-ip', 'Google Cloud: connect to the internal address, from now on')
     .option('--tunnel-through-iap', 'Google Cloud: tunnel through Identity-Aware Proxy (IAP), from now on')
     .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
-    .option(
-      '--external-ip',
-      'Google Cloud: connect to the external address from now on (the initial default)'
+    .addOption(
+      new Option(
+        '--external-ip',
+        'Google Cloud: connect to the external address from now on (the initial default)'
+      ).conflicts(['internalIp', 'tunnelThroughIap'])
     )
     .option('--tpu <type>', 'Colab: v5e1 or v6e1 (default: v5e1)')
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)");

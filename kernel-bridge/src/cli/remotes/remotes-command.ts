@@ -94,6 +94,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
     .option(...YES)
     .action(async (name: string, options: StateOptions & ConfirmOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);
+      await calls.get(name);
       await agree(
         streams,
         options,

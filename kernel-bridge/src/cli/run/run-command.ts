@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { chooseKernel, kernelOf, NotebookText } from '@tpulab/protocol';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { chosenStateFolder, RunningGateway, type StateOptions } from '../running-gateway.js';
 import { CommandError, interruptible, print, type Streams } from '../output.js';
 import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '@tpulab/machines';
@@ -37,6 +37,9 @@ const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
 /** The shell's exit code for Ctrl+C: the result of the notebook is not known yet. */
 const INTERRUPTED = 130;
 
+/** Attributes of options that only the start of a run can apply. */
+const OF_A_START = ['detach', 'kernel', 'keepKernel', 'parameter', 'parameters'];
+
 function count(text: string): number {
   if (!/^\d{1,3}$/.test(text)) throw new InvalidArgumentError('It takes a number from 0 to 999.');
   return Number(text);
@@ -64,7 +67,7 @@ export function runCommand(
     )
     .option('--parameters <file>', 'set variables from a YAML or JSON file; -p wins')
     .option('--detach', 'return at once and save outputs in the background')
-    .option('--attach', 'follow a detached run and exit with its result')
+    .addOption(new Option('--attach', 'follow a detached run and exit with its result').conflicts(OF_A_START))
     .option('--keep-kernel', 'leave the kernel and its variables running afterwards')
     .option(
       '--restarts <count>',
