@@ -61,6 +61,22 @@ export type CommandErrorCode =
 /** Why a command failed that talks to a running gateway, or whose arguments are wrong. */
 export class CommandError extends CodedError<CommandErrorCode> {}
 
+/** @throws CommandError `export_not_written` if the system refuses the path */
+export async function written<T>(what: string, target: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (code === undefined || syscall === undefined) throw error;
+    const why = code === 'EEXIST' ? 'it exists already' : `the system says ${code}`;
+    throw new CommandError(
+      'export_not_written',
+      `${what} cannot be exported to ${target}: ${why}; choose another path.`,
+      { cause: error }
+    );
+  }
+}
+
 /* Removes tokens from printed and logged text. */
 
 /** `?token=…` in URLs and `Authorization` values, anywhere in a text. */

@@ -145,6 +145,16 @@ describe('tpulab runs', () => {
     const events = await readFile(path.join(folder, 'tb', 'k.r3', 'events.out.tfevents.0.k.r3'));
     expect(events.toString('hex')).toBe(GOLDEN_EVENTS);
     expect((await runs('export', 'none', '--out', out)).error).toMatchObject({ code: 'run_not_found' });
+    for (const [format, code] of [
+      ['csv', 'EISDIR'],
+      ['tensorboard', 'ENOENT']
+    ] as const) {
+      const to = format === 'csv' ? folder : '/proc/x';
+      expect((await runs('export', 'k.r3', '--to', format, '--out', to)).error).toMatchObject({
+        code: 'export_not_written',
+        message: expect.stringContaining(`${to}: the system says ${code}`) as unknown
+      });
+    }
   });
 
   it('exports pictures, sound and text to TensorBoard', async () => {

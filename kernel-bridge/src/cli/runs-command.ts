@@ -30,7 +30,7 @@ import {
   type RunningGateway,
   type StateOptions
 } from './running-gateway.js';
-import { CommandError, print, type Streams } from './output.js';
+import { CommandError, print, type Streams, written } from './output.js';
 import { eventsOf, isReadable } from './tensorboard-events.js';
 
 const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
@@ -100,26 +100,23 @@ export function runsCommand(streams: Streams): Command {
       const gateway = await chosenGateway(options);
       const found: StoredRun[] = [];
       for (const each of requested) found.push(await read(gateway, each));
-      if (options.to !== 'tensorboard')
-        await writeFile(options.out, (options.to === 'csv' ? curvesCsv : runsJson)(found));
+      const { to, out } = options;
       let leftOut = 0;
-      for (const run of options.to === 'tensorboard' ? found : []) {
-        const folder = path.join(options.out, run.key);
-        const media = await mediaOf(gateway, run);
-        leftOut += (run.media?.length ?? 0) - media.length;
-        await makeFolder(folder);
-        await writeFile(path.join(folder, `events.out.tfevents.0.${run.key}`), eventsOf(run, media));
-      }
+      await written(found.length === 1 ? 'The run' : 'The runs', out, async () => {
+        if (to !== 'tensorboard') await writeFile(out, (to === 'csv' ? curvesCsv : runsJson)(found));
+        for (const run of to === 'tensorboard' ? found : []) {
+          const folder = path.join(out, run.key);
+          const media = await mediaOf(gateway, run);
+          leftOut += (run.media?.length ?? 0) - media.length;
+          await makeFolder(folder);
+          await writeFile(path.join(folder, `events.out.tfevents.0.${run.key}`), eventsOf(run, media));
+        }
+      });
       const without =
         leftOut === 0
           ? ''
           : ` Left out: ${leftOut} pictures, sounds or texts that are not stored or damaged.`;
-      print(
-        streams,
-        options,
-        { out: options.out, leftOut },
-        `Wrote ${found.length} to ${plainText(options.out)}.${without}`
-      );
+      print(streams, options, { out, leftOut }, `Wrote ${found.length} to ${plainText(out)}.${without}`);
     });
   return runs;
 }

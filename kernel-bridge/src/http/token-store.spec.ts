@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -27,6 +27,12 @@ describe('TokenStore', () => {
     const { token } = await store.create('a', new Date('2099-01-01'));
     expect(store.list()).toMatchObject([{ name: 'a', expiresAt: '2099-01-01T00:00:00.000Z' }]);
     expect(readFileSync(tokenFileIn(folder), 'utf8')).not.toContain(token);
+  });
+
+  it('lists none where the folder is a file', () => {
+    const file = path.join(folder, 'file');
+    writeFileSync(file, '');
+    expect(new TokenStore(file).list()).toEqual([]);
   });
 
   it('keeps both of two that are made at the same time', async () => {

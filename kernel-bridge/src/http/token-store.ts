@@ -170,7 +170,7 @@ export function readTokenFile(file: string): readonly TokenRecord[] {
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    if (/^(ENOENT|ENOTDIR)$/.test((error as NodeJS.ErrnoException).code ?? '')) return [];
     throw unreadable(file, error);
   }
   let json: unknown;

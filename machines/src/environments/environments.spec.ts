@@ -233,6 +233,17 @@ describe('a creation that cannot succeed', () => {
     expect((await failure(make('tiny'))).code).toBe('env_permission');
   });
 
+  it.each(['/proc/x', '/dev/null/x', `/tmp/${'long'.repeat(99)}`, '/tmp/a\nb'])(
+    'reports that %j cannot hold environments',
+    async environments => {
+      catalog = new EnvironmentCatalog({ ...folders, environments });
+      expect(await failure(make('tiny'))).toMatchObject({
+        code: 'env_permission',
+        message: expect.stringContaining('cannot hold environments') as unknown
+      });
+    }
+  );
+
   it('names the file of an invalid description, and the error in it', async () => {
     await writeFile(path.join(folders.definitions, 'tiny', 'environment.json'), '{"displayName": 3}');
     const error = await failure(make('tiny'));

@@ -6,7 +6,10 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { makeFolder } from '@tpulab/platform/missing-files.js';
+import { fullDisk } from '@tpulab/platform/full-disk.js';
+import { plainText } from '@tpulab/platform/plain-text.js';
 import path from 'node:path';
+import { EnvironmentError } from './environment-error.js';
 import { isLocked } from './creation-record.js';
 
 const LEFTOVER = /^\.(?<name>[a-z0-9][a-z0-9-]*)\.(?<kind>building|replaced)-[0-9a-f-]+$/;
@@ -85,5 +88,19 @@ export async function sweepLeftovers(environments: string): Promise<readonly str
 }
 
 export async function makeEnvironmentsFolder(environments: string): Promise<void> {
-  await makeFolder(environments, 0o700);
+  const refused = (why: string, cause?: unknown): EnvironmentError =>
+    new EnvironmentError(
+      'env_permission',
+      `The folder ${plainText(environments)} cannot hold environments: ${why}; choose another with --env-dir.`,
+      { cause }
+    );
+  // The first line of an installed script is the path of its Python.
+  if (/[\n\r]/.test(environments)) throw refused('its name has a line break');
+  try {
+    await makeFolder(environments, 0o700);
+  } catch (error) {
+    if (fullDisk(error) !== null) throw error;
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    throw refused(/^(EEXIST|ENOTDIR)$/.test(code) ? 'it is not a folder' : `the system says ${code}`, error);
+  }
 }

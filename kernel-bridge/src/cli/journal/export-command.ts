@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Command, Option } from 'commander';
 import { gapOf, JournalReader, TRIM_NOTES_FILE } from '../../journal/index.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
-import { CommandError, interruptible, print, type Streams } from '../output.js';
+import { interruptible, print, type Streams, written } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
 import { fileSink, type LineSink, streamSink } from './line-sink.js';
 import { exportLine } from './record-view.js';
@@ -34,11 +34,11 @@ export function exportCommand(streams: Streams): Command {
         const journal = await chooseJournal(await chosenStateFolder(options.stateDir), kernel);
         const { output, copy } = options;
         if (copy !== undefined) {
-          const files = await orRefused(copy, () => copyFiles(journal, copy, signal));
+          const files = await written('The journal', copy, () => copyFiles(journal, copy, signal));
           const text = `${files} files of the journal of ${journal.name} are in ${copy}.`;
           print(streams, options, { journal: journal.name, folder: copy, files }, text);
         } else if (output !== undefined) {
-          const records = await orRefused(output, async () => {
+          const records = await written('The journal', output, async () => {
             await using sink = await fileSink(output);
             return await writeLines(journal, options, sink, signal);
           });
@@ -92,19 +92,4 @@ async function copyFiles({ dir }: ChosenJournal, target: string, signal: AbortSi
     await copyFile(path.join(dir, name), path.join(target, name), constants.COPYFILE_FICLONE);
   }
   return names.length;
-}
-
-async function orRefused<T>(target: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    const { code, syscall } = error as NodeJS.ErrnoException;
-    if (code === undefined || syscall === undefined) throw error;
-    const why = code === 'EEXIST' ? 'it exists already' : `the system says ${code}`;
-    throw new CommandError(
-      'export_not_written',
-      `The journal cannot be exported to ${target}: ${why}; choose another path.`,
-      { cause: error }
-    );
-  }
 }
