@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -53,8 +54,17 @@ def find_state_dir(configured: str, environ: Mapping[str, str]) -> Path:
     """Configured, `$TPULAB_STATE_DIR`, `$XDG_STATE_HOME/tpulab` or `~/.local/state/tpulab`."""
     if configured or environ.get(STATE_VARIABLE):
         return Path(configured or environ[STATE_VARIABLE]).expanduser().absolute()
-    base = environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "tpulab"
+    # The specification of these folders wants relative values ignored.
+    base = Path(environ.get("XDG_STATE_HOME", ""))
+    if base.is_absolute():
+        return base / "tpulab"
+    home = Path(environ.get("HOME", ""))
+    if not home.is_absolute():
+        try:
+            home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        except KeyError as error:
+            raise RuntimeError("Your home folder is unknown; set HOME to its absolute path.") from error
+    return home / ".local" / "state" / "tpulab"
 
 
 def read_gateway(state_dir: Path) -> GatewayRecord | None:

@@ -1,6 +1,6 @@
 /** All remotes of a gateway: adds and removes them, connects the wanted ones, and reports their changes. */
 import { rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import type {
   AddRemote,
@@ -205,7 +205,7 @@ export class Remotes implements AsyncDisposable {
     using within = deadline(CANDIDATES_MS, signal);
     const limit = within.signal;
     const [hosts, gcloud, colab] = await Promise.all([
-      sshHosts(this.options.home ?? homedir()),
+      sshHosts(this.options.home ?? homeFolder()),
       projectMachines(this.#context.gcloud, limit, project),
       this.#context.colab.candidate(limit)
     ]);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pwd
 import subprocess
 import sys
 
@@ -48,6 +49,9 @@ def test_a_second_process_loads_what_the_first_has_compiled(tmp_path: pathlib.Pa
 def test_the_folder_is_the_usual_one_unless_it_is_moved_or_switched_off(tmp_path: pathlib.Path) -> None:
     assert cache_folder({"HOME": "/her"}) == pathlib.Path("/her/.cache/tpulab/compiled")
     assert cache_folder({"XDG_CACHE_HOME": "/c"}) == pathlib.Path("/c/tpulab/compiled")
+    assert cache_folder({"XDG_CACHE_HOME": "c", "HOME": "/h"}) == pathlib.Path("/h/.cache/tpulab/compiled")
+    own = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/tpulab/compiled")
+    assert cache_folder({"HOME": "h"}) == cache_folder({}) == own
     assert cache_folder({"TPULAB_COMPILATION_CACHE": str(tmp_path)}) == tmp_path
     assert cache_folder({"TPULAB_COMPILATION_CACHE": "off"}) is None
     switched_off = {"TPULAB_COMPILATION_CACHE": "off"}

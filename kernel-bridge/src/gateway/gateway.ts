@@ -1,7 +1,7 @@
 /** The composition root: builds every part of a gateway, owns them, and disposes of them. */
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { ChannelsHub, channelsRoute, type ChannelsTuning } from '../channels/channels-hub.js';
@@ -206,7 +206,7 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
   const environments = new EnvironmentCatalog(
     options.envDir === undefined ? {} : { environments: options.envDir }
   );
-  const folders = jupyterDataFolders({ env, platform: process.platform, home: homedir() });
+  const folders = jupyterDataFolders({ env, platform: process.platform, home: homeFolder(env) });
   const specs = new KernelSpecCatalog(
     [new EnvironmentSpecs(environments), new JupyterKernelSpecs(folders, log)],
     options.defaultKernel ?? null

@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, readdir, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -12,6 +11,7 @@ import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '@tpul
 import { writeAtomically, writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { ServeError } from '@tpulab/platform/bridge-error.js';
 import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
+import { xdgFolder } from '@tpulab/platform/user-folders.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export const GatewayRecord = Type.Object({
@@ -42,7 +42,7 @@ export type GatewayRecord = Static<typeof GatewayRecord>;
 export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   const named = requested ?? (env['TPULAB_STATE_DIR'] || undefined);
   if (named !== undefined) return path.resolve(named);
-  return path.join(env['XDG_STATE_HOME'] || path.join(homedir(), '.local', 'state'), 'tpulab');
+  return path.join(xdgFolder('XDG_STATE_HOME', env), 'tpulab');
 }
 
 /** Creates the folder, for this user alone. */

@@ -1,6 +1,7 @@
 /** The kernelspecs that Jupyter finds on this machine: `kernels/<name>/kernel.json` in its data folders. */
 import { access, constants, readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { xdgFolder } from '@tpulab/platform/user-folders.js';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
@@ -125,6 +126,5 @@ function userFolder({ env, platform, home }: Machine): string {
   const chosen = env['JUPYTER_DATA_DIR'];
   if (chosen !== undefined && chosen !== '') return chosen;
   if (platform === 'darwin') return path.join(home, 'Library', 'Jupyter');
-  const xdg = env['XDG_DATA_HOME'];
-  return path.join(xdg !== undefined && xdg !== '' ? xdg : path.join(home, '.local', 'share'), 'jupyter');
+  return path.join(xdgFolder('XDG_DATA_HOME', { ...env, HOME: home }), 'jupyter');
 }

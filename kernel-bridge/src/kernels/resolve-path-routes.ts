@@ -1,6 +1,6 @@
 /** `/api/resolvePath`: JupyterLab calls it for the files that tracebacks and outputs name. */
 import { stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import { isWithin } from '@tpulab/platform/paths.js';
 import { Type } from '@sinclair/typebox';
@@ -62,7 +62,7 @@ export async function resolveForKernel(workingDirectory: string, requested: stri
 
 function expandHome(requested: string): string {
   return requested === '~' || requested.startsWith('~/')
-    ? path.join(homedir(), requested.slice(1))
+    ? path.join(homeFolder(), requested.slice(1))
     : requested;
 }
 

@@ -1,6 +1,6 @@
 /** Paths of the descriptions, of the environments, and of the agent's sources. */
 import { existsSync, readdirSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { xdgFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -25,8 +25,7 @@ export function environmentsFolder(
     existsSync(path.join(folder, 'scripts', 'start.mjs'))
   );
   if (checkout !== undefined) return path.join(checkout, '.tpulab', 'envs');
-  const data = nonEmpty(env['XDG_DATA_HOME']) ?? path.join(homedir(), '.local', 'share');
-  return path.join(data, 'tpulab', 'envs');
+  return path.join(xdgFolder('XDG_DATA_HOME', env), 'tpulab', 'envs');
 }
 
 /** Folder of descriptions: the requested one, else the package's own, else the checkout around the package. */

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { makeFolder } from '@tpulab/platform/missing-files.js';
-import { homedir } from 'node:os';
+import { xdgFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -36,7 +36,7 @@ export interface Archive {
 
 /** Local cache for files that are made or fetched for hosts. */
 export function setupCache(env: Env = process.env): string {
-  return path.join(env['XDG_CACHE_HOME'] || path.join(homedir(), '.cache'), 'tpulab', 'setup');
+  return path.join(xdgFolder('XDG_CACHE_HOME', env), 'tpulab', 'setup');
 }
 
 /** @param folder of the bundle; by default the bundle of this program, or else the checkout's. @throws SetupError */

@@ -1,6 +1,6 @@
 /** The destination for ssh, and the hosts that the user's ssh configuration names. ssh itself interprets the settings of these hosts. */
 import { readdir, readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import { readPasted } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
@@ -10,7 +10,7 @@ const DEEPEST_INCLUDE = 16;
 const MOST_FILES = 256;
 
 /** Aliases without patterns, in the order of the files, each once. */
-export async function sshHosts(home = homedir()): Promise<string[]> {
+export async function sshHosts(home = homeFolder()): Promise<string[]> {
   const found = new Set<string>();
   const seen = { files: 0 };
   await readHosts(path.join(home, '.ssh', 'config'), home, 0, seen, found);

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { makeFolder } from '@tpulab/platform/missing-files.js';
-import { homedir } from 'node:os';
+import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { SyncChange, SyncLeftOut, SyncPlan, SyncRequest } from '@tpulab/protocol';
@@ -63,14 +63,14 @@ export async function foldersOf(
 }
 
 async function folderHere({ localFolder: given, direction }: SyncRequest): Promise<string> {
-  const local = given === '~' || given.startsWith('~/') ? path.join(homedir(), given.slice(1)) : given;
+  const local = given === '~' || given.startsWith('~/') ? path.join(homeFolder(), given.slice(1)) : given;
   if (!path.isAbsolute(local) || local.includes('\0')) throw badFolder(`"${given}" is not an absolute path.`);
   const found = await stat(local).catch(() => null);
   if (found === null && direction !== 'from-remote') {
     throw badFolder(`There is no folder ${local}; choose one that exists.`);
   }
   if (found !== null && !found.isDirectory()) throw badFolder(`${local} is not a folder.`);
-  if ([homedir(), path.parse(local).root].includes(path.resolve(local))) {
+  if ([homeFolder(), path.parse(local).root].includes(path.resolve(local))) {
     throw badFolder(`${local} is too large to sync; choose a folder inside it.`);
   }
   return path.resolve(local);

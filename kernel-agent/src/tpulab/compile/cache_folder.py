@@ -5,8 +5,10 @@ Set before jax or torch_xla are imported. The user's settings for either of them
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import pwd
 from collections.abc import MutableMapping
 from importlib.util import find_spec
 
@@ -29,8 +31,12 @@ def cache_folder(env: MutableMapping[str, str]) -> pathlib.Path | None:
         return None
     if requested:
         return pathlib.Path(requested).expanduser()
-    base = env.get("XDG_CACHE_HOME") or pathlib.Path(env.get("HOME") or pathlib.Path.home()) / ".cache"
-    return pathlib.Path(base) / "tpulab" / "compiled"
+    # Relative values are ignored: they would mean another folder in each working directory.
+    bases = [env.get("XDG_CACHE_HOME", ""), f"{env.get('HOME', '')}/.cache" if env.get("HOME") else ""]
+    with contextlib.suppress(KeyError):  # an id without an account, as in some containers
+        bases.append(f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache")
+    base = next((base for base in map(pathlib.Path, bases) if base.is_absolute()), None)
+    return None if base is None else base / "tpulab" / "compiled"
 
 
 def keep_compiled_programs(env: MutableMapping[str, str] = os.environ) -> None:

@@ -1,7 +1,7 @@
 /** `tpulab ssh-config`: an entry for ssh_config, so that VS Code, rsync and scp reach a remote by its name. */
 import { execFile, spawn } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Command } from 'commander';
@@ -37,7 +37,7 @@ const KEPT_OPTIONS = new Map(
   ].map(name => [name.toLowerCase(), name])
 );
 
-export function sshConfigCommand(streams: Streams, home = homedir()): Command {
+export function sshConfigCommand(streams: Streams, home = homeFolder()): Command {
   return new Command('ssh-config')
     .description('print an ssh_config entry so that VS Code, rsync and scp reach a machine by name')
     .argument('<name>', 'the machine, as "tpulab machine ls" shows it')

@@ -70,7 +70,8 @@ def _read_either(stem: str) -> NDArray[np.uint8]:
 def synthetic_folder(train: int = 2000, test: int = 500, seed: int = 0) -> str:
     """A folder with drawn garments in the format of Fashion-MNIST; made at the first call, then kept in the
     cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tpulab"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = (base if base.is_absolute() else Path.home() / ".cache") / "tpulab"
     folder = cache / f"drawn-fashion-1-{train}-{test}-{seed}"
     if not (folder / "done").exists():
         folder.mkdir(parents=True, exist_ok=True)
