@@ -189,13 +189,34 @@ function failureOf(
   const execution = executions[at];
   if (!execution) return null;
   const where = `Cell ${at + 1} of ${executions.length}`;
-  const error = execution.outputs
-    .map(({ output }) => output)
-    .find(({ output_type }) => output_type === 'error');
-  if (error?.output_type === 'error') return sentence(`${where} raised ${error.ename}: ${error.evalue}`);
+  const outputs = execution.outputs.map(({ output }) => output);
+  const error = outputs.find(output => output.output_type === 'error');
+  // IPython prints the traceback of an exception group, and sends no error.
+  const printed = outputs.flatMap(each => (each.output_type === 'stream' ? each.text : []));
+  const leaves = execution.state === 'error' ? leavesOf(error?.traceback ?? printed) : [];
+  if (leaves.length > 0) {
+    const more = leaves.length > LEAVES_SHOWN ? ` and ${leaves.length - LEAVES_SHOWN} more` : '';
+    return sentence(
+      `${where} raised a group of exceptions: ${leaves.slice(0, LEAVES_SHOWN).join('; ')}${more}`
+    );
+  }
+  if (error) return sentence(`${where} raised ${error.ename}: ${error.evalue}`);
   if (execution.state === 'error') return `${where} failed.`;
   if (end !== null && RESTARTED.test(end)) return `${where} did not finish: the kernel was restarted.`;
   return `${where} did not finish: ${end === null ? 'the kernel ended or was restarted' : `the kernel ended: ${end}`}.`;
+}
+
+const LEAVES_SHOWN = 3;
+const COLOUR = /\x1b\[[\d;]*m/g;
+
+/** The exceptions in an exception group: in Python's traceback, the end of a box precedes the edge of the next one. */
+function leavesOf(traceback: readonly string[]): string[] {
+  const lines = traceback.join('\n').replace(COLOUR, '').split('\n');
+  const edges = lines.map(line => /^ *\+-{3,}/.test(line));
+  return lines.flatMap((line, at) => {
+    const leaf = /^ +\| ([\w.]+(?:: .*)?)$/.exec(line)?.[1];
+    return leaf !== undefined && edges[at + 1] === true ? [plainText(leaf)] : [];
+  });
 }
 
 /** The first line as a sentence: a message may have many lines, and any ending. */

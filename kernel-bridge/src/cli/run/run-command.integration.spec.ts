@@ -78,6 +78,20 @@ it('fails as the notebook fails: the error is in its cell, and later cells were 
   expect((await run(file, '--attach')).error).toMatchObject({ code: 'notebook_failed' });
 });
 
+it('names the exceptions in an exception group', async () => {
+  const failing = [
+    'async def fails(error): raise error',
+    'import asyncio',
+    'async with asyncio.TaskGroup() as group:',
+    '    group.create_task(fails(ValueError("bad rate")))',
+    '    group.create_task(fails(ExceptionGroup("inner", [KeyError("k"), OSError()])))'
+  ];
+  const { error } = await run(await notebook(failing.join('\n')));
+  expect(error!.message).toContain(
+    "Cell 1 of 1 raised a group of exceptions: ValueError: bad rate; KeyError: 'k'; OSError."
+  );
+});
+
 it('continues without a client, is not started twice, and can be followed again', async () => {
   const gate = path.join(folder, 'gate');
   const wait = `import os, time\nprint("begun", flush=True)\nwhile not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.02)`;
@@ -312,6 +326,21 @@ it('reads a file of parameters as papermill does', async () => {
   expect(textOf((await cellsOf(file)).at(-1)!)).toBe(
     "[0.0001, 1.0, True, None, '2026-11-28', 123456789012345678901, -inf, 'a\\nb', [1, {'x': 0.5}]]\n"
   );
+});
+
+it('refuses a tag that YAML does not know, and never prints a warning of Node', async () => {
+  const file = await tagged([['rate = 1', 'parameters']]);
+  const values = path.join(folder, 'tagged.yaml');
+  await writeFile(values, 'rate: !!python/tuple [1, 2]\n');
+  const warn = vi.spyOn(process, 'emitWarning');
+  expect((await run(file, '--parameters', values)).error).toMatchObject({
+    code: 'run_not_started',
+    message: expect.stringContaining('Unresolved tag') as unknown
+  });
+  await writeFile(values, '{ [1, 2]: 3 }\n');
+  expect((await run(file, '--parameters', values)).error).toMatchObject({ code: 'run_not_started' });
+  expect(warn).not.toHaveBeenCalled();
+  warn.mockRestore();
 });
 
 it('ends when a person restarts the kernel, which then stays with that person', async () => {

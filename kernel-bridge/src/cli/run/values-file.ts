@@ -1,6 +1,6 @@
 /** A parameter file: YAML or JSON, with names and values. */
 import { readFile } from 'node:fs/promises';
-import { parse, type ScalarTag } from 'yaml';
+import { parseDocument, type ScalarTag } from 'yaml';
 import { CommandError } from '../output.js';
 import { parameterValue } from './bridge-calls.js';
 
@@ -21,10 +21,15 @@ const TRUTH: ScalarTag = {
 
 export async function valuesIn(file: string): Promise<Record<string, unknown>> {
   try {
-    const found: unknown = parse(await readFile(file, 'utf8'), {
+    const document = parseDocument(await readFile(file, 'utf8'), {
       intAsBigInt: true,
-      customTags: tags => [FLOAT, TRUTH, ...tags]
+      customTags: tags => [FLOAT, TRUTH, ...tags],
+      // Otherwise Node prints a warning of its own for a key that is a list.
+      logLevel: 'error'
     });
+    const [fault] = [...document.errors, ...document.warnings];
+    if (fault) throw fault;
+    const found: unknown = document.toJS();
     if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found };
     throw new TypeError('it has no names with values');
   } catch (cause) {
