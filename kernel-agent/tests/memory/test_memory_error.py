@@ -47,6 +47,19 @@ GIB = 2**30
             Exhausted("allocation", 3 * GIB, int(2.23 * GIB)),
         ),
         ("CUDA out of memory. Tried to allocate 3.00 GiB", Exhausted("allocation", 3 * GIB)),
+        ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", Exhausted("other")),
+        ("Failed to allocate 1.00GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory", Exhausted("other")),
+        (
+            "MPS backend out of memory (MPS allocated: 9.06 GB, other allocations: 1.0 KB, max allowed: "
+            "9.07 GB). Tried to allocate 256 bytes on shared pool.",
+            Exhausted("other"),
+        ),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", Exhausted("other")),
+        (
+            "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory: you tried to "
+            "allocate 4294967296 bytes. Error code 12 (Cannot allocate memory)",
+            Exhausted("allocation", 4 * GIB),
+        ),
         (
             "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of "
             "which 1.50 GiB is free. Process 7 has 77.6 GiB memory in use.",

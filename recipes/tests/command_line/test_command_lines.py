@@ -153,3 +153,36 @@ def test_a_step_is_exported_by_torch_xla_alone(tmp_path: Path, capsys: pytest.Ca
     assert main("resnet_profiling", "--batch-size", "4", "--width", "0.125", "--export", str(file)) == 2
     assert "torch_xla" in capsys.readouterr().err
     assert not file.exists()
+
+
+@pytest.mark.parametrize("recipe", ["fashion_mnist", "resnet_profiling", "intents", "audio"])
+@pytest.mark.parametrize("seed", ["-1", "4294967296", str(10**40)])
+def test_a_seed_that_a_framework_refuses_is_refused_at_once(
+    recipe: str, seed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = importlib.import_module(f"tpulab_recipes.{recipe}.__main__")
+    with pytest.raises(SystemExit) as left:
+        module.main(["folder", "--seed", seed] if recipe == "audio" else ["--seed", seed])
+    assert left.value.code == 2
+    assert f"--seed must be from 0 to 4294967295, not {seed}." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("recipe", "argv"),
+    [
+        ("dia", ["finetune", "--seed", "-1"]),
+        ("gpt_sovits", ["train-s1", "--exp-dir", "d", "--seed", "-1"]),
+    ],
+)
+def test_seeds_of_subcommands_are_checked(
+    recipe: str, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        importlib.import_module(f"tpulab_recipes.{recipe}.__main__").main(argv)
+    assert "seed must be from 0 to 4294967295, not -1." in capsys.readouterr().err
+
+
+def test_nan_is_no_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main("fashion_mnist", "--learning-rate", "nan")
+    assert "--learning-rate must be a number, not nan." in capsys.readouterr().err

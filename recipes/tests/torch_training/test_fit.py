@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ torch = pytest.importorskip("torch")
 from tpulab_recipes.common.errors import ConfigError, StorageError, TrainingDiverged  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.runtime.too_large import refuse_too_large  # noqa: E402
 from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate  # noqa: E402
 from tpulab_recipes.torch_training.checkpoint import checkpoints  # noqa: E402
 from tpulab_recipes.torch_training.fit import Loop, Training, fit, require_rows  # noqa: E402
@@ -158,6 +160,25 @@ def test_a_checkpoint_is_written_by_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(saved) >= 3
     assert max(b - a for a, b in zip([0, *saved], saved, strict=False)) <= 5
     assert saved[-1] == 10
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB",
+        "CUDA error: out of memory",
+        "INTERNAL: CUDA_ERROR_OUT_OF_MEMORY",
+        "MPS backend out of memory (MPS allocated: 9.06 GB)",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes",
+    ],
+)
+def test_the_words_of_other_allocators_are_known_too(printed: str) -> None:
+    with (
+        pytest.raises(DeviceRuntimeError, match=re.escape(printed.partition("\n")[0])) as found,
+        refuse_too_large("A step", "Use fewer clips."),
+    ):
+        raise RuntimeError(printed)
+    assert found.value.code == "too_large"
 
 
 def test_a_step_that_the_compiler_refuses_is_named_with_its_bytes_and_a_remedy(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class Exhausted:
 #: torch_xla 2.9 and torch_tpu 0.2 show the text of the runtime without its code.
 _OUT_OF_MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|[Rr]an out of memory|Out of memory (?:while trying to allocate|allocating) \d"
-    r"|out of memory\. Tried to allocate \d"
+    r"|(?:CUDA|HIP|MPS|XPU)[^.\n]*[Oo]ut of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|can't allocate memory"
     r"|[Aa]ttempting to (?:allocate|reserve) [0-9.]+.* free"
 )
 
@@ -46,6 +47,7 @@ _ALLOCATION = (
     # PyTorch's own allocator, on CUDA: "… GPU 0 has a total capacity of 39.39 GiB of which 1.25 GiB is free."
     re.compile(rf"out of memory\. Tried to allocate {_SIZE}.*?of which {_SIZE} is free", re.S),
     re.compile(rf"out of memory\. Tried to allocate {_SIZE}"),
+    re.compile(rf"can't allocate memory: you tried to allocate {_SIZE}"),
     re.compile(rf"[Aa]ttempting to (?:allocate|reserve) {_SIZE}.*?There (?:are|is) {_SIZE} free", re.S),
     re.compile(rf"[Aa]ttempting to (?:allocate|reserve) {_SIZE}"),
     re.compile(rf"Failed to allocate request for {_SIZE}"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import tyro
 
 from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus
-from tpulab_recipes.common.command_line import print_result
+from tpulab_recipes.common.command_line import parse, print_result
 from tpulab_recipes.common.errors import RecipeError
 
 
@@ -24,7 +24,7 @@ class WriteCorpus:
 
 def main(argv: list[str]) -> int:
     default = WriteCorpus(tyro.MISSING, CorpusSettings())
-    options = tyro.cli(WriteCorpus, prog="python -m tpulab_recipes.audio", default=default, args=argv)
+    options = parse(WriteCorpus, "audio", argv, default=default)
     try:
         samples = write_corpus(options.folder, options.settings)
     except RecipeError as error:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union
 
@@ -85,7 +86,7 @@ def read_command(
     # tyro itself refuses a preset that there is not.
     name = requested if requested in presets else "small"
     default = with_defaults(command, preset=name, config=presets[name])
-    found = tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", default=default, args=argv)
+    found = parse(command, recipe, argv, default=default)
     return dataclasses.replace(found, given=given_flags(argv))
 
 
@@ -117,12 +118,36 @@ def choose_command(
         ]
         for command in commands
     ]
-    return tyro.cli(
-        Union[tuple(choices)],  # noqa: UP007
-        prog=f"python -m tpulab_recipes.{recipe}",
-        description=about,
-        args=argv,
-    )
+    return parse(Union[tuple(choices)], recipe, argv, description=about)  # noqa: UP007
+
+
+#: PyTorch, JAX and NumPy all take these.
+_SEEDS = range(2**32)
+
+
+def parse(command: Any, recipe: str, argv: Sequence[str], **how: Any) -> Any:
+    """The command in `argv`. Exits with 2 for a value that cannot be: also a seed that a framework refuses,
+    and NaN, which passes every comparison of a setting with its bounds."""
+    found = tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", args=argv, **how)
+    for flag, value in _values(found):
+        if isinstance(value, float) and math.isnan(value):
+            wrong = "must be a number, not nan"
+        elif flag.endswith("seed") and isinstance(value, int) and value not in _SEEDS:
+            wrong = f"must be from 0 to {_SEEDS[-1]}, not {value}"
+        else:
+            continue
+        print(f"--{flag.replace('_', '-')} {wrong}.", file=sys.stderr)
+        raise SystemExit(2)
+    return found
+
+
+def _values(group: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(group):
+        value = getattr(group, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _values(value)
+        for each in value if isinstance(value, tuple | list) else (value,):
+            yield field.name, each
 
 
 def _spelled(name: str) -> str:

@@ -33,7 +33,7 @@ from tpulab_recipes.english_tts.device_type import AmpName, DeviceType
 from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, measure_phases
 from tpulab_recipes.english_tts.model import KokoroModel, Losses, losses
 from tpulab_recipes.english_tts.mps_grad_scaler import MPSGradScaler
-from tpulab_recipes.runtime.too_large import reason_of
+from tpulab_recipes.runtime.too_large import is_out_of_memory, reason_of
 from tpulab_recipes.torch_training import (
     Resumable,
     cosine,
@@ -453,13 +453,3 @@ class KokoroTrainer(Resumable):
             self.load_state(found)
             report_resumed(self.steps_done, found.get("data"), self.fingerprint)
         return self.steps_done
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """CUDA's and MPS's error, and XLA's RESOURCE_EXHAUSTED."""
-    text = str(error)
-    return (
-        isinstance(error, torch.OutOfMemoryError)
-        or "out of memory" in text.lower()
-        or "RESOURCE_EXHAUSTED" in text
-    )

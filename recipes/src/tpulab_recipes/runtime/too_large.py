@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 
-#: How XLA, the frameworks on it and the TPU runtime begin an error about memory.
-_EXHAUSTED = "RESOURCE_EXHAUSTED"
+#: Of XLA and the TPU runtime; of CUDA, MPS and XLA:GPU; of PyTorch's allocator in main memory; of cuBLAS.
+_OUT_OF_MEMORY = re.compile(
+    r"RESOURCE_EXHAUSTED|out.of.memory|can't allocate memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE
+)
 
 
 @contextmanager
@@ -23,11 +26,15 @@ def refuse_too_large(step: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _EXHAUSTED not in str(error):
+        if not is_out_of_memory(error):
             raise
         raise DeviceRuntimeError("too_large", f"{step} does not fit: {reason_of(error)}. {remedy}") from error
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    return _OUT_OF_MEMORY.search(str(error)) is not None
+
+
 def reason_of(error: Exception) -> str:
     """The first line of an error about memory, without its code: "Used 29.3G of 15.75G hbm"."""
-    return str(error).rpartition(f"{_EXHAUSTED}: ")[2].strip().partition("\n")[0].rstrip(".")
+    return str(error).rpartition("RESOURCE_EXHAUSTED: ")[2].strip().partition("\n")[0].rstrip(".")
