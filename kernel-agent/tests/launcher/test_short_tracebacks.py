@@ -115,6 +115,19 @@ def test_an_error_of_this_package_shows_the_line_that_raises_it() -> None:
     assert text.count(str(Path(tpulab.__file__).parent)) == 1
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("'widget' is not a recognised GUI loop or backend name"),
+        ModuleNotFoundError("No module named 'ipympl'"),
+    ],
+)
+def test_interactive_figures_without_their_package_name_it_once(error: Exception) -> None:
+    _formatted(error)
+    assert _formatted(error).count("`%pip install ipympl`") == 1
+    assert "ipympl" not in _formatted(RuntimeError("other"))
+
+
 def _formatted(error: BaseException) -> str:
     shell = InteractiveShell()
     shorten_tracebacks(shell)

@@ -2,10 +2,12 @@
 
 IPython inspects the modules and the source of every frame, also of those that it does not show, such as
 jax's: milliseconds per frame, minutes for 100,000 of them, and an interrupt does not end that.
+Interactive figures without their package get a note about it.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,6 +15,11 @@ from typing import Any
 #: Number of frames at each end of a traceback.
 MAX_FRAMES = 100
 _OURS = str(Path(__file__).parents[1])
+_NO_INTERACTIVE_FIGURES = re.compile(r"'(?:widget|ipympl)' is not a recognised|No module named 'ipympl'")
+_IPYMPL = (
+    "Interactive figures need the package ipympl: run `%pip install ipympl`, and restart the kernel. "
+    "JupyterLab needs it in its own environment too, and then a restart. `%matplotlib inline` needs nothing."
+)
 
 
 def _is_hidden(traceback: TracebackType) -> bool:
@@ -50,6 +57,10 @@ def shorten_tracebacks(shell: Any) -> None:
 
     def in_part(etype: Any, evalue: Any, etb: TracebackType | None, *rest: Any) -> list[list[str]]:
         short, left_out = shortened(etb)
+        # Not of other types: their texts are made by code of the user.
+        if type(evalue) in (RuntimeError, ModuleNotFoundError) and not hasattr(evalue, "__notes__"):
+            if _NO_INTERACTIVE_FIGURES.search(str(evalue)):
+                evalue.add_note(_IPYMPL)
         formatted: list[list[str]] = whole(etype, evalue, short, *rest)
         if left_out > 0 and formatted and formatted[0]:
             note = f"[tpulab: {left_out:,} frames in the middle of this traceback are left out]\n"
