@@ -165,3 +165,14 @@ export const OutputsQuery = Type.Object({
   )
 });
 export type OutputsQuery = Static<typeof OutputsQuery>;
+
+/** Own keys with these names make Yjs, in which JupyterLab edits notebooks, refuse the whole notebook. */
+const REFUSED_KEYS = ['constructor', '__proto__'];
+
+/** The `data` or `metadata` of an output without keys that no notebook can contain; text takes the place of data that had only such. */
+export function withoutRefusedKeys<T extends object>(bundle: T, isData: boolean): T {
+  if (!REFUSED_KEYS.some(key => Object.hasOwn(bundle, key))) return bundle;
+  const rest = Object.entries(bundle).filter(([key]) => !REFUSED_KEYS.includes(key));
+  const note = '[tpulab: data of a type that no notebook can contain is left out]';
+  return Object.fromEntries(isData && rest.length === 0 ? [['text/plain', note]] : rest) as T;
+}

@@ -1,4 +1,5 @@
 // @vitest-environment jsdom
+import type { YCodeCell } from '@jupyter/ydoc';
 import { describe, expect, it, vi } from 'vitest';
 
 // jsdom lacks these, and JupyterLab's packages need them at load.
@@ -9,6 +10,7 @@ vi.hoisted(() =>
   })
 );
 
+const { YNotebook } = await import('@jupyter/ydoc');
 const { OutputAreaModel } = await import('@jupyterlab/outputarea');
 const { keepCharactersWhole, saveWellFormed } = await import('./whole-characters.js');
 
@@ -52,6 +54,35 @@ describe('a line with an emoji', () => {
     expect(area.length).toBe(2);
     expect(shown(area)).toBe('😀x|y😀');
   });
+});
+
+describe('a cursor that a program moves', () => {
+  it.each([
+    [['kept\n', 'Working', '\r\x1b[2K', 'Done\n'], 'kept\nDone\n'],
+    [['abcdef', '\rxy\x1b[K'], 'xy'],
+    [['a 1\nb 1', '\r\x1b[2K\x1b[1A\x1b[2Ka 2\n', 'b 2\n'], 'a 2\nb 2\n'],
+    [['a: 1\n', '\rb: 1\x1b[A', '\ra: 2', '\n\rb: 2\x1b[A', '\ra: 3\n'], 'a: 3\nb: 2'],
+    [['x\n'.repeat(200), '\x1b[2A', 'y'], `${'x\n'.repeat(198)}y\nx\n`]
+  ])('changes the lines that it means: %j', (parts, text) => {
+    expect(shown(new Area(), ...parts)).toBe(text);
+  });
+});
+
+it('an output with a key that Yjs refuses is stored without it', () => {
+  const area = new Area();
+  const notebook = new YNotebook();
+  const odd = '{"constructor": "evil", "__proto__": "evil"}';
+  const output = (data: string, metadata: string): never =>
+    JSON.parse(`{"output_type":"display_data","data":${data},"metadata":${metadata}}`) as never;
+  area.add(output(odd, odd));
+  area.add(output('{"text/plain":"text","constructor":"evil"}', '{}'));
+  const cell = notebook.addCell({ cell_type: 'code' }) as YCodeCell;
+  cell.setOutputs(area.toJSON() as never);
+  expect(cell.getOutputs()).toMatchObject([
+    { data: { 'text/plain': expect.stringContaining('left out') as unknown }, metadata: {} },
+    { data: { 'text/plain': 'text' } }
+  ]);
+  expect(() => cell.setOutputs([output(odd, '{}')])).toThrow('Unexpected content type');
 });
 
 // A01

@@ -1,16 +1,21 @@
 /**
  * JupyterLab applies backspaces and carriage returns to halves of characters, and replaces the end of a line from the first different
  * half: half of an emoji in a progress line remains, and no server can save a notebook with half a character. Here lines
- * with such characters are changed by whole characters, and saved text is well formed, wherever the halves come from.
+ * with such characters are changed by whole characters, and saved text is well formed, wherever the halves come from. Text that erases a
+ * line or moves the cursor up, which JupyterLab does not do, changes the lines that it means. Keys of an output that JupyterLab cannot store
+ * are left out.
  */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { isStream, type IOutput } from '@jupyterlab/nbformat';
 import { OutputAreaModel } from '@jupyterlab/outputarea';
 import type { IOutputModel } from '@jupyterlab/rendermime';
-import { StreamText, wellFormedIn } from '@tpulab/protocol';
+import { StreamText, wellFormedIn, withoutRefusedKeys } from '@tpulab/protocol';
 
 const HALF = /[\ud800-\udfff]/;
 const CONTROL = /[\b\r\n]/;
+const SEQUENCE = /\x1b\[\d*[AK]/;
+/** How far up a cursor moves, as in `StreamText`. */
+const LINES_ABOVE = 64;
 
 /** Private members of an output area's model. */
 interface IOutputArea {
@@ -25,25 +30,41 @@ interface IOutputArea {
 export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void {
   const area = prototype as unknown as IOutputArea;
   const add = area._add;
-  area._add = function (this: IOutputArea, value: IOutput): number {
+  area._add = function (this: IOutputArea, given: IOutput): number {
+    const value = { ...given };
+    for (const part of ['data', 'metadata'] as const) {
+      const bundle = value[part];
+      if (typeof bundle === 'object' && bundle !== null)
+        value[part] = withoutRefusedKeys(bundle, part === 'data');
+    }
     const added = isStream(value) ? [value.text].flat().join('') : '';
     const last = this.length > 0 ? this.list.get(this.length - 1) : null;
     const shown = isStream(value) && value['name'] === this._lastStreamName ? last?.streamText : undefined;
     const before = shown?.text ?? '';
-    const start = before.lastIndexOf('\n') + 1;
-    const line = before.slice(start);
-    if (!HALF.test(line) && !(HALF.test(added) && (line !== '' || CONTROL.test(added)))) {
+    const lineStart = before.lastIndexOf('\n') + 1;
+    const line = before.slice(lineStart);
+    const cursor = shown === undefined ? 0 : this._streamIndex;
+    const isMoved = cursor < lineStart || SEQUENCE.test(added);
+    if (!isMoved && !HALF.test(line) && !(HALF.test(added) && (line !== '' || CONTROL.test(added)))) {
       return add.call(this, value);
     }
+    let start = lineStart;
+    for (let lines = 0; isMoved && start > 0 && (lines < LINES_ABOVE || start > cursor); lines++) {
+      start = before.lastIndexOf('\n', start - 2) + 1;
+    }
     const text = new StreamText(Infinity);
-    text.write(line);
-    if (shown !== undefined) text.write(`\r${line.slice(0, this._streamIndex - start)}`);
+    text.write(before.slice(start));
+    if (shown !== undefined) {
+      const up = before.slice(cursor).split('\n').length - 1;
+      const row = before.slice(start, cursor);
+      text.write(`${up === 0 ? '' : `\x1b[${up}A`}\r${row.slice(row.lastIndexOf('\n') + 1)}`);
+    }
     text.write(added);
     const after = before.slice(0, start) + text.toString(() => '');
     if (shown === undefined) {
       add.call(this, { ...value, text: after });
     } else {
-      const same = sameStart(before, after);
+      const same = start + sameStart(before.slice(start), after.slice(start));
       shown.remove(same, before.length);
       shown.insert(same, after.slice(same));
     }

@@ -414,10 +414,11 @@ function mergeStates(before: Item, now: Item): void {
 
 /**
  * Joined text without the parts that carriage returns overwrite. The first line may continue a line that a page already shows, so
- * the first return stays; a backspace in it could reach into that line, and such text stays unchanged.
+ * the first return stays; a backspace in it could reach into that line, and such text stays unchanged, as does text that erases a line or
+ * moves the cursor up.
  */
 function overwritten(text: string): string {
-  if (!/[\r\b]/.test(text)) return text;
+  if (!/[\r\b]/.test(text) || /\x1b(?:\[\d*)?(?:[AK]|$)/.test(text)) return text;
   const end = text.indexOf('\n');
   const first = end < 0 ? text : text.slice(0, end);
   if (first.includes('\b')) return text;

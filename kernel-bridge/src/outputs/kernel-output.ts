@@ -2,7 +2,7 @@
  * Converts messages to outputs in nbformat's shape. Kernels are not all ipykernel: output of another shape is
  * adapted, because one odd output must not make a notebook invalid.
  */
-import type { NotebookOutput } from '@tpulab/protocol';
+import { type NotebookOutput, withoutRefusedKeys } from '@tpulab/protocol';
 import { asObject, type JsonObject } from '@tpulab/platform/json-text.js';
 
 /** Null for a message that is not an output, or lacks a required field. */
@@ -16,13 +16,13 @@ export function outputOf(msgType: string, content: JsonObject): NotebookOutput |
       return {
         output_type: 'display_data',
         data: bundle(content['data']),
-        metadata: asObject(content['metadata'])
+        metadata: withoutRefusedKeys(asObject(content['metadata']), false)
       };
     case 'execute_result':
       return {
         output_type: 'execute_result',
         data: bundle(content['data']),
-        metadata: asObject(content['metadata']),
+        metadata: withoutRefusedKeys(asObject(content['metadata']), false),
         execution_count: integerOrNull(content['execution_count'])
       };
     case 'error':
@@ -71,11 +71,13 @@ const JSON_TYPE = /^application\/(.*\+)?json$/;
 
 /** Texts may be lists of lines; only JSON types may have any value. */
 function bundle(value: unknown): JsonObject {
-  const entries = Object.entries(asObject(value)).map(([type, data]): [string, unknown] => {
-    if (JSON_TYPE.test(type)) return [type, data];
-    const whole = joined(data);
-    return [type, typeof whole === 'string' ? whole : JSON.stringify(whole)];
-  });
+  const entries = Object.entries(withoutRefusedKeys(asObject(value), true)).map(
+    ([type, data]): [string, unknown] => {
+      if (JSON_TYPE.test(type)) return [type, data];
+      const whole = joined(data);
+      return [type, typeof whole === 'string' ? whole : JSON.stringify(whole)];
+    }
+  );
   return Object.fromEntries(entries);
 }
 

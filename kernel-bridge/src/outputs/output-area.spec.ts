@@ -72,6 +72,29 @@ describe('a long text', () => {
     }
   });
 
+  it.each([
+    ['rich status', 'Working ...\r\x1b[2KDone\n', 'Done\n'],
+    ['erase before the return', 'Working ...\x1b[2K\rDone', 'Done       '],
+    ['erase to the end', 'abcdef\rxy\x1b[K', 'xy'],
+    ['erase to the end, with its number', 'abcdef\rxy\x1b[0K!', 'xy!'],
+    ['erase from the start', 'abcdef\rxy\x1b[1K', '  cdef'],
+    ['two bars of rich', 'a 1\nb 1\r\x1b[2K\x1b[1A\x1b[2Ka 2\nb 2\n', 'a 2\nb 2\n'],
+    ['nested bars of tqdm', 'a: 1\n\rb: 1\x1b[A\n\rb: 2\x1b[A\ra: 2\n\r    \r\x1b[A\ra: 3\n', 'a: 3\n    '],
+    ['an emoji above', '🕐 one\ntwo\x1b[1A\r🕑', '🕑 one\ntwo'],
+    ['farther up than there are lines', 'a\nb\x1b[9A\rc', 'c\nb'],
+    ['a shorter line above', 'a\nbcd\x1b[Ae', 'a  e\nbcd'],
+    ['colours stay', '\x1b[31mred\x1b[0m', '\x1b[31mred\x1b[0m'],
+    ['an unfinished sequence', 'a\x1b[2', 'a\x1b[2']
+  ])('follows a cursor: %s', (_name, written, shown) => {
+    for (const size of [1, 2, 3, 99]) {
+      const text = new StreamText(1000);
+      const parts = Array.from(written);
+      while (parts.length > 0) text.write(parts.splice(0, size).join(''));
+      expect(text.toString(notice)).toBe(shown);
+      expect(text.size).toBe(shown.length);
+    }
+  });
+
   it('without a single line end is bounded too', () => {
     const text = new StreamText(1000);
     for (let part = 0; part < 1000; part++) text.write('x'.repeat(997));

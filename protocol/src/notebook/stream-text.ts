@@ -1,13 +1,16 @@
 /**
  * The text of one stream output: a carriage return moves to the start of the line and the following text overwrites, a backspace removes
- * a character, a line feed ends the line for good. As in JupyterLab, but by characters instead of surrogates, because
- * a lone surrogate cannot be saved.
+ * a character. As in JupyterLab, but by characters instead of surrogates, because a lone surrogate cannot be saved. Unlike there,
+ * "erase in line" and "cursor up" have their effect: the progress displays of rich and nested bars of tqdm need them.
  *
- * Only the last line can still change, so that the lines before it can be bounded: the first and the last of them stay, and
+ * Only the newest lines can still change, so that the lines before them can be bounded: the first and the last of them stay, and
  * the omitted part between them is counted.
  */
 
-const CONTROL = /[\n\b\r]/g;
+/** Also the beginning of a sequence at the end of a text: the next text continues it. */
+const CONTROL = /[\n\b\r]|\x1b\[(\d*)([AK])|\x1b(?:\[\d{0,3})?$/g;
+/** How far up the cursor can move. */
+const LINES_ABOVE = 64;
 
 export class StreamText {
   readonly #half: number;
@@ -15,9 +18,17 @@ export class StreamText {
   /** Ended lines after the head, newest last; a piece may contain more than one line. */
   #tail: string[] = [];
   #tailChars = 0;
+  /** The ended lines that the cursor can still reach, newest last. */
+  #above: string[] = [];
+  #aboveChars = 0;
+  /** The lines under that of the cursor, nearest first. */
+  #below: string[] = [];
+  #belowChars = 0;
+  /** The beginning of a control sequence. */
+  #begun = '';
   /** The last line, before and after the place of the next character. */
   readonly #before = new Pieces();
-  readonly #behind = new Pieces();
+  readonly #behind = new Pieces(true);
   #cutBytes = 0;
 
   /**
@@ -33,14 +44,19 @@ export class StreamText {
 
   write(text: string): void {
     let at = 0;
-    for (const match of text.matchAll(CONTROL)) {
-      this.#put(text.slice(at, match.index));
-      at = match.index + 1;
-      if (match[0] === '\n') this.#endLine();
-      else if (match[0] === '\r') this.#before.moveTo(this.#behind);
-      else this.#backspace();
+    const whole = this.#begun + text;
+    this.#begun = '';
+    for (const { index, 0: control, 1: number = '', 2: command } of whole.matchAll(CONTROL)) {
+      this.#put(whole.slice(at, index));
+      at = index + control.length;
+      if (control === '\n') this.#endLine();
+      else if (control === '\r') this.#before.moveTo(this.#behind);
+      else if (control === '\b') this.#backspace();
+      else if (command === 'A') this.#up(Number(number) || 1);
+      else if (command === 'K') this.#erase(Number(number));
+      else this.#begun = control;
     }
-    this.#put(text.slice(at));
+    this.#put(whole.slice(at));
   }
 
   get cutBytes(): number {
@@ -49,12 +65,14 @@ export class StreamText {
 
   /** Number of stored characters. */
   get size(): number {
-    return this.#head.length + this.#tailChars + this.#before.length + this.#behind.length;
+    const line = this.#before.length + this.#behind.length + this.#begun.length;
+    return this.#head.length + this.#tailChars + this.#aboveChars + this.#belowChars + line;
   }
 
   /** `notice` replaces the omitted part. */
   toString(notice: (cutBytes: number) => string): string {
-    return this.#ended(notice) + this.#before.text() + this.#behind.text();
+    const line = this.#before.text() + this.#behind.text();
+    return this.#ended(notice) + [line, ...this.#below].join('\n') + this.#begun;
   }
 
   /** Position of the next character in the text. */
@@ -63,7 +81,12 @@ export class StreamText {
   }
 
   #ended(notice: (cutBytes: number) => string): string {
-    return this.#head + (this.#cutBytes === 0 ? '' : notice(this.#cutBytes)) + this.#tail.join('');
+    return (
+      this.#head +
+      (this.#cutBytes === 0 ? '' : notice(this.#cutBytes)) +
+      this.#tail.join('') +
+      this.#above.join('')
+    );
   }
 
   #put(text: string): void {
@@ -73,6 +96,8 @@ export class StreamText {
     // A line without an end: a carriage return can no longer reach its beginning.
     if (this.#before.length > 2 * this.#half) {
       const line = this.#before.take();
+      for (const ended of this.#above.splice(0)) this.#keep(ended);
+      this.#aboveChars = 0;
       const cut = boundary(line, line.length - this.#half);
       this.#keep(line.slice(0, cut));
       this.#before.push(line.slice(cut));
@@ -87,7 +112,40 @@ export class StreamText {
   }
 
   #endLine(): void {
-    this.#keep(`${this.#before.take()}${this.#behind.take()}\n`);
+    const line = `${this.#before.take()}${this.#behind.take()}\n`;
+    this.#above.push(line);
+    this.#aboveChars += line.length;
+    while (this.#above.length > LINES_ABOVE || this.#aboveChars > this.#half / 4) {
+      const oldest = this.#above.shift() ?? '';
+      this.#aboveChars -= oldest.length;
+      this.#keep(oldest);
+    }
+    const next = this.#below.shift();
+    if (next === undefined) return;
+    this.#belowChars -= next.length + 1;
+    this.#behind.push(next);
+  }
+
+  /** The column stays: a shorter line is filled with spaces. */
+  #up(lines: number): void {
+    for (let left = lines; left > 0; left--) {
+      const above = this.#above.pop();
+      if (above === undefined) return;
+      this.#aboveChars -= above.length;
+      const column = this.#before.length;
+      const line = this.#before.take() + this.#behind.take();
+      this.#below.unshift(line);
+      this.#belowChars += line.length + 1;
+      const at = boundary(above, Math.min(column, above.length - 1));
+      this.#before.push(above.slice(0, at).padEnd(column));
+      this.#behind.push(above.slice(at, -1));
+    }
+  }
+
+  /** @param part 0: behind the cursor, 1: before it, 2: the whole line. The cursor stays. */
+  #erase(part: number): void {
+    if (part !== 1) this.#behind.take();
+    if (part === 1 || part === 2) this.#before.push(' '.repeat(characters(this.#before.take())));
   }
 
   #keep(piece: string): void {
@@ -130,8 +188,9 @@ const MAX_PIECES = 4_096;
 class Pieces {
   #pieces: string[] = [];
   #length = 0;
-  /** The first piece of the text is the last in the list. */
-  #isReversed = false;
+
+  /** @param isReversed the first piece of the text is the last in the list */
+  constructor(private readonly isReversed = false) {}
 
   get length(): number {
     return this.#length;
@@ -154,11 +213,11 @@ class Pieces {
     ) {
       let units = 0;
       for (; left > 0 && units < last.length; left--) {
-        const code = this.#isReversed ? last.codePointAt(units) : codePointBefore(last, last.length - units);
+        const code = this.isReversed ? last.codePointAt(units) : codePointBefore(last, last.length - units);
         units += (code ?? 0) > 0xffff ? 2 : 1;
       }
       this.#length -= units;
-      const rest = this.#isReversed ? last.slice(units) : last.slice(0, last.length - units);
+      const rest = this.isReversed ? last.slice(units) : last.slice(0, last.length - units);
       if (rest !== '') {
         this.#pieces.push(rest);
         return;
@@ -168,13 +227,12 @@ class Pieces {
 
   /** Moves the cursor to the other end: all of the text is then behind it. */
   moveTo(behind: Pieces): void {
-    behind.#isReversed = true;
     for (let piece = this.#pieces.pop(); piece !== undefined; piece = this.#pieces.pop()) behind.push(piece);
     this.#length = 0;
   }
 
   text(): string {
-    return this.#isReversed ? this.#pieces.toReversed().join('') : this.#pieces.join('');
+    return this.isReversed ? this.#pieces.toReversed().join('') : this.#pieces.join('');
   }
 
   /** Removes the text and returns it. */
