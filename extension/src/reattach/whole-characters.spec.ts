@@ -77,7 +77,7 @@ it('an output with a key that Yjs refuses is stored without it', () => {
   area.add(output(odd, odd));
   area.add(output('{"text/plain":"text","constructor":"evil"}', '{}'));
   const cell = notebook.addCell({ cell_type: 'code' }) as YCodeCell;
-  cell.setOutputs(area.toJSON() as never);
+  cell.setOutputs(area.toJSON());
   expect(cell.getOutputs()).toMatchObject([
     { data: { 'text/plain': expect.stringContaining('left out') as unknown }, metadata: {} },
     { data: { 'text/plain': 'text' } }

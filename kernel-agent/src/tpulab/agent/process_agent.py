@@ -54,10 +54,6 @@ def _attach(agent: Agent, shell: Any) -> None:
     agent.cells.attach(shell, after_cell=on_cell_end)
 
 
-def existing_agent() -> Agent | None:
-    return _agent
-
-
 def _after_fork_in_child() -> None:
     global _agent, _forked
     if _agent is not None:
