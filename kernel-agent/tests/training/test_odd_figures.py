@@ -240,3 +240,11 @@ def test_complex_metrics_are_dropped_and_a_long_name_has_a_log(
 def test_steps_of_something_that_is_no_iterable_are_refused_as_by_a_for_loop() -> None:
     with pytest.raises(TypeError, match="'int' object is not iterable"):
         list(tpulab.run("count", log=False).steps(5))  # type: ignore[arg-type]
+
+
+def test_a_run_begins_in_a_folder_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert list(tpulab.run("without a folder").steps(range(3))) == [0, 1, 2]

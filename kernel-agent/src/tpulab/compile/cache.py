@@ -62,9 +62,10 @@ def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
         elif damaged := damaged_entry(str(folder), name, since):
             reason = f"Its entry in the cache is damaged, and jax does not replace it: delete {damaged}."
         else:
+            unknown = f"another process stored it, or a damaged entry is in its place (then delete {folder})"
             reason = (
                 f"{missing}, or its entry is damaged, and it could not be stored: "
-                f"{_obstacle(str(folder)) or f'the damaged entry is in its place. Delete {folder}'}."
+                f"{_obstacle(str(folder)) or unknown}."
             )
         if not reason.endswith("it is now."):
             _print_line(reason)

@@ -443,7 +443,9 @@ class TrainingRun:
         if self._log_given is not False and together.is_first:
             path = log_path(self._log_file, run.name, run.id)
             self._log = tracked.log = RunLog(path, self._header(tracked), agent.warn)
-            agent.requested.trace_folder = path.parent.absolute() / "traces"
+            # A working directory that was deleted has no path.
+            with contextlib.suppress(OSError):
+                agent.requested.trace_folder = path.parent.absolute() / "traces"
             if self._log_file is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
