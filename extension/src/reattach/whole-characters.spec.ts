@@ -83,6 +83,8 @@ it('an output with a key that Yjs refuses is stored without it', () => {
     { data: { 'text/plain': 'text' } }
   ]);
   expect(() => cell.setOutputs([output(odd, '{}')])).toThrow('Unexpected content type');
+  notebook.dispose();
+  area.dispose();
 });
 
 // A01

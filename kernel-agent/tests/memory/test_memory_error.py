@@ -47,8 +47,14 @@ GIB = 2**30
             Exhausted("allocation", 3 * GIB, int(2.23 * GIB)),
         ),
         ("CUDA out of memory. Tried to allocate 3.00 GiB", Exhausted("allocation", 3 * GIB)),
-        ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", Exhausted("other")),
-        ("Failed to allocate 1.00GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory", Exhausted("other")),
+        (
+            "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+            Exhausted("other"),
+        ),
+        (
+            "Failed to allocate 1.00GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+            Exhausted("other"),
+        ),
         (
             "MPS backend out of memory (MPS allocated: 9.06 GB, other allocations: 1.0 KB, max allowed: "
             "9.07 GB). Tried to allocate 256 bytes on shared pool.",

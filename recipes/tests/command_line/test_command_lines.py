@@ -182,7 +182,7 @@ def test_seeds_of_subcommands_are_checked(
     assert "seed must be from 0 to 4294967295, not -1." in capsys.readouterr().err
 
 
-def test_nan_is_no_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nan_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main("fashion_mnist", "--learning-rate", "nan")
     assert "--learning-rate must be a number, not nan." in capsys.readouterr().err

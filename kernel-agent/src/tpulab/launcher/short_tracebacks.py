@@ -58,9 +58,9 @@ def shorten_tracebacks(shell: Any) -> None:
     def in_part(etype: Any, evalue: Any, etb: TracebackType | None, *rest: Any) -> list[list[str]]:
         short, left_out = shortened(etb)
         # Not of other types: their texts are made by code of the user.
-        if type(evalue) in (RuntimeError, ModuleNotFoundError) and not hasattr(evalue, "__notes__"):
-            if _NO_INTERACTIVE_FIGURES.search(str(evalue)):
-                evalue.add_note(_IPYMPL)
+        is_plain = type(evalue) in (RuntimeError, ModuleNotFoundError) and not hasattr(evalue, "__notes__")
+        if is_plain and _NO_INTERACTIVE_FIGURES.search(str(evalue)):
+            evalue.add_note(_IPYMPL)
         formatted: list[list[str]] = whole(etype, evalue, short, *rest)
         if left_out > 0 and formatted and formatted[0]:
             note = f"[tpulab: {left_out:,} frames in the middle of this traceback are left out]\n"
