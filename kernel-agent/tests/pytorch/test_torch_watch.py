@@ -281,3 +281,18 @@ def test_who_holds_the_memory_of_a_device_is_found_without_xla(monkeypatch: pyte
     monkeypatch.setattr(torch_arrays, "HOST", ("meta",))  # as if the processor were a device
     [mine] = [one for one in torch_arrays.held_tensors() if one.tensor is weights]
     assert (mine.nbytes, any(one is view for one in mine.views)) == (12_000, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (torch.tensor(1 + 2j), "Tensor (torch.complex64, shape ())"),
+        (torch.tensor([1, 2]), "Tensor (torch.int64, shape (2,))"),
+        (torch.ones(1, device="meta"), "Tensor (torch.float32, shape (1,))"),
+    ],
+)
+def test_a_tensor_that_is_not_a_number_is_named(value: Any, kind: str, keeper: KeeperDouble) -> None:
+    for _ in tpulab.steps(range(3)):
+        tpulab.metric(odd=value)
+    advice = keeper.wait(lambda: keeper.of_type("advice"), "a sentence")
+    assert f"is left out: {kind} is no number" in advice[0]["message"]

@@ -88,7 +88,7 @@ def test_a_value_that_is_neither_is_named_and_ends_no_training(keeper: KeeperDou
     keeper.wait(lambda: len(keeper.of_type("advice")) == 6, "six sentences")
     advice = {message["message"] for message in keeper.of_type("advice")}
     assert {text.split("`")[1] for text in advice} == {"vector", "table", "many", "freed", "empty", "none"}
-    assert any("ndarray is no number" in text for text in advice)
+    assert any("ndarray (int64, shape (3,)) is no number" in text for text in advice)
     assert any("height x width x 1 to 4 channels, not float32[2, 2, 2, 2, 7]" in text for text in advice)
     [figures] = keeper.of_type("figures")
     assert figures["metrics"] == {"number": 0.25}

@@ -28,8 +28,8 @@ from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.media import MediaError, Medium
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import UNSURE_SHARE, ClosedStep
-from tpulab.runtimes.device_value import as_number, is_freed, is_running
-from tpulab.runtimes.lazy_metrics import LazyMetric
+from tpulab.runtimes.device_value import as_number, described, is_freed, is_running
+from tpulab.runtimes.lazy_metrics import LazyMetric, NotANumber
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.telemetry.messages import (
@@ -259,7 +259,8 @@ class Recorder:
         elif is_freed(value):
             run.freed[name] = run.freed.get(name, 0) + 1
         elif self.adviser is not None and not is_running(value) and not isinstance(value, LazyMetric):
-            why = str(value) if isinstance(value, MediaError) else f"{type(value).__name__} is no number"
+            kind = value if isinstance(value, NotANumber) else described(value)
+            why = str(value) if isinstance(value, MediaError) else f"{kind} is no number"
             advise_on_unusable(self.adviser, run, name, why)
 
     def _has_room(self, run: Run, name: str) -> bool:

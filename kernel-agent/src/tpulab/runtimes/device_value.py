@@ -52,6 +52,15 @@ def as_number(value: Any) -> float | None:
             return None
 
 
+def described(value: Any) -> str:
+    """The type of a value; of an array also what it contains."""
+    name = type(value).__name__
+    try:
+        return f"{name} ({value.dtype}, shape {tuple(value.shape)})"
+    except Exception:
+        return name
+
+
 def guard_delete(kind: Any) -> Callable[[], None]:
     """Lets `delete` of jax's arrays wait while one of them is read here, for microseconds. Returns a function
     that undoes it. A donation does not need it: jaxlib itself waits for readers."""

@@ -16,12 +16,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from tpulab.runtimes.device_value import described
 from tpulab.runtimes.torch_arrays import is_launched
 from tpulab.telemetry.clocks import now_ns
 
 PERIOD_NS = 100_000_000
 #: Tensors that wait for their device; a scalar each.
 MAX_ENTRIES = 256
+
+
+class NotANumber(str):
+    """Describes a tensor in its place: the tensor itself may be large."""
 
 
 class LazyMetric:
@@ -126,4 +131,6 @@ def taken(value: Any) -> Any:
         return LazyMetric(value)
     read = LazyMetric(value)
     read.read()
+    if read.number is None and not read.is_deleted():
+        return NotANumber(described(value))
     return read if read.is_deleted() else read.number
