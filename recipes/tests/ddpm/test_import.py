@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import tarfile
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -94,6 +95,7 @@ def test_images_of_every_kind_are_used_or_named(tmp_path: Path) -> None:
     (data / "latin.png").write_bytes(_picture(3))
     (data / "latin.txt").write_bytes("caf\xe9".encode("cp1252"))
     (data / "gone.png").symlink_to("nowhere.png")
+    (data / "loop.png").symlink_to("loop.png")
     done = import_images("folder", _options(tmp_path, samples_per_shard=100), Silent())
     assert done["images"] == 7
     assert done["problems"] == {
@@ -101,7 +103,7 @@ def test_images_of_every_kind_are_used_or_named(tmp_path: Path) -> None:
         "heic": 1,
         "not_an_image": 1,
         "too_elongated": 1,
-        "unreadable_file": 1,
+        "unreadable_file": 2,
     }
     report = json.loads((tmp_path / "images" / "images-folder-00000.json").read_text())
     assert {tuple(row[1:]) for row in report["left_out"]} == {
@@ -110,6 +112,7 @@ def test_images_of_every_kind_are_used_or_named(tmp_path: Path) -> None:
         ("torn.avif", "not_an_image"),
         ("long.png", "too_elongated"),
         ("gone.png", "unreadable_file"),
+        ("loop.png", "unreadable_file"),
     }
 
 
@@ -175,6 +178,18 @@ def test_captions_of_hugging_faces_image_folders(tmp_path: Path) -> None:
     (data / "b" / "metadata.jsonl").write_text('{"name": "1.png"}\n')
     with pytest.raises(DataError, match=r"b/metadata\.jsonl cannot be read: it needs file_name and text"):
         import_images("folder", _options(tmp_path), Silent())
+
+
+def test_accented_names_match_however_the_disk_spells_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / unicodedata.normalize("NFD", "caf\xe9.png")).write_bytes(_picture(1))
+    (data / "metadata.csv").write_text("file_name,text\ncaf\xe9.png,a cup\ngone.png,none\n", encoding="utf-8")
+    import_images("folder", _options(tmp_path), Silent())
+    assert [image.caption for image in _images(tmp_path)] == ["a cup"]
+    assert "1 captions are for images that are not here" in capsys.readouterr().err
 
 
 def test_a_caption_is_never_the_text_of_a_list_or_of_a_missing_value(tmp_path: Path) -> None:
@@ -314,6 +329,18 @@ def test_one_damaged_table_of_several_is_named_and_the_others_are_used(tmp_path:
     assert report["left_out"][0][1].startswith("b.parquet cannot be read as parquet")
 
 
+def test_a_table_that_is_something_else_is_called_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for content, kind in (
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is a Git LFS pointer"),
+        ("<html><body>404</body></html>", "it is an HTML page"),
+        ("", "it is empty"),
+    ):
+        (tmp_path / "data" / "a.parquet").write_text(content)
+        with pytest.raises(DataError, match=f"a.parquet cannot be read as parquet: {kind}"):
+            import_images("parquet", _options(tmp_path), Silent())
+
+
 def test_a_table_is_not_read_whole_to_plan_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     rng = np.random.default_rng(0)
@@ -380,6 +407,26 @@ def test_archives_of_webdataset(tmp_path: Path) -> None:
     assert done["problems"] == {"caption_or_class": 1, "no_image": 1, "damaged_file": 1}
 
 
+def test_links_and_repeated_names_in_an_archive(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with tarfile.open(tmp_path / "data" / "0.tar", "w") as archive:
+        for red in (1, 2):
+            member = tarfile.TarInfo("/tmp/one.png")
+            member.size = len(_picture(red))
+            archive.addfile(member, io.BytesIO(_picture(red)))
+        for name, kind in (("../two.png", tarfile.SYMTYPE), ("three.png", tarfile.LNKTYPE)):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+    done = import_images("webdataset", _options(tmp_path), Silent())
+    assert (done["images"], done["problems"]) == (2, {"not_an_image": 2})
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "data", tmp_path / "images"]
+    whole = (tmp_path / "data" / "0.tar").read_bytes()
+    # Within the header of a member, which tarfile takes for the end.
+    (tmp_path / "data" / "0.tar").write_bytes(whole[:2100])
+    assert import_images("webdataset", _options(tmp_path), Silent())["problems"] == {"damaged_file": 1}
+
+
 def test_a_class_that_is_no_number_is_counted_in_tables_and_archives(tmp_path: Path) -> None:
     classes = [3, "4", "cat", 2.5, -1, None, ["5"], {"id": 6}, True]
     tables, archives = tmp_path / "tables", tmp_path / "archives"
@@ -422,6 +469,15 @@ def test_a_decoder_that_is_killed_ends_the_import_with_what_to_do() -> None:
 
 
 def test_a_source_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "one.png").write_bytes(_picture(1))
+    with pytest.raises(StorageError, match="is no folder"):
+        import_images("folder", _options(tmp_path, data_dir=str(tmp_path / "one.png")), Silent())
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "one.png").write_bytes(_picture(1))
+    with pytest.raises(StorageError, match="is no folder"):
+        import_images("folder", _options(tmp_path, write_dir=str(tmp_path / "one.png")), Silent())
+    (tmp_path / "data" / "one.png").unlink()
+    (tmp_path / "data").rmdir()
     with pytest.raises(StorageError, match="does not exist"):
         import_images("folder", _options(tmp_path), Silent())
     (tmp_path / "data").mkdir()

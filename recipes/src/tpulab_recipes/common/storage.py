@@ -64,7 +64,8 @@ class Folder:
         with explained(self.url):
             root = self._fs._strip_protocol(self._root).rstrip("/")
             if not self._fs.isdir(root):
-                raise FileNotFoundError(errno.ENOENT, "there is no such folder", self.url)
+                kind = NotADirectoryError if self._fs.exists(root) else FileNotFoundError
+                raise kind(errno.ENOENT, "there is no such folder", self.url)
             found = sorted(self._fs.find(root, detail=True).items())
             seen = ((str(path), about) for path, about in found if self.remote or _readable(str(path)))
             return {path[len(root) + 1 :]: int(about["size"] or 0) for path, about in seen}
@@ -202,7 +203,8 @@ class Folder:
 
     def _local(self) -> list[dict[str, Any]]:
         if not os.path.isdir(self._root):
-            raise FileNotFoundError(errno.ENOENT, "there is no such folder", self.url)
+            kind = NotADirectoryError if os.path.exists(self._root) else FileNotFoundError
+            raise kind(errno.ENOENT, "there is no such folder", self.url)
         return [
             entry | {"type": "directory" if os.path.isdir(entry["name"]) else "file"}
             for entry in self._fs.ls(self._root, detail=True)
@@ -275,6 +277,10 @@ def explained(what: str) -> Iterator[None]:
         raise MissingPackage(package, f"Reading or writing {what}") from error
     except FileNotFoundError as error:
         raise StorageError(f"{what} does not exist; check the path, or the name of the bucket.") from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StorageError(
+            f"{what} is no folder: it, or a name before it, is a file; name another folder."
+        ) from error
     except PermissionError as error:
         raise StorageError(
             f"{what}: no permission; check who owns it, or the bucket's access rights."
@@ -284,8 +290,9 @@ def explained(what: str) -> Iterator[None]:
             raise StorageError(
                 f"{what}: no space is left; free some, then run the same command again."
             ) from error
-        reason = " ".join(str(error).split())
-        raise StorageError(f"{what}: {reason}") from error
+        reason = " ".join((error.strerror or str(error)).split()).rstrip(".")
+        where = f" ({error.filename})" if error.filename and str(error.filename) not in what else ""
+        raise StorageError(f"{what}: {reason}{where}.") from error
     except Exception as error:
         fault = store_fault(what, error)
         if fault is None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab_recipes.common.errors import DataError, MissingPackage
-from tpulab_recipes.common.inputs import decoded
+from tpulab_recipes.common.inputs import HEAD, decoded, unexpected_kind
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.fetch import Fetcher, FetchLimits, may_pass
@@ -254,7 +254,10 @@ def open_parquet(folder: Folder, name: str) -> Iterator[Any]:
         try:
             yield pq.ParquetFile(pa.PythonFile(file, mode="r"))
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{name} cannot be read as parquet: {error}") from error
+            file.seek(0)
+            kind = unexpected_kind(file.read(HEAD))
+            reason = f"it {kind}" if kind else " ".join(str(error).split()).rstrip(".")
+            raise DataError(f"{name} cannot be read as parquet: {reason}.") from error
 
 
 def download_with_img2dataset(options: DownloadOptions) -> None:

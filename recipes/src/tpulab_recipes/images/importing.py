@@ -13,7 +13,9 @@ import json
 import pickle
 import posixpath
 import re
+import sys
 import tarfile
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -172,6 +174,8 @@ def _folder(options: ImportOptions, *, classes: bool = False) -> list[Part]:
     if not images:
         raise DataError(f"{options.data_dir} holds no images ({', '.join(IMAGE_SUFFIXES)}).")
     captions = {} if classes else _metadata(folder, files)
+    if unused := len(captions.keys() - files.keys()):
+        print(f"{unused} captions are for images that are not here", file=sys.stderr)
     groups: dict[str, list[str]] = {}
     for name in images:
         groups.setdefault(posixpath.dirname(name), []).append(name)
@@ -193,8 +197,8 @@ def _folder(options: ImportOptions, *, classes: bool = False) -> list[Part]:
         except DataError:
             return LeftOut("caption"), Row(text)
         except StorageError as error:
-            # A link to nothing, say. A bucket that cannot be reached ends the import.
-            if not isinstance(error.__cause__, FileNotFoundError | PermissionError):
+            # A link to nothing or to itself, say. A bucket that cannot be reached ends the import.
+            if folder.remote and not isinstance(error.__cause__, FileNotFoundError | PermissionError):
                 raise
             return LeftOut(UNREADABLE), Row(name)
 
@@ -227,6 +231,8 @@ def _metadata(folder: Folder, files: Mapping[str, int]) -> dict[str, str]:
     """Captions by the names of their images. Raises `DataError` for a file whose names are those of no
     image: it would condition nothing, silently."""
     captions: dict[str, str] = {}
+    # macOS stores é as e with an accent, and a table may hold it as one character.
+    composed = {unicodedata.normalize("NFC", name): name for name in files}
     for name in files:
         place, base = posixpath.split(name)
         if base not in ("metadata.csv", "metadata.jsonl"):
@@ -243,6 +249,7 @@ def _metadata(folder: Folder, files: Mapping[str, int]) -> dict[str, str]:
             for row in rows:
                 caption = text_of(row.get("text", row.get("caption"))).strip()
                 image = posixpath.normpath(posixpath.join(place, row["file_name"].replace("\\", "/")))
+                image = image if image in files else composed.get(unicodedata.normalize("NFC", image), image)
                 if found.setdefault(image, caption) != caption:
                     raise DataError(f"{name} has two captions for {image}; keep one row.")
         except (ValueError, KeyError, AttributeError, TypeError, csv.Error) as error:
@@ -427,25 +434,36 @@ def _webdataset(options: ImportOptions) -> list[Part]:
     ]
 
 
-def _members(file: IO[bytes], name: str) -> Iterator[tuple[str, str, bytes]]:
-    """(stem, ending, content) of each file, read once from front to back."""
+def _members(file: IO[bytes], name: str, size: int) -> Iterator[tuple[str, str, bytes]]:
+    """(stem, ending, content) of each file, read once from front to back. A link has no content: what it
+    leads to may be outside of the archive."""
     try:
         with tarfile.open(fileobj=file, mode="r|*") as tar:
             for member in tar:
                 folder, base = posixpath.split(member.name)
                 stem, _, ending = base.partition(".")
-                held = tar.extractfile(member) if stem and member.isfile() else None
-                if held is not None:
-                    yield posixpath.join(folder, stem), f".{ending.lower()}", held.read()
+                held = tar.extractfile(member) if member.isfile() else None
+                if stem and (held or member.issym() or member.islnk()):
+                    yield posixpath.join(folder, stem), f".{ending.lower()}", held.read() if held else b""
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise DataError(f"{name} cannot be read as an archive: {error}.") from error
+    if name.endswith(".tar") and size % tarfile.BLOCKSIZE:
+        raise DataError(f"{name} is cut off: {size} bytes are not whole blocks of {tarfile.BLOCKSIZE}.")
 
 
 def _samples(folder: Folder, name: str, keys: Sequence[str]) -> Iterator[Item]:
     try:
         with folder.read(name) as file:
-            for stem, group in itertools.groupby(_members(file, name), key=lambda member: member[0]):
-                yield _sample({ending: content for _, ending, content in group}, f"{name}: {stem}", keys)
+            members = _members(file, name, folder.size(name))
+            for stem, group in itertools.groupby(members, key=lambda member: member[0]):
+                files: dict[str, bytes] = {}
+                for _, ending, content in group:
+                    if ending in files:
+                        # Another image of the same name.
+                        yield _sample(files, f"{name}: {stem}", keys)
+                        files = {}
+                    files[ending] = content
+                yield _sample(files, f"{name}: {stem}", keys)
     except DataError as error:
         # What comes before the damage is used.
         yield from _no_items(error)

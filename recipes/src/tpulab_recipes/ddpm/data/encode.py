@@ -40,13 +40,15 @@ def encode(
     processes: int = 1,
 ) -> dict[str, int]:
     """Encodes this host's share of the shards. Returns the numbers of shards and images."""
+    if batch_size < 1:
+        raise ConfigError("--batch-size", f"must be at least 1, not {batch_size}.")
     source = Folder(data_dir)
     if source.same_as(write_dir):
         raise ConfigError("--write-dir", f"{write_dir} is the folder that is read; name another.")
     out = Folder(write_dir).make()
     shards = source.names(".tfrecord")
     if not shards:
-        raise DataError(f"{data_dir} holds no .tfrecord files; run `download` into it first.")
+        raise DataError(f"{data_dir} holds no .tfrecord files; run `import` or `download` into it first.")
     mine = shards[process::processes]
     stored = set(out.names(may_be_absent=True))
     sizes = {name: source.size(name) for name in mine}
