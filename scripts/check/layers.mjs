@@ -133,7 +133,7 @@ const RECIPE_LAYERS = [
   ['runtime'],
   ['compile_ahead'],
   ['common'],
-  ['discipline', 'torch_training', 'digits'],
+  ['torch_training', 'digits'],
   ['audio', 'images']
 ];
 

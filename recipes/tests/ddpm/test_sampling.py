@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from tpulab_recipes.ddpm.diffusion.diffusion import CosineSchedule, alpha_sigma, diffuse, interpret, spread
-from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
 from tpulab_recipes.ddpm.diffusion.sampling import (
     MAX_STEPS,
     Known,
@@ -22,6 +21,7 @@ from tpulab_recipes.ddpm.diffusion.sampling import (
     sample_loop,
     sampling_levels,
 )
+from tpulab_recipes.ddpm.training.distiller import distillation_target
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 MEAN, DEVIATION = 0.3, 0.5

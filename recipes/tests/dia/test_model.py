@@ -20,8 +20,8 @@ from dia.reference import (  # noqa: E402
     streams,
     tensor,
 )
+from fits_xla import ForbiddenOperator, forbid_operators, trace_full_graph  # noqa: E402
 from tpulab_recipes.dia.model import make_static, model_of, rotate, rule_of, tiny_model  # noqa: E402
-from tpulab_recipes.discipline import ForbiddenOperator, forbid_operators, trace_full_graph  # noqa: E402
 
 
 @torch.no_grad()

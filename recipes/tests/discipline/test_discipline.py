@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tpulab_recipes.discipline import (  # noqa: E402
+from fits_xla import (  # noqa: E402
     DYNAMIC_OPERATORS,
     ForbiddenOperator,
     ShapeLedger,

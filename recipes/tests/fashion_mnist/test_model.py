@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
-from tpulab_recipes.discipline import forbid_operators, trace_full_graph  # noqa: E402
+from fits_xla import forbid_operators, trace_full_graph  # noqa: E402
 from tpulab_recipes.fashion_mnist.alexnet import (  # noqa: E402
     IMAGENET_DEVIATION,
     IMAGENET_MEAN,

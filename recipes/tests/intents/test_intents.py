@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
+from fits_xla import forbid_operators  # noqa: E402
 from tpulab_recipes.common.errors import ConfigError, DataError  # noqa: E402
-from tpulab_recipes.discipline import forbid_operators  # noqa: E402
 from tpulab_recipes.intents.config import BERT_BASE, FULL_SIZE, Config  # noqa: E402
 from tpulab_recipes.intents.data import (  # noqa: E402
     SMALL_DATA,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.skipif(
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "recipes/tests")}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 def answer(program: str) -> str:
@@ -295,7 +297,7 @@ def test_the_recipes_trace_as_one_graph_with_this_torch() -> None:
     """What is compiled for a TPU is what tracing yields; code generation itself needs the chip."""
     program = """
 import torch
-from tpulab_recipes.discipline import trace_full_graph
+from fits_xla import trace_full_graph
 from tpulab_recipes.fashion_mnist.alexnet import AlexNet
 from tpulab_recipes.resnet_profiling.resnet import ResNet18
 shapes = [trace_full_graph(AlexNet(10, width=0.125).eval(), torch.zeros(2, 3, 64, 64)).shape,

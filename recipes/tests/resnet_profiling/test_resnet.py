@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
-from tpulab_recipes.discipline import ShapeLedger, forbid_operators, trace_full_graph  # noqa: E402
+from fits_xla import ShapeLedger, forbid_operators, trace_full_graph  # noqa: E402
 from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config, Mistake  # noqa: E402
 from tpulab_recipes.resnet_profiling.resnet import ResNet18  # noqa: E402
 from tpulab_recipes.resnet_profiling.trainer import (  # noqa: E402

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpulab_recipes.discipline import TooManyCompilations, compile_budget
+from fits_xla import TooManyCompilations, compile_budget
 from tpulab_recipes.runtime import Backend, Compilations, DeviceRuntimeError
 
 

@@ -21,9 +21,17 @@ from jax.sharding import Mesh
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
-from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, guided, interpret, schedule_from, weighted_error
-from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
-from tpulab_recipes.ddpm.diffusion.sampling import Levels, sampling_levels
+from tpulab_recipes.ddpm.diffusion.diffusion import (
+    Denoiser,
+    alpha_sigma,
+    diffuse,
+    guided,
+    interpret,
+    schedule_from,
+    spread,
+    weighted_error,
+)
+from tpulab_recipes.ddpm.diffusion.sampling import Levels, ddim_step, sampling_levels
 from tpulab_recipes.ddpm.model.context import draw_masks, unconditional
 from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.ddpm.training.step_cost import refuse_too_large
@@ -201,3 +209,24 @@ def distillation_loss(network: Network, mesh: Mesh) -> LossFunction:
         return weighted_error(estimate.x, goal, start, "x", config.distill.mean_loss_weight_type).mean()
 
     return loss
+
+
+def distillation_target(
+    teacher: Denoiser, z: Array, start: Array, middle: Array, end: Array, mean_type: str, clip: bool = False
+) -> Array:
+    """The x with which one DDIM step from `start` to `end` lands where two steps of the teacher do (algorithm
+    2); the log-SNRs rise. Where `end` is infinite it is the teacher's own last x."""
+    first = interpret(teacher(z, start), z, start, mean_type, clip)
+    z_middle = ddim_step(z, first, middle)
+    second = interpret(teacher(z_middle, middle), z_middle, middle, mean_type, clip)
+    z_end = ddim_step(z_middle, second, end)
+    return target_x(z, z_end, start, end, second.x)
+
+
+def target_x(z: Array, z_end: Array, start: Any, end: Any, last_x: Array) -> Array:
+    """Solves alpha_s x + sigma_s (z - alpha_t x) / sigma_t = z_end for x."""
+    alpha_t, sigma_t = alpha_sigma(spread(start, z))
+    alpha_s, sigma_s = alpha_sigma(spread(end, z))
+    ratio = sigma_s / sigma_t
+    x = (z_end - ratio * z) / (alpha_s - ratio * alpha_t)
+    return jnp.where(jnp.isinf(spread(end, z)), last_x, x)
