@@ -68,7 +68,9 @@ def test_files_of_each_kind_are_read(tmp_path: Path) -> None:
     [
         ("none.toml", None, "no preset of that name"),
         ("broken.json", "{", "cannot be read"),
-        ("empty.py", "", "get_config"),
+        ("empty.py", "", "has no function get_config"),
+        ("broken.py", "def get_config(:", "broken.py cannot be read: SyntaxError"),
+        ("key.py", "def get_config():\n    return {}['a']", "key.py cannot be read: KeyError"),
         ("x.yaml", "", "must end in"),
     ],
 )

@@ -88,12 +88,15 @@ def read_settings(path: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             return read_json(path)
         if path.suffix == ".py":
-            found = runpy.run_path(str(path))["get_config"]()
+            get_config = runpy.run_path(str(path)).get("get_config")
+            if get_config is None:
+                raise ConfigError("", f"{path} has no function get_config().")
+            found = get_config()
             return dict(found.to_dict() if hasattr(found, "to_dict") else found)
-    except KeyError:
-        raise ConfigError("", f"{path} has no function get_config().") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError("", f"{path} cannot be read: {error}") from error
+    except ConfigError:
+        raise
+    except Exception as error:  # A file in Python raises what it likes.
+        raise ConfigError("", f"{path} cannot be read: {type(error).__name__}: {error}") from error
     raise ConfigError("", f"{path} must end in .py, .toml or .json, or be the name of a preset.")
 
 
