@@ -93,6 +93,20 @@ def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
     assert [len(clip.codes) for clip in clips] == [26]
 
 
+def test_a_clip_without_sound_or_words_is_left_out(tmp_path: Path) -> None:
+    place = _folder(tmp_path, {"dots": 0.2, "good": 0.3, "one": 0.2, "silent": 0.2})
+    (place / "audio_prompts/dots_prompt.txt").write_text("[S1] ... ?!")
+    for name, count in (("one", 1), ("silent", 9000)):
+        save(place / f"audio/{name}.wav", np.zeros(count), 44_100)
+    done, skipped = encode(str(place), str(place), tiny_codec(), make("cpu", "cpu"), frames=FRAMES)
+    assert done == 1
+    assert skipped.reasons == [
+        "dots: its text has no letter or digit to say.",
+        "one: it lasts 0.0000 s, too short to say it",
+        "silent: it is silent",
+    ]
+
+
 def test_leaves_out_what_cannot_be_learnt_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,7 +137,7 @@ def test_refuses_folders_without_clips(tmp_path: Path) -> None:
         encode(str(tmp_path), str(tmp_path), tiny_codec(), make("cpu", "cpu"), frames=FRAMES)
     with pytest.raises(DataError, match="has no clips to train on"):
         read_clips(str(tmp_path), SHORT, LAYOUT, _tokenize)
-    with pytest.raises(DataError, match="is not encoded yet"):
+    with pytest.raises(DataError, match="holds no clips"):
         read_clips(str(tmp_path / "nowhere"), SHORT, LAYOUT, _tokenize)
 
 

@@ -23,6 +23,8 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Clips that are encoded at once.
 _TOGETHER = 4
+#: Of a clip.
+_LEAST_SECONDS = 0.05
 KNOWN_TAG = re.compile(r"\[S[12]\]")
 
 
@@ -72,6 +74,12 @@ def encode(
                     made_of["stamp"] = stamp(each.path)
                 wave = files.load(io.BytesIO(data), codec.sample_rate, channels=sides, shown=each.shown)
                 wave = wave.reshape(sides, -1)
+                if wave.shape[1] < _LEAST_SECONDS * codec.sample_rate:
+                    raise DataError(
+                        f"it lasts {wave.shape[1] / codec.sample_rate:.4f} s, too short to say it"
+                    )
+                if not wave.any():
+                    raise DataError("it is silent")
                 length = codec.frames(wave.shape[1])
                 if length > frames:
                     seconds, most = wave.shape[1] / codec.sample_rate, frames * codec.hop / codec.sample_rate
@@ -106,6 +114,9 @@ def _usable(each: Source, text_length: int, skipped: Skipped) -> bool:
         skipped.add(f"{each.name}: a text of {size} bytes ({most}).")
         return False
     odd = re.findall(r"\[[sS]\d+\]|<pad>", KNOWN_TAG.sub("", each.text))
+    if not any(map(str.isalnum, KNOWN_TAG.sub("", each.text))):
+        skipped.add(f"{each.name}: its text has no letter or digit to say.")
+        return False
     if "\0" in each.text:  # of a dataset
         skipped.add(f"{each.name}: its text has a NUL character.")
         return False

@@ -73,11 +73,9 @@ def prepare(
         seconds: the longest clip.
         tagged: whether a text begins with its speaker, [S1] or [S2].
     """
-    require_apart(place, output)
+    check_recordings(place, output)
     skipped, progress = Skipped(), progress or Silent()
     found = list(_recordings(place, skipped))
-    if not found:
-        raise DataError(f"{place} has no recordings ({', '.join(SOUNDS)}).")
     audio, prompts = Folder(f"{output}/audio").make(), Folder(f"{output}/audio_prompts").make()
     ledger, by = Ledger(audio, _LEDGER), digest(_VERSION, made_by, str(sample_rate), f"{seconds:.3f}")
     done, lengths = 0, []
@@ -119,8 +117,9 @@ def prepare(
     return done, lengths, skipped
 
 
-def require_apart(place: str, output: str) -> None:
-    """Raises `ConfigError` where one folder is the other, or below it: results would be read again."""
+def check_recordings(place: str, output: str) -> None:
+    """Raises `ConfigError` where one folder is the other, or below it: results would be read again; and
+    `DataError` or `StorageError` where there is nothing to prepare: before a model is loaded for it."""
     if place.startswith("hf://"):
         return
     ours, theirs = (PurePosixPath(Folder(each).path("x")).parent for each in (output, place))
@@ -128,6 +127,8 @@ def require_apart(place: str, output: str) -> None:
         raise ConfigError(
             "output", f"{output} and the recordings in {place} are not apart; give another folder."
         )
+    if next(_recordings(place, Skipped()), None) is None:
+        raise DataError(f"{place} has no recordings ({', '.join(SOUNDS)}).")
 
 
 def _recordings(place: str, skipped: Skipped) -> Iterator[Recording]:

@@ -81,13 +81,13 @@ class Prepare(DiaCommand):
 
     def run(self) -> None:
         from tpulab_recipes.audio.codec import load_codec
-        from tpulab_recipes.audio.recordings import prepare, require_apart
+        from tpulab_recipes.audio.recordings import check_recordings, prepare
         from tpulab_recipes.audio.slicing import histogram
         from tpulab_recipes.audio.transcripts import MOST_SECONDS, load_whisper
         from tpulab_recipes.common.preparation import require_writable
         from tpulab_recipes.dia.data import Layout, encode
 
-        require_apart(self.recordings, self.output)
+        check_recordings(self.recordings, self.output)
         require_writable(self.output)
         codec = load_codec(self.codec)  # the tiny one has the published rate and hop
         frames = self.config.audio_length - Layout.published_overhead

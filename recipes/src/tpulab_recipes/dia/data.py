@@ -110,7 +110,10 @@ def read_clips(
     try:
         names = [name.removesuffix(".pt") for name in folder.names(".pt")]
     except StorageError as error:
-        raise DataError(f"{place} is not encoded yet ({error}) Run the command encode first.") from error
+        raise DataError(
+            f"{place} holds no clips ({error}) Put audio/NAME.wav beside audio_prompts/NAME_prompt.txt "
+            "there, then run encode or finetune."
+        ) from error
     most = config.audio_length - layout.overhead
 
     def read(named: tuple[str, str]) -> Clip | str:

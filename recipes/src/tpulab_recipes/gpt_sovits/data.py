@@ -28,8 +28,8 @@ import torch
 
 from tpulab_recipes.audio import files
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
+from tpulab_recipes.audio.recordings import check_recordings
 from tpulab_recipes.audio.recordings import prepare as cut_recordings
-from tpulab_recipes.audio.recordings import require_apart
 from tpulab_recipes.audio.sources import PROMPT, read_prompts
 from tpulab_recipes.audio.transcripts import Transcriber
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
@@ -268,7 +268,7 @@ def list_recordings(
 ) -> tuple[Path, list[str]]:
     """Cuts a folder of recordings into clips, transcribes them, and writes their list. Returns the list, and
     what was left out. A text is corrected in `clips/audio_prompts`. Raises `ConfigError` and `DataError`."""
-    require_apart(recordings, exp_dir)
+    check_recordings(recordings, exp_dir)
     place = f"{exp_dir}/clips"
     _, _, skipped = cut_recordings(
         recordings,
