@@ -3,6 +3,7 @@ mishaps."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -213,6 +214,28 @@ def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
             checkpoints.load(Network(other), make_mesh(jax.devices()[:1]))
         with pytest.raises(CheckpointError, match="no checkpoint 5; there: 4, 8"):
             checkpoints.load(Network(shallow), make_mesh(), 5)
+
+
+def test_a_checkpoint_of_a_newer_version_is_called_that(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path
+) -> None:
+    _, _, folder = straight
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    place = tmp_path / "checkpoints_recent"
+    (metadata,) = (file for file in place.glob("8/about/*") if '"format"' in file.read_text())
+    about = json.loads(metadata.read_text())
+    for changes, problem in (
+        ({"config": about["config"] | {"later": 1}}, "8 has a setting that this version does not know"),
+        ({"format": 2}, "8 was written by a newer version of TPULab"),
+    ):
+        metadata.write_text(json.dumps(about | changes))
+        with CheckpointFolder(str(place)) as checkpoints, pytest.raises(CheckpointError, match=problem):
+            checkpoints.config()
+    with (
+        CheckpointFolder(str(tmp_path)) as checkpoints,
+        pytest.raises(CheckpointError, match=r"no checkpoint; there: .*checkpoints_recent"),
+    ):
+        checkpoints.about()
 
 
 def test_a_changed_configuration_is_refused_by_name_unless_it_is_accepted(

@@ -328,6 +328,7 @@ def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:
         ("text,category\ncafé,a\n".encode("cp1252"), r"train\.csv, line 2: byte \d+ is not UTF-8.*cp1252"),
         (b"text,category\nhello,a\n,b\n", r"train\.csv, row 3: its text is empty"),
         (b"text,category\nhello,a\nbye,\n", r"train\.csv, row 3: its category is empty"),
+        (b"text,category\nhello,a\nbye,a\n", "has one intent, a; to tell intents apart takes two"),
     ],
 )
 def test_tables_that_cannot_be_used_are_one_sentence(content: bytes, output: str, tmp_path: Path) -> None:
@@ -340,5 +341,5 @@ def test_tables_that_cannot_be_used_are_one_sentence(content: bytes, output: str
 
 def test_tables_in_utf_16_are_read(tmp_path: Path) -> None:
     for part in ("train", "test"):
-        (tmp_path / f"{part}.csv").write_bytes("text,category\ncafé,a\n".encode("utf-16"))
+        (tmp_path / f"{part}.csv").write_bytes("text,category\ncafé,a\nbye,b\n".encode("utf-16"))
     assert load_utterances(str(tmp_path)).train["text"][0] == "café"

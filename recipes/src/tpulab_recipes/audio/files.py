@@ -45,6 +45,7 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
         reason = str(error).partition("BytesIO object")[2].partition(": ")[2] or str(error)
         if "SF_INFO" in reason:
             reason = "its header has an impossible sample rate or number of channels"
+        reason = reason.removeprefix("Error : ")
         if kind := unexpected_kind(data):
             reason = f"it {kind}"
         raise DataError(f"{shown} cannot be read as sound: {reason.rstrip('.')}.") from error

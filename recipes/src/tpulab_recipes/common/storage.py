@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import posixpath
 import re
@@ -29,6 +30,8 @@ class Folder:
         with explained(self.url):
             import fsspec
 
+            # It logs a traceback for each attempt, and what it raises is explained here.
+            logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
             try:
                 self._fs, self._root = fsspec.core.url_to_fs(self.url)
             except ValueError as error:

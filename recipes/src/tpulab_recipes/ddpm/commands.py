@@ -210,7 +210,8 @@ class Train(OnHosts):
             where += f"; on {data_words(trainer.data)}"
             if isinstance(source, EncodingSource):
                 where += f"; {source.held_out_words}"
-            progress.start("train", max(0, until - shown), f"{where}; the first step compiles")
+            left = "the first step compiles" if shown < until else f"nothing is left up to step {until}"
+            progress.start("train", max(0, until - shown), f"{where}; {left}")
             trainer.train(until)
             progress.finish()
             last = trainer.history[-1].as_dict() if trainer.history else {}

@@ -104,6 +104,8 @@ def _with_labels(loaded: Any, source: str) -> Utterances:
         names = tuple(
             getattr(feature, "names", None) or (str(n) for n in sorted(set(loaded["train"]["label"])))
         )
+    if len(names) < 2:
+        raise DataError(f"{source} has one intent, {', '.join(names)}; to tell intents apart takes two.")
     return Utterances(loaded["train"], loaded["test"], names)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
-from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.common.settings import differences, flat, to_dict
 from tpulab_recipes.common.storage import Folder, explained
 from tpulab_recipes.ddpm.config import Config, config_from
@@ -28,6 +28,8 @@ from tpulab_recipes.runtime.jax_mesh import placed_shapes
 
 T = TypeVar("T")
 STATE, ABOUT = "state", "about"
+#: Changes when an older version could not read a checkpoint.
+FORMAT = 1
 #: Key of `--accept-changed` for other training data.
 DATA = "data"
 #: Settings that change nothing of what is learned: logs, checkpoints, reading, sampling, distillation.
@@ -96,7 +98,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
             self._damaged.remove(step)
         elif step in self.steps():
             return False
-        about = {"format": 1, "config": to_dict(config), "hosts": jax.process_count(), **(more or {})}
+        about = {"format": FORMAT, "config": to_dict(config), "hosts": jax.process_count(), **(more or {})}
         Folder(self.url).require_room(sum(leaf.nbytes for leaf in jax.tree.leaves(state)), "a checkpoint")
         with explained(self.url):
             self._manager.save(
@@ -125,11 +127,25 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         step = self._step(step)
         with self._reading(step):
             restored = self._manager.restore(step, args=ocp.args.Composite(**{ABOUT: ocp.args.JsonRestore()}))
-            return dict(restored[ABOUT])
+            about = dict(restored[ABOUT])
+            newer = about["format"] > FORMAT
+        if newer:
+            raise CheckpointError(
+                f"The checkpoint {self.url}/{step} was written by a newer version of TPULab (format "
+                f"{about['format']}, this one reads {FORMAT}); update TPULab, then run the command again."
+            )
+        return about
 
     def config(self, step: int | None = None) -> Config:
         """The configuration that the checkpoint was trained with."""
-        return config_from(self.about(step)["config"])
+        about = self.about(step)
+        try:
+            return config_from(about["config"])
+        except ConfigError as error:
+            raise CheckpointError(
+                f"The checkpoint {self.url}/{self._step(step)} has a setting that this version does not know "
+                f"({error}); update TPULab, or train again."
+            ) from error
 
     def refuse_changes(
         self,
@@ -221,7 +237,9 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         if step is None and steps:
             return steps[-1]
         if step is None or step not in steps:
-            there = ", ".join(map(str, steps)) or "none"
+            # A run's own folder, say, whose checkpoints are in a folder below it.
+            below = Folder(self.url).names(kind="directory", may_be_absent=True)
+            there = ", ".join(map(str, steps or below)) or "none"
             which = "" if step is None else f" {step}"
             raise CheckpointError(f"{self.url} has no checkpoint{which}; there: {there}.")
         return step
