@@ -1,6 +1,6 @@
 /** Keeps one remote connected from the moment a person requests it until it is no longer wanted, or only a person can help. */
 import type { RemoteSsh } from '@tpulab/protocol';
-import type { Machine, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
+import type { Machine, PreparedHost, RemoteShell, SetupOptions } from './machine.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { recoveryOf, RemoteProblem, remoteErrorOf } from './remote-error.js';

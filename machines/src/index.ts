@@ -4,7 +4,7 @@ export { findChips, type FoundChip } from './chips/find-chips.js';
 export { HostOnly, SLICE_ENVIRONMENTS, SLICE_KERNELS } from './chips/host-only.js';
 export { ColabAccount } from './colab/colab-account.js';
 export { colabOnPath } from './colab/colab-command.js';
-export type { Machine, ReachableRemote, RemoteShell } from './contracts.js';
+export type { Machine, ReachableRemote, RemoteShell } from './machine.js';
 export { type Gcloud, gcloudOnPath, withNames } from './gcloud/gcloud.js';
 export { withZone } from './gcloud/project-machines.js';
 export { openMachine, type OpenMachine } from './open-machine.js';

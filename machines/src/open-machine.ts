@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import type { ColabRuntime } from './colab/colab-runtime.js';
 import { type Gcloud, withNames } from './gcloud/gcloud.js';
 import { addKey } from './gcloud/machine.js';
-import { type HostSetup, type Machine, type ReachableRemote, type RemoteShell, staged } from './contracts.js';
+import { type HostSetup, type Machine, type ReachableRemote, type RemoteShell, staged } from './machine.js';
 import type { NetworkWatch } from './network-watch.js';
 import type { Prompts } from './prompts.js';
 import { isCloudSilent, type RemoteErrorCode, RemoteProblem } from './remote-error.js';

@@ -1,7 +1,7 @@
 /** Makes a machine ready, and its gateway reachable on a socket of this computer. */
 import { isPlainPath } from '@tpulab/platform/socket-folder.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
-import type { HostSetup, Machine, PreparedHost, SetupOptions } from './contracts.js';
+import type { HostSetup, Machine, PreparedHost, SetupOptions } from './machine.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 

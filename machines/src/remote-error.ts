@@ -1,6 +1,6 @@
 /** Why a remote is not reachable: one stable code for each possible reaction of a person. */
 import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 import { type Cause, matchCause } from '@tpulab/platform/known-causes.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 

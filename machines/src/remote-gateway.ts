@@ -9,7 +9,7 @@ import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { Client, Pool } from 'undici';
 import { WebSocket } from 'ws';
-import { HandshakeRefused } from '@tpulab/platform/coded-error.js';
+import { HandshakeRefused } from '@tpulab/platform/errors.js';
 
 const ORIGIN = 'http://localhost';
 /** A connection through ssh costs a round trip, so connections are reused for a while. */

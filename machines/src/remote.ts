@@ -1,8 +1,8 @@
 /** One remote: its record and state, the actions of a person, and its reports. */
 import path from 'node:path';
 import type { ConnectRemote, Remote as RemoteView, RemoteSsh } from '@tpulab/protocol';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
-import type { ReachableRemote, RemoteShell } from './contracts.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
+import type { ReachableRemote, RemoteShell } from './machine.js';
 import type { ColabAccount } from './colab/colab-account.js';
 import { ColabRuntime } from './colab/colab-runtime.js';
 import { Prompts } from './prompts.js';

@@ -11,10 +11,10 @@ import type {
   RemoteStage
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { ColabAccount } from './colab/colab-account.js';
 import { colabOnPath } from './colab/colab-command.js';
-import type { HostSetup, ReachableRemote } from './contracts.js';
+import type { HostSetup, ReachableRemote } from './machine.js';
 import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
 import { projectMachines, withZone } from './gcloud/project-machines.js';
 import { socketFolder } from '@tpulab/platform/socket-folder.js';

@@ -1,7 +1,7 @@
 /** The hosts of a remote, as targets for ssh. The first one runs the gateway. */
 import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
 import { SLICE_ENVIRONMENTS } from './chips/host-only.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { type Gcloud, grantCommand } from './gcloud/gcloud.js';
 import { findMachine, iapRuleCommand, keyCommand } from './gcloud/machine.js';
 import { RemoteProblem } from './remote-error.js';

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { RemoteSsh } from '@tpulab/protocol';
 import { deadline } from '@tpulab/platform/waiting.js';
-import type { Machine, RemoteShell } from './contracts.js';
+import type { Machine, RemoteShell } from './machine.js';
 import { RemoteProblem } from './remote-error.js';
 import { script } from './setup/host-scripts.js';
 import { forwardRefused } from './ssh/explain.js';

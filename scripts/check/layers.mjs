@@ -64,7 +64,7 @@ const BRIDGE_WITH_MACHINES = ['devices', 'environments', 'preflight', 'remotes',
  */
 const MACHINE_FLOORS = [
   ['chips', 'remote-error.ts'],
-  ['environments', 'contracts.ts'],
+  ['environments', 'machine.ts'],
   ['ssh'],
   ['setup', 'gcloud', 'colab', 'sync'],
   ['slice']

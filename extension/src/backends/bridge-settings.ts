@@ -73,7 +73,7 @@ export function fixedBridgeSettings(
   });
 }
 
-/** Settings whose `baseUrl`, `wsUrl` and `token` are the present ones, with a deadline on every request. */
+/** Settings with the current `baseUrl`, `wsUrl` and `token`, and a deadline on every request. */
 export function liveBridgeSettings(options: IBridgeSettingsOptions): {
   settings: ServerConnection.ISettings;
   sockets: KernelSockets;

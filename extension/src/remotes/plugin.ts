@@ -1,4 +1,4 @@
-/** Puts remotes into Lab: commands, launcher, a tab with all of them, status bar, and a banner for what the cloud announces. */
+/** Adds remotes to Lab: commands, launcher cards, a tab that lists them, the status bar, and a banner for announcements of the cloud. */
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';

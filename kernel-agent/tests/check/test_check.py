@@ -20,7 +20,7 @@ import pytest
 
 from check import notebooks
 from tpulab.check import checking as check
-from tpulab.check import chips, hlo, judge, processes, propose, report
+from tpulab.check import chips, findings, hlo, processes, propose, report
 from tpulab.check.__main__ import main, parser
 from tpulab.check.compiler import StoredAnswer
 from tpulab.check.layouts import Layout
@@ -41,7 +41,7 @@ def _run(cells: list[str], folder: Path, *words: str) -> dict:
 def test_planted_faults_are_named_with_cell_and_line(tmp_path: Path) -> None:
     run = _run(notebooks.FAULTS, tmp_path)
     assert run["failed"] is None
-    found = {(each.rule, each.where): each.message for each in judge.of_run(run, 8)}
+    found = {(each.rule, each.where): each.message for each in findings.in_run(run, 8)}
     assert set(found) == notebooks.PLANTED
     assert "40 of 64 rows in x" in found["recompiles", "cell [3]:6"]
     assert "donate_argnames='state'" in found["not-donated", "cell [4]:2"]
@@ -52,12 +52,12 @@ def test_clean_notebooks_are_left_alone(tmp_path: Path) -> None:
     run = _run(notebooks.CLEAN, tmp_path)
     assert run["failed"] is None
     assert len(run["programs"]) >= 20
-    assert list(judge.of_run(run, 8)) == []
+    assert list(findings.in_run(run, 8)) == []
 
 
 def test_what_ends_a_run_early_is_reported_and_the_rest_is_checked(tmp_path: Path) -> None:
     run = _run([notebooks.IMPORTS, "jax.jit(jnp.sin)(1.0)\nimport not_installed"], tmp_path, "--cells", "1-2")
-    (found,) = [each for each in judge.of_run(run, 8) if each.level == "error"]
+    (found,) = [each for each in findings.in_run(run, 8) if each.level == "error"]
     assert (found.rule, found.where) == ("source-failed", "cell [2]:2")
     assert "--env" in found.message
     assert [each["name"] for each in run["programs"]] == ["sin"]
@@ -150,7 +150,7 @@ def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
     endless = "import threading\njax.jit(jnp.cos)(1.0)\nthreading.Event().wait()"
     run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")
     assert run["stopped"]
-    assert "stopped" in {each.rule for each in judge.of_run(run, 8)}
+    assert "stopped" in {each.rule for each in findings.in_run(run, 8)}
 
 
 def test_a_check_ends_with_all_its_processes_after_its_server_was_killed(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_an_exported_step_of_pytorch_is_checked_whole_and_in_slices(tmp_path: Pa
     weights, rows = whole["arguments"][:2]
     assert (weights["sharding"], rows["sharding"][:6]) == ("replicated", "(data)")
     assert sliced["arguments"][0]["sharding"].startswith("(data)")
-    assert list(judge.of_run(run, 8)) == []
+    assert list(findings.in_run(run, 8)) == []
 
 
 def test_a_step_that_cannot_be_divided_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
@@ -388,10 +388,10 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
 
     # The same report is no worse than itself; a smaller one before it makes it worse.
     before = json.loads(files["report.json"].read_text())
-    assert list(judge.worse_than(found, before)) == []
+    assert list(findings.worse_than(found, before)) == []
     for each in before["programs"][0]["results"]["v6e-8"]["collectives"]:
         each["bytes"] = 0
-    assert "added an all-gather" in next(judge.worse_than(found, before)).message
+    assert "added an all-gather" in next(findings.worse_than(found, before)).message
 
 
 NETWORK = """import functools, sys
@@ -422,7 +422,7 @@ def test_a_program_that_ends_the_compiler_is_named_and_the_others_are_compiled(t
         + "\n".join(f"jax.jit(lambda a: jnp.sin(a) + {n})(jnp.ones(8))" for n in range(3))
     )
     found = check.check(
-        check.Request(source, chips.machines_named("v6e-8")), chips.read_prices(), judge.Budget()
+        check.Request(source, chips.machines_named("v6e-8")), chips.read_prices(), findings.Budget()
     )
     assert [each["results"]["v6e-8"]["fits"] for each in found["programs"]] == ["fits", "refused", "fits"]
     (ended,) = found["findings"]
@@ -621,7 +621,7 @@ def test_lines_of_a_cell_are_found_in_the_file(tmp_path: Path) -> None:
     cells = [notebooks.IMPORTS, "# <b>é\nstep = jax.jit(lambda w: (w @ w).sum())\nstep(jnp.ones((512, 512)))"]
     file = notebooks.write(cells, tmp_path / "<n>.ipynb")
     request = check.Request(file, chips.machines_named("v5e-8"))
-    found = check.check(request, chips.read_prices(), judge.Budget(hbm_gib=0.001, programs=0))
+    found = check.check(request, chips.read_prices(), findings.Budget(hbm_gib=0.001, programs=0))
     assert {each["rule"] for each in found["findings"]} >= {"budget", "does-not-fit", "unexpected-collective"}
     results = json.loads(report.sarif(found, Path(found["file"])))["runs"][0]["results"]
     lines = {each["locations"][0]["physicalLocation"]["region"]["startLine"] for each in results}
@@ -686,7 +686,7 @@ def test_the_chips_equal_the_table_of_the_bridge() -> None:
 def test_budgets_are_read_strictly(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "tpulab.toml").write_text(text)
     with pytest.raises(chips.PreflightError, match=words):
-        judge.read_budget(tmp_path)
+        findings.read_budget(tmp_path)
 
 
 @pytest.mark.parametrize(

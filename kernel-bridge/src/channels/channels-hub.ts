@@ -14,7 +14,7 @@ import { UNSENT_LIMIT_BYTES, UnsentBudget } from './unsent-budget.js';
 import { kernelIn, type RouteAccess } from '../http/access-hooks.js';
 import type { ClientToken } from '../http/client-tokens.js';
 import type { ReaderView } from './reader-rules.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { isSessionId, MAX_SESSION_ID } from '../journal/index.js';
 import { SUBPROTOCOLS } from './subprotocols.js';
 import { type ChannelName, isChannelName } from '../jupyter/index.js';

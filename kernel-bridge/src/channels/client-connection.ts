@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { RawData } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/record.js';
-import { BridgeError } from '@tpulab/platform/bridge-error.js';
+import { BridgeError } from '@tpulab/platform/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { decodeLegacy, decodeV1, encodeV1, headerOf, WireError } from '../jupyter/index.js';
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';

@@ -24,7 +24,7 @@ import type { ClientRequest } from './refusal.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
 import { randomUUID } from 'node:crypto';
-import { BridgeError } from '@tpulab/platform/bridge-error.js';
+import { BridgeError } from '@tpulab/platform/errors.js';
 import { encodeV1 } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
 import { setNewest } from '@tpulab/platform/bounded.js';

@@ -5,7 +5,7 @@ import {
   BridgeError,
   bridgeError,
   type BridgeErrorCode
-} from '@tpulab/platform/bridge-error.js';
+} from '@tpulab/platform/errors.js';
 import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| (?:([^|]+) \| )?([^|]+) \|$/;

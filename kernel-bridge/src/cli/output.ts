@@ -1,6 +1,6 @@
 /** The output of a command: a line for people, or with `--json` one line of JSON; failures as one sentence. */
 import { forTerminal, forTerminalAsJson } from '@tpulab/platform/plain-text.js';
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 import { createInterface } from 'node:readline/promises';
 
 export interface OutputOptions {

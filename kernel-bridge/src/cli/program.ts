@@ -1,7 +1,7 @@
 /** The command `tpulab`. */
 import { Command, CommanderError, type Option } from 'commander';
 import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 import { complain, type Streams } from './output.js';
 
 /** In the order of the help. Each command loads only its own modules. */

@@ -1,5 +1,5 @@
 /** A gateway of a running process, found by the files in its state folder. */
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { KernelModel } from '../kernels/kernel-model.js';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -7,7 +7,7 @@ import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
 import { type Gateway, startGateway } from '../gateway/gateway.js';
 import { enterGateway } from '../gateway/running-gateways.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 import { aborted } from '@tpulab/platform/waiting.js';
 import { SECRET_FIELDS } from './output.js';
 

@@ -4,7 +4,7 @@ import { parse, TomlError } from 'smol-toml';
 import { nearestName } from '@tpulab/platform/nearest-name.js';
 import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 
 /** The settings in a file; the map contains only settings that the file names. */
 export type FileSettings = ReadonlyMap<SettingKey, unknown>;

@@ -5,7 +5,7 @@ import { Type } from '@sinclair/typebox';
 import { EnvironmentCreation, EnvironmentInfo, LessonsCopied } from '@tpulab/protocol';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { copyLessons, type EnvironmentCreations, lessonsFolder } from '@tpulab/machines/environments';
 
 const Params = Type.Object({ name: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) });

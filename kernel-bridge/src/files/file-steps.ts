@@ -1,5 +1,5 @@
 /** The steps that replace and rename a file below the root folder, in checked folders: an interruption leaves the old or the new state. */
-import { bridgeError, BridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError, BridgeError } from '@tpulab/platform/errors.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';

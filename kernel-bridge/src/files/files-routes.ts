@@ -15,7 +15,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Resource } from '../http/rights.js';
 import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { Expected, RootFolder } from './root-folder.js';
 
 const Params = Type.Object({ '*': Type.String() });

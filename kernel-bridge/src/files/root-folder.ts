@@ -2,7 +2,7 @@
  * The files below one folder. A link may point to another place below the root, never out of it: the resolved path is checked
  * and opened, and then used through the open handle, so that swapping a link meanwhile has no effect.
  */
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { type BigIntStats, constants } from 'node:fs';
 import {
   type FileHandle,

@@ -2,7 +2,7 @@
  * The trash: a hidden folder of the root. Each deletion has its own folder there, named after its time, which contains the deleted file
  * under its old path. Links in it are never followed.
  */
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';

@@ -11,7 +11,7 @@ import {
 import { actorOf, kernelIn } from '../http/access-hooks.js';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { IDENTITY, proofOf } from '../http/gateway-proof.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { BRIDGE_VERSION } from './bridge-version.js';

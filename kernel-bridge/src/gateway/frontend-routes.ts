@@ -2,7 +2,7 @@
  * `/bridge/v1/kernels/ID/frontend/PATH`: browser files that the Python packages of a kernel's environment have installed. The session page
  * shows their widgets with them, in frames without access to the gateway.
  */
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { RootFolder } from '../files/root-folder.js';

@@ -63,7 +63,7 @@ import { addDocsRoutes } from '../session-page/docs-routes.js';
 import { addSessionPageRoutes } from '../session-page/session-page-routes.js';
 import { addMirrorRoutes } from '../remotes/mirror/routes.js';
 import { addOutputsRoutes } from '../outputs/outputs-routes.js';
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 import { addForwardingRoutes, addRequestedRoute, forwardedSockets } from '../remotes/forward/routes.js';
 import { ChipTable, HostOnly, Remotes, type RemotesOptions, SyncJobs } from '@tpulab/machines';
 import { addRemotesRoutes, addSyncRoutes } from '../remotes/routes.js';

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox';
 import { type Holder, type HolderKernel, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 import type { ChipHolders, FoundHolder } from '../devices/index.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { SessionStore } from '../sessions/session-store.js';
 import { failure, route } from '../http/api-description.js';

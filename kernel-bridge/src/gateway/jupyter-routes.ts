@@ -1,6 +1,6 @@
 /** Jupyter's REST, part one: routes that do not concern kernels or sessions. */
 import { Type } from '@sinclair/typebox';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';

@@ -9,7 +9,7 @@ import { beating } from '@tpulab/platform/process-identity.js';
 import { kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
 import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '@tpulab/platform/process-lock.js';
 import { writeAtomically, writeForThisBoot } from '@tpulab/platform/write-atomically.js';
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
 import { xdgFolder } from '@tpulab/platform/user-folders.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';

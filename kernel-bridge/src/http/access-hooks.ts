@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage } from 'node:http';
-import { BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import { BridgeError, bridgeError } from '@tpulab/platform/errors.js';
 import { type Authenticator, type Identity, narrowed, pathOf } from './authentication.js';
 import type { ClientToken } from './client-tokens.js';
 import type { Action, MayDo, Resource } from './rights.js';

@@ -15,7 +15,7 @@ import { describeApi } from './api-description.js';
 import { pathOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { boundStrangers, clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
 
 export type App = FastifyInstance<

@@ -3,7 +3,7 @@
  * it: it is removed from every request and upgrade before any other code reads the path, and added to every path that is
  * sent to a client.
  */
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 
 /** Replaces a path outside the prefix: no route can match it, because it does not begin with a slash. */
 const OUTSIDE = '*outside';

@@ -1,7 +1,7 @@
 /** Turns any error into Jupyter's JSON error body with a stable code. Causes are logged, never sent. */
 import type { FastifyError, FastifyInstance } from 'fastify';
 import type { ErrorBody } from '@tpulab/protocol';
-import { BridgeError, bridgeError, isBridgeError } from '@tpulab/platform/bridge-error.js';
+import { BridgeError, bridgeError, isBridgeError } from '@tpulab/platform/errors.js';
 import { pathOf } from './authentication.js';
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';

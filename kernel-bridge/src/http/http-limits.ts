@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { type BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import { type BridgeError, bridgeError } from '@tpulab/platform/errors.js';
 import type { OriginPolicy } from './origin-policy.js';
 import { answerRaw } from './error-answers.js';
 

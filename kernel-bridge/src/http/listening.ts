@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { App } from './app.js';
 import { boundStrangers, type HttpLimits, serverOptions } from './http-limits.js';
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 
 const IPV4_LOOPBACK = '127.0.0.1';
 /** How many free ports are tried until one is free on both loopback addresses. */

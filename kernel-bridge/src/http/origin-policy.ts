@@ -5,7 +5,7 @@
  * Origins are compared as whole strings; there are no patterns to get wrong.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 
 const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '::1'];
 

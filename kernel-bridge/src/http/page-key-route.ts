@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox';
 import type { App } from './app.js';
 import type { Authenticator } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { cookieName, newNonce, PAGE_KEY, pageCookie } from './page-key.js';
 import { route } from './api-description.js';
 

@@ -14,7 +14,7 @@ import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '@tpulab/platform/write-atomically.js';
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 
 /** Another command locks the file for milliseconds only. */
 const LOCK_WAIT_MS = 10_000;

@@ -8,7 +8,7 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import type { App } from './app.js';
 import { socketFolder } from '@tpulab/platform/socket-folder.js';
-import { ServeError } from '@tpulab/platform/bridge-error.js';
+import { ServeError } from '@tpulab/platform/errors.js';
 
 /** `sun_path` holds 104 bytes on macOS and 108 on Linux, with the closing zero. */
 const SOCKET_PATH_BYTES = 103;

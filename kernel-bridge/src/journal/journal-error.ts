@@ -1,4 +1,4 @@
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 
 export type JournalErrorCode =
   | 'journal_closed'

@@ -1,5 +1,5 @@
 /** Failures of a keeper or of its kernel, as reported to its gateway. */
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 
 export type KeeperErrorCode =
   /** The process no longer exists, see `KeeperEndedError`. */

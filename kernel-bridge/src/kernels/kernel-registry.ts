@@ -14,7 +14,7 @@ import {
   readEnded,
   SHUT_DOWN
 } from './journal-folders.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { endOrphan, endSilent, type KeeperAccess, presumed } from '../keeper-client/access.js';
 import { kernelEnv, WORKING_DIR, workingDirectory } from './kernel-env.js';
 import type { KeeperSearch } from '../keeper-client/search.js';

@@ -1,6 +1,6 @@
 /** `/api/kernels`. */
 import { Type } from '@sinclair/typebox';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { isKernelId, type KernelRegistry } from './kernel-registry.js';
 import { KernelModel, kernelModel } from './kernel-model.js';
 import { actorOf, kernelIn, may } from '../http/access-hooks.js';

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { type BridgeError, bridgeError, isBridgeError } from '@tpulab/platform/bridge-error.js';
+import { type BridgeError, bridgeError, isBridgeError } from '@tpulab/platform/errors.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import { KeeperSearch } from '../keeper-client/search.js';

@@ -1,5 +1,5 @@
 /** All kernelspecs of the bridge, and the default when a client names none. */
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import path from 'node:path';
 
 export class KernelSpecCatalog {

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { KernelSpec, KernelSpecCatalog } from './kernelspec-catalog.js';
 import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';

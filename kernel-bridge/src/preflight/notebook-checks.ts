@@ -27,7 +27,7 @@ import {
 } from '@tpulab/machines/environments';
 import type { RootFolder } from '../files/root-folder.js';
 import { isWithheld } from '../kernels/kernel-env.js';
-import { BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import { BridgeError, bridgeError } from '@tpulab/platform/errors.js';
 import { asObject, jsonIn } from '@tpulab/platform/json-text.js';
 import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
 import { NamedJobs, type RunningJob } from '@tpulab/platform/named-jobs.js';

@@ -22,7 +22,7 @@ import { WebSocketServer } from 'ws';
 import { remotesCommand } from '../cli/remotes/remotes-command.js';
 import { runCommand } from '../cli/testing/command-line.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
-import type { HostSetup } from '../../../machines/src/contracts.js';
+import type { HostSetup } from '../../../machines/src/machine.js';
 import { HOSTILE_TEXT, liesOf, SSH_OF_LIARS } from './testing/lies.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });

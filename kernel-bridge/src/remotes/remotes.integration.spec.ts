@@ -8,7 +8,7 @@ import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
-import type { HostSetup } from '../../../machines/src/contracts.js';
+import type { HostSetup } from '../../../machines/src/machine.js';
 import { InstalledSetup } from '../../../machines/src/setup/installed-setup.js';
 import { Hub } from './testing/hub.js';
 

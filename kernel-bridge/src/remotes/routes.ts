@@ -16,7 +16,7 @@ import {
   SyncRequest,
   SyncStatus
 } from '@tpulab/protocol';
-import { BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
+import { BridgeError, bridgeError } from '@tpulab/platform/errors.js';
 import type { Remotes } from '@tpulab/machines';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { BaseUrl } from '../http/base-url.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { firstBuilt, PageFiles, safe } from './session-page-routes.js';
 
 /** The address that the site is built for. A server behind a proxy has another one, so a page gets the server's own when it is sent. */

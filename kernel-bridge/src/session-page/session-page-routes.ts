@@ -14,7 +14,7 @@ import type { FastifyReply } from 'fastify';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 
 /** Below this all names are assets: their names contain a hash of their content. */
 const ASSETS = '_page/';

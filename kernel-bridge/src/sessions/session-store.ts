@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { actorOf } from '../http/access-hooks.js';
 import type { App } from '../http/app.js';
 import type { ClientToken } from '../http/client-tokens.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { type Action, includes, isNamed, type MayDo } from '../http/rights.js';
 import type { TokenStore } from '../http/token-store.js';
 import { documentsOfKernel } from '../kernels/kernel-documents.js';

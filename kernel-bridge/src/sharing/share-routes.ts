@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox';
 import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import { hasExpired, TokenError, type TokenRecord, type TokenStore } from '../http/token-store.js';
 import type { NotebookStamp } from '../http/rights.js';
 

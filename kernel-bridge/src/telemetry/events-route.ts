@@ -13,7 +13,7 @@ import type { RouteAccess } from '../http/access-hooks.js';
 import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { ClientToken } from '../http/client-tokens.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { EventSource } from './event-source.js';
 import { EventSubscriber } from './event-subscriber.js';
 import { type EventFilter, eventsOf } from './readable-events.js';

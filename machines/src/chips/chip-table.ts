@@ -4,7 +4,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { ChipSpec } from '@tpulab/protocol';
 import { CHIPS } from './chip-data.js';
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 
 /** An entry for one of our chips needs only the changed fields; the merged entry is validated as a whole. */
 const ChipFile = Type.Object(

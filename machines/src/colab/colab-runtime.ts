@@ -11,7 +11,7 @@ import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '
 import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { RemoteProblem } from '../remote-error.js';
-import { staged } from '../contracts.js';
+import { staged } from '../machine.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { type ColabAccount, isColabProblem } from './colab-account.js';
 import {

@@ -2,7 +2,7 @@
  * Failures of `tpulab env` and `tpulab examples`. The code is stable, for programs; the message is one sentence with
  * the remedy. The state of a creation contains its failure, so the codes have no HTTP status.
  */
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { type Cause, matchCause } from '@tpulab/platform/known-causes.js';
 import type { ProgramResult } from './run-program.js';

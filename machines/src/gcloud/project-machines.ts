@@ -3,7 +3,7 @@ import type { RemoteCandidates } from '@tpulab/protocol';
 import { remoteErrorOf, RemoteProblem } from '../remote-error.js';
 import { type Gcloud, gcloudSetting, LISTS } from './gcloud.js';
 import type { GcloudSource } from './machine.js';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];

@@ -1,5 +1,5 @@
 /** Runs our scripts on one host and turns their failures into typed errors. */
-import type { RemoteShell } from '../contracts.js';
+import type { RemoteShell } from '../machine.js';
 import { explainHost } from '../ssh/explain.js';
 import { EXIT, script as scriptOf } from './host-scripts.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';

@@ -12,7 +12,7 @@ import { FakeMachine } from '../../../kernel-bridge/src/devices/testing/fake-mac
 import { GENERATIONS } from '../../../kernel-bridge/src/devices/testing/traces.js';
 import { canSignal } from '@tpulab/platform/process-identity.js';
 import { makeBundle, otherVersion, UV } from './testing/bundles.js';
-import type { PreparedHost } from '../contracts.js';
+import type { PreparedHost } from '../machine.js';
 import { requestOnSocket } from './testing/gateway-on-socket.js';
 import { CutError, LocalHost, networkVariables, oldPython } from './testing/local-shell.js';
 import { pythonBuild, wholePython } from './testing/python-build.js';

@@ -12,7 +12,7 @@ import type {
   PreparedHost,
   RemoteShell,
   SetupOptions
-} from '../contracts.js';
+} from '../machine.js';
 import { acceleratorFor, checkHost, warning } from './host-checks.js';
 import { type HostFacts, parseFacts } from './probe-script.js';
 import {

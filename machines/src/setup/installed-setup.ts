@@ -1,8 +1,8 @@
 /** Uses the `tpulab` that is installed on a host. */
-import type { CleanOptions, HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
+import type { CleanOptions, HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../machine.js';
 import { RemoteProblem } from '../remote-error.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
-import { staged } from '../contracts.js';
+import { staged } from '../machine.js';
 import { script } from './host-scripts.js';
 import { explainHost, lastWords } from '../ssh/explain.js';
 

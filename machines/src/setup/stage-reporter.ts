@@ -1,7 +1,7 @@
 /** Reports the progress of a set-up, stage by stage; a failure belongs to the running stage. */
 import type { RemoteStage, Transfer } from '@tpulab/protocol';
 import { TransferRate } from '../environments/index.js';
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 
 /** Stages of a set-up in their order, with their titles for people. */
 export const STAGE_TITLES = {

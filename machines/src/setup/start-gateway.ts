@@ -1,5 +1,5 @@
 /** Starts the gateway on a host, detached from the connection; a gateway of the same bridge that already runs is left alone. */
-import type { PreparedHost } from '../contracts.js';
+import type { PreparedHost } from '../machine.js';
 import type { HostFacts, HostGateway } from './probe-script.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import { lastWords } from '../ssh/explain.js';

@@ -5,7 +5,7 @@
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import pLimit from 'p-limit';
 import { plainText } from '@tpulab/platform/plain-text.js';
-import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
+import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../machine.js';
 import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { script } from '../setup/host-scripts.js';

@@ -6,7 +6,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { PassThrough, type Readable, Transform, type TransformCallback, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
-import type { RemoteShell, ShellOptions, ShellResult } from '../contracts.js';
+import type { RemoteShell, ShellOptions, ShellResult } from '../machine.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import { RemoteProblem } from '../remote-error.js';
 import { explainHost } from './explain.js';

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { SyncChange, SyncLeftOut, SyncPlan, SyncRequest } from '@tpulab/protocol';
 import { runProgram } from '../environments/run-program.js';
-import type { RemoteShell } from '../contracts.js';
+import type { RemoteShell } from '../machine.js';
 import { RemoteProblem } from '../remote-error.js';
 import { sshEnvironment } from '../ssh/ssh-process.js';
 import { SshShell, UNREAD } from '../ssh/ssh-shell.js';

@@ -2,7 +2,7 @@
 import { access, constants, lstat, readdir } from 'node:fs/promises';
 import type { SyncLeftOut } from '@tpulab/protocol';
 import { plainText } from '@tpulab/platform/plain-text.js';
-import type { RemoteShell } from '../contracts.js';
+import type { RemoteShell } from '../machine.js';
 import { RemoteProblem } from '../remote-error.js';
 
 export interface Entry {

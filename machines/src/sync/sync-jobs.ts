@@ -2,7 +2,7 @@
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { NamedJobs } from '@tpulab/platform/named-jobs.js';
 import { deadline } from '@tpulab/platform/waiting.js';
-import type { RemoteShell } from '../contracts.js';
+import type { RemoteShell } from '../machine.js';
 import { RemoteProblem } from '../remote-error.js';
 import { foldersOf, NAMED, planSync, runSync } from './folder-sync.js';
 

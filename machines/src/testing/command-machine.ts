@@ -9,7 +9,7 @@ import { rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import type { Machine, RemoteShell, ShellOptions, ShellResult } from '../contracts.js';
+import type { Machine, RemoteShell, ShellOptions, ShellResult } from '../machine.js';
 import { RemoteProblem } from '../remote-error.js';
 
 /** Copies between its standard streams and a unix socket. */

@@ -22,7 +22,7 @@ from tpulab_recipes.compile_ahead.tpu_compiler import MACHINES
 from tpulab.check import checking, chips
 from tpulab.check.cell import preflight
 from tpulab.check.compiler import Compiler
-from tpulab.check.judge import Budget
+from tpulab.check.findings import Budget
 from tpulab.check.saved import load_compiled
 
 # All layouts are compiled, on a busy machine too.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tpulab.check import judge, report
+from tpulab.check import findings, report
 from tpulab.check.checking import Request, check, exit_code
 from tpulab.check.chips import OWN_PRICES, PreflightError, machines_named, read_prices
 from tpulab.check.processes import end_children
@@ -100,7 +100,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    budget = judge.read_budget(options.source.parent, options.config)
+    budget = findings.read_budget(options.source.parent, options.config)
     machines = machines_named(options.chips or budget.chips or DEFAULT_CHIPS)
     prices = read_prices(options.prices or (Path(budget.prices) if budget.prices else None))
     before = _former(options.compare)
@@ -118,8 +118,8 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     )
     found = check(request, prices, budget, _progress)
     if before is not None:
-        worse = judge.worse_than(found, before)
-        found["findings"] += judge.as_rows(judge.allowed(list(worse), budget))
+        worse = findings.worse_than(found, before)
+        found["findings"] += findings.as_rows(findings.allowed(list(worse), budget))
     code = exit_code(found, options.strict)
     if options.junit:
         _write(options.junit, report.junit(found))

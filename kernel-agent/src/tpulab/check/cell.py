@@ -14,7 +14,7 @@ from tpulab.check import report
 from tpulab.check.capture import Place, Placer, Recorder, place_of
 from tpulab.check.checking import Request, Work, compile_all, report_of
 from tpulab.check.chips import PreflightError, machines_named, read_prices
-from tpulab.check.judge import Budget
+from tpulab.check.findings import Budget
 from tpulab.check.layouts import Answers
 from tpulab.telemetry.cells import notebook_shell
 

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tpulab.check import capture, judge, propose, saved
+from tpulab.check import capture, findings, propose, saved
 from tpulab.check.chips import Machine, PreflightError, Prices
 from tpulab.check.compiler import need_of
-from tpulab.check.judge import Budget
+from tpulab.check.findings import Budget
 from tpulab.check.layouts import Layout
 from tpulab.check.processes import Lines, MachineCompiler, cpu_environment, end_children
 
@@ -351,7 +351,7 @@ def report_of(
             "chipHourUsd": dict(prices.hourly),
         },
     }
-    findings = [finding for devices, run in runs.items() for finding in judge.of_run(run, devices)]
+    problems = [finding for devices, run in runs.items() for finding in findings.in_run(run, devices)]
     rows: dict[tuple[str, str, int], dict[str, Any]] = {}
     mains: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {}
     for machine in request.machines:
@@ -359,20 +359,20 @@ def report_of(
         variants: Counter[tuple[str, str]] = Counter()
         main = main_program(run["programs"])
         for program in run["programs"]:
-            key = (program["name"], judge.words_of(program["place"]))
+            key = (program["name"], findings.words_of(program["place"]))
             variants[key] += 1
             row = rows.setdefault((*key, variants[key]), _row(program, variants[key]))
             result = _result(program, found["compiled"].get(program["number"]), machine, placer)
             row["results"][machine.name] = result
-            findings += judge.of_machine(program, result, machine)
+            problems += findings.in_program(program, result, machine)
             if program is main:
                 mains[machine.name] = (row, result)
         report["totals"][machine.name] = _total(
             machine, found, mains.get(machine.name), request.epoch_steps or budget.epoch_steps
         )
     report["programs"] = list(rows.values())
-    findings += judge.over_budget(report, budget)
-    report["findings"] = judge.as_rows(judge.allowed(findings, budget))
+    problems += findings.over_budget(report, budget)
+    report["findings"] = findings.as_rows(findings.allowed(problems, budget))
     return report
 
 
@@ -406,7 +406,7 @@ def _result(
         for each in compiled.get("collectives", ())
     ]
     for each in collectives:
-        each["unexpected"] = judge.is_unexpected(each, program)
+        each["unexpected"] = findings.is_unexpected(each, program)
     buffers = [
         {"words": each["words"], "bytes": each["bytes"], "place": _place(each["frames"], placer)}
         for each in compiled.get("buffers", ())
@@ -419,7 +419,7 @@ def _result(
         ]
     seconds, bound = _lower_bound(program, compiled, machine, collectives) if accepted else (None, None)
     return {
-        "fits": judge.fits(compiled["compiles"], need, machine),
+        "fits": findings.fits(compiled["compiles"], need, machine),
         "need": need,
         "arguments": compiled.get("arguments"),
         "outputs": compiled.get("outputs"),

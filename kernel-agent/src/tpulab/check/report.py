@@ -12,7 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from tpulab.check.chips import GIB
-from tpulab.check.judge import RULES, words_of
+from tpulab.check.findings import RULES, words_of
 
 #: Colours of a terminal, by what a cell or line is about.
 _COLOURS = {

@@ -66,7 +66,7 @@ class WatchPlan:
     def __init__(self, device: Costs) -> None:
         self._device = device
         self.state: Literal["watching", "planning", "skipping", "posting"] = "watching"
-        #: steps to come in this state, after the current one; of `skipping`, with it
+        #: remaining steps in this state after the current one; `skipping` counts the current one too
         self.left = FIRST_STEPS
         #: the mean time of recent steps; 0 before the first one has ended
         self.usual_ns = 0.0

@@ -15,7 +15,7 @@ import {
   whyNoStandIn
 } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
-import type { HostSetup } from '../../../../machines/src/contracts.js';
+import type { HostSetup } from '../../../../machines/src/machine.js';
 import { InstalledSetup } from '../../../../machines/src/setup/installed-setup.js';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { Hub } from '../../remotes/testing/hub.js';

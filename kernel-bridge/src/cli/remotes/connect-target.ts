@@ -1,7 +1,7 @@
 /** The meaning of `tpulab connect TARGET`: a known remote, a host for ssh, or a machine of Google Cloud. */
 import { type CloudReach, machineOf, PRODUCTS, readPasted, type RemoteSource } from '@tpulab/protocol';
 import { type Gcloud, withZone as zoneOf } from '@tpulab/machines';
-import { isBridgeError } from '@tpulab/platform/bridge-error.js';
+import { isBridgeError } from '@tpulab/platform/errors.js';
 import { CommandError } from '../output.js';
 
 export interface TargetOptions {

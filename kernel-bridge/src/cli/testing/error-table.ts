@@ -5,7 +5,7 @@
 import type { CommandErrorCode } from '../output.js';
 import type { EnvironmentErrorCode } from '../../../../machines/src/environments/index.js';
 import type { JournalErrorCode } from '../../journal/index.js';
-import { BRIDGE_ERRORS, type BridgeErrorCode, type ServeErrorCode } from '@tpulab/platform/bridge-error.js';
+import { BRIDGE_ERRORS, type BridgeErrorCode, type ServeErrorCode } from '@tpulab/platform/errors.js';
 import type { RefusalCode } from '../../channels/refusal.js';
 import type { DeviceErrorCode, RemoteErrorCode } from '@tpulab/machines';
 import type { SetupErrorCode } from '../../../../machines/src/setup/stage-reporter.js';

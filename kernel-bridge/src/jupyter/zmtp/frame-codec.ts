@@ -2,7 +2,7 @@
  * Frames of ZMTP 3 (RFC 23): a flags byte, a length of one or eight bytes, the body. Frames with the flag MORE belong to
  * one message with the frame that follows; a frame with the flag COMMAND is for the protocol itself.
  */
-import { CodedError } from '@tpulab/platform/coded-error.js';
+import { CodedError } from '@tpulab/platform/errors.js';
 const MORE = 1;
 const LONG = 2;
 const COMMAND = 4;

@@ -8,8 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { BridgeError } from '@tpulab/platform/bridge-error.js';
-import { HandshakeRefused } from '@tpulab/platform/coded-error.js';
+import { BridgeError, HandshakeRefused } from '@tpulab/platform/errors.js';
 import { RemoteGateway } from '../../../../machines/src/remote-gateway.js';
 import { farSocket, forwardRequest, openFar } from './forwarder.js';
 

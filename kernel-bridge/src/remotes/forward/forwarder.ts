@@ -2,8 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { WebSocket } from 'ws';
-import { type BridgeError, bridgeError } from '@tpulab/platform/bridge-error.js';
-import { HandshakeRefused } from '@tpulab/platform/coded-error.js';
+import { type BridgeError, bridgeError, HandshakeRefused } from '@tpulab/platform/errors.js';
 import type { FarSocket } from '../../http/upgrades.js';
 import {
   BadAnswer,

@@ -5,7 +5,7 @@
 import { Type } from '@sinclair/typebox';
 import { RemoteName, RequestedAnswer, RequestedQuestion } from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
-import type { BridgeError } from '@tpulab/platform/bridge-error.js';
+import type { BridgeError } from '@tpulab/platform/errors.js';
 import type { Forwarder } from '../index.js';
 import type { App } from '../../http/app.js';
 import type { Resource } from '../../http/rights.js';

@@ -8,7 +8,7 @@ import {
   OutputsQuery,
   RemoteName
 } from '@tpulab/protocol';
-import { bridgeError } from '@tpulab/platform/bridge-error.js';
+import { bridgeError } from '@tpulab/platform/errors.js';
 import type { OutputsOfKernels } from '../../outputs/index.js';
 import type { Mirrors } from './mirrors.js';
 import { failure, route } from '../../http/api-description.js';

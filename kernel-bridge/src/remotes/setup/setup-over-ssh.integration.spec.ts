@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
 import { doctorCommand } from '../../cli/doctor/doctor-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
-import type { HostSetup, RemoteShell } from '../../../../machines/src/contracts.js';
+import type { HostSetup, RemoteShell } from '../../../../machines/src/machine.js';
 import { Hub } from '../testing/hub.js';
 import { createHostSetup } from '../../../../machines/src/setup/host-setup.js';
 import { makeBundle, UV } from '../../../../machines/src/setup/testing/bundles.js';

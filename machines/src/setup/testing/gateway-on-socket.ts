@@ -1,6 +1,6 @@
 /** For specs: sends requests to a gateway on its unix socket, as the hub does through the tunnel. */
 import { request } from 'node:http';
-import type { PreparedHost } from '../../contracts.js';
+import type { PreparedHost } from '../../machine.js';
 
 export async function requestOnSocket(
   { socketPath, token }: PreparedHost,

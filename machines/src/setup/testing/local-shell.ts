@@ -16,7 +16,7 @@ import {
 import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import type { RemoteShell, ShellOptions, ShellResult } from '../../contracts.js';
+import type { RemoteShell, ShellOptions, ShellResult } from '../../machine.js';
 
 /** Programs of a plain Linux that our scripts may use; no Node, and only an old Python. */
 const PROGRAMS = [

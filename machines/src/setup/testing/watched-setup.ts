@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
-import type { PreparedHost } from '../../contracts.js';
+import type { PreparedHost } from '../../machine.js';
 import { createHostSetup, type HostSetupOptions } from '../host-setup.js';
 import { UV } from './bundles.js';
 import type { LocalHost } from './local-shell.js';

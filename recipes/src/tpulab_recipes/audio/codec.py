@@ -29,7 +29,8 @@ class Codec:
         return self
 
     def fingerprint(self) -> str:
-        """Of its weights: codes of another codec mean nothing to a model that was trained on this one's."""
+        """A hash of the weights: a model that was trained on codes of this codec cannot read codes of
+        another."""
         return digest(*(each.detach().cpu().numpy().tobytes() for each in self.model.parameters()))
 
     def samples(self, seconds: float) -> int:

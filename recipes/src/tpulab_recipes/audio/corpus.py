@@ -123,12 +123,12 @@ def utterance(settings: CorpusSettings, number: int) -> Utterance:
 
 
 def utterances(settings: CorpusSettings) -> Iterator[Utterance]:
-    """All of them, made one at a time."""
+    """All utterances, generated one at a time."""
     return (utterance(settings, number) for number in range(settings.count))
 
 
 def write_corpus(folder: str | Path, settings: CorpusSettings) -> int:
-    """Writes the corpus into `folder` and returns its length in samples. What is there is overwritten.
+    """Writes the corpus into `folder` and returns its length in samples. Existing files are overwritten.
 
     Raises `DataError` when the folder cannot be written.
     """

@@ -107,7 +107,7 @@ def encode(
 
 
 def _usable(each: Source, text_length: int, skipped: Skipped) -> bool:
-    """Whether the text can be trained on; what is odd about it is printed."""
+    """Whether the text can be trained on; prints anything unusual about it."""
     size = len(KNOWN_TAG.sub("-", each.text).encode())
     if not size or (text_length and size > text_length):
         most = f"from 1 to {text_length} fit" if text_length else "at least 1 is needed"

@@ -68,8 +68,8 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
 
 
 def _whole(data: bytes, shown: str) -> bytes:
-    """A WAV file with the sizes that it has, if its header does not know them. Raises `DataError` where the
-    header promises more than there is. FLAC and OGG end with an error of their own when they are cut off."""
+    """A WAV file with its real sizes, if the header lacks them. Raises `DataError` when the header states
+    more bytes than the file has. The decoders of FLAC and OGG report truncated files themselves."""
     _require_whole_mp3(data, shown)
     if not (data.startswith(b"RIFF") and data[8:12] == b"WAVE"):
         return data

@@ -65,7 +65,7 @@ def weight_norm(layer: Any) -> Any:
 
 
 def fold_weight_norm(model: nn.Module) -> nn.Module:
-    """Plain weights: faster, for a model that only speaks. `unfold_weight_norm` undoes it."""
+    """Plain weights: faster, for a model that is not trained further. `unfold_weight_norm` undoes it."""
     for layer in (each for each in model.modules() if isinstance(each, NORMED)):
         if "weight" not in layer._parameters:
             weight = _weight(layer).detach()

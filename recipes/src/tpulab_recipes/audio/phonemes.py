@@ -77,7 +77,7 @@ PHONEMES: dict[str, Phoneme] = {
     "CH": Phoneme((400, 1900, 2600), 120, voice=0, noise=0.8, noise_hz=3200, closure=0.4),
 }
 
-#: What the sentences are made of: word by word the part of speech and its phonemes.
+#: The words of the sentences, with part of speech and phonemes.
 LEXICON: dict[str, dict[str, str]] = {
     "determiner": {"the": "DH AH", "a": "AH", "one": "W AH N", "my": "M AY"},
     "adjective": {

@@ -71,7 +71,7 @@ def show_delay(
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
-    # Each code is replaced by the number of its frame: what the table does is the same for all values.
+    # Each code is replaced by the number of its frame: the table treats all values alike.
     frame_of = np.repeat(np.arange(len(codes))[:, None], codes.shape[1], axis=1)
     hues = colormaps["viridis"](np.linspace(0.35, 1, len(codes)))[:, :3]
     colour_of = dict(enumerate(hues)) | {special[name]: to_rgb(colour) for name, colour in _SPECIAL.items()}

@@ -30,7 +30,7 @@ from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 
 _LEDGER = "prepared.jsonl"
-#: Part of what a clip was made by: a change here makes all clips again.
+#: A part of the settings of a clip: a change here recreates all clips.
 _VERSION = "1"
 
 

@@ -44,7 +44,7 @@ def nucleus(scores: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
     arXiv 1904.09751), and 0 outside."""
     values, ids = best(scores, top_k)
     kept = values.softmax(-1)
-    # A candidate stays while those before it have not yet filled top_p; the first always does.
+    # A candidate stays while the candidates before it have not reached top_p; the first always stays.
     before = kept.cumsum(-1) - kept
     values = torch.where(before <= top_p, values, -torch.inf)
     return torch.zeros_like(scores).scatter(-1, ids, values.softmax(-1))

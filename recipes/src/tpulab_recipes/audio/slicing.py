@@ -1,4 +1,4 @@
-"""Long recordings, cut into clips where nobody speaks."""
+"""Cuts long recordings into clips, at pauses."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def is_speech(probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
 def clips_of(wave: NDArray[np.float32], speech: NDArray[np.bool_], most: float) -> list[tuple[float, float]]:
     """Start and end in seconds of the clips of a wave at `RATE`, none longer than `most`.
 
-    Long pauses separate them. What is too long is cut in the longest pause of its later part or, without one,
-    where it is quietest.
+    Long pauses separate them. A clip that is too long is cut in the longest pause of its later part or,
+    without one, at the quietest place.
     """
     second = RATE / FRAME
     around, longest = round(_AROUND * second), max(1, int(most * second))

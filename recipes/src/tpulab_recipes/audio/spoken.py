@@ -107,8 +107,8 @@ class SpokenVoice:
     """hibari's voice and its durations. Raises `MissingPackage`."""
 
     def __init__(self) -> None:
-        """Repeated parts of a protobuf message are merged, so an output that is appended to the file
-        (ModelProto.graph = 7, GraphProto.output = 12, ValueInfoProto.name = 1) is one of the network's."""
+        """Repeated parts of a protobuf message are merged, so bytes appended to the file (ModelProto.graph =
+        7, GraphProto.output = 12, ValueInfoProto.name = 1) add an output to the network."""
         try:
             from hibari import Hibari, dsp  # type: ignore[import-not-found]
             from hibari.voices import DEFAULT, voice_path  # type: ignore[import-not-found]

@@ -42,8 +42,7 @@ class Command:
     """Names of the flags on the command line."""
 
     def use_backend(self) -> runtime.Backend:
-        """The requested backend; prints a line with what it runs on. Raises `DeviceRuntimeError`
-        where it cannot be had."""
+        """The requested backend; prints its device. Raises `DeviceRuntimeError` when it is not available."""
         backend = self.choose_backend()
         print(backend.describe(), flush=True)
         return backend
@@ -79,7 +78,7 @@ def read_command(
 ) -> CommandType:
     """The command in `argv`, with the settings of its preset where it names none.
 
-    Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
+    Prints what is wrong, with the nearest flag, and exits with 2 for an invalid flag or value; exits
     with 0 after `--help`.
     """
     requested = preset_argument(argv) or "small"
@@ -100,7 +99,7 @@ def read_subcommand(
     preset: str = "small",
 ) -> Any:
     """As `read_command`, for a recipe of several commands: `argv` begins with the name of one of them, in
-    small letters. `preset` is the one of a command that names none."""
+    small letters. `preset` is the default preset."""
     requested = preset_argument(argv) or preset
     name = requested if requested in presets else preset
     found = choose_command(commands, recipe, about, argv, preset=name, config=presets[name])
@@ -110,7 +109,7 @@ def read_subcommand(
 def choose_command(
     commands: Sequence[type[Any]], recipe: str, about: str, argv: Sequence[str], /, **known: Any
 ) -> Any:
-    """The command that `argv` begins with; `known` are defaults of those commands that have such a flag."""
+    """The command that `argv` begins with; `known` are defaults for commands with such a flag."""
     choices = [
         Annotated[
             command,
@@ -180,7 +179,8 @@ def preset_argument(argv: Sequence[str], *flags: str) -> str | None:
 
 
 def with_defaults(command: type[T], **known: Any) -> T:
-    """The command with those of these values that it has; tyro asks for what has no default then."""
+    """The command with these values, where it has such flags; tyro then requires the flags without a
+    default."""
     fields = dataclasses.fields(command)  # type: ignore[arg-type]
     missing = {
         field.name: tyro.MISSING

@@ -123,7 +123,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_known(key: str, keys: Collection[str], file: str | Path, section: str = "") -> None:
-    """Raises `ConfigError`, with the nearest of `keys`, for a key that is none of them."""
+    """Raises `ConfigError` with the nearest of `keys` for an unknown key."""
     if key in keys:
         return
     nearest = difflib.get_close_matches(key, list(keys), 1)

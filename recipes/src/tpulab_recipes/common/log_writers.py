@@ -34,7 +34,7 @@ class LogWriter(Protocol):
     def figures(self, step: int, values: Mapping[str, float]) -> None: ...
     def picture(self, step: int, name: str, image: np.ndarray) -> None: ...
     def flush(self) -> None:
-        """Writes what is kept back."""
+        """Writes the buffered lines."""
         ...
 
     def close(self) -> None: ...
@@ -49,7 +49,7 @@ class JsonLines:
         self._written = time.monotonic()
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
-        # JSON has no infinity: what is not finite is written as null.
+        # JSON has no infinity: a number that is not finite is written as null.
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._lines.append(json.dumps({"step": step, "time": round(time.time(), 3), **finite}))
         # An object in a bucket is written again as a whole.
@@ -190,8 +190,8 @@ def open_writers(
 
 
 def read_json_lines(folder: str) -> list[dict[str, Any]]:
-    """What `JsonLines` has written, in order of steps. Where a run was resumed, what it did again counts
-    last."""
+    """What `JsonLines` has written, in order of steps. Where a resumed run repeated steps, its later values
+    count."""
     with Folder(folder).read("metrics.jsonl") as file:
         rows = [json.loads(line) for line in file.read().decode().splitlines() if line]
     newest = {(row["step"], "frechet" in row): row for row in rows}

@@ -60,7 +60,7 @@ def computed_ahead(
     compute: Callable[[T], R], items: Iterable[T], threads: int = 0
 ) -> Iterator[tuple[T, Future[R]]]:
     """Each item in its order with `compute` of it, while threads (0: one for each core) compute the next
-    ones. What a caller writes, it writes alone."""
+    ones. Only the caller's thread writes."""
     count = threads or min(16, os.cpu_count() or 1)
     waiting: deque[tuple[T, Future[R]]] = deque()
     pool = ThreadPoolExecutor(count)
@@ -118,14 +118,14 @@ def digest(*parts: Any) -> str:
 
 
 def same_file(row: Mapping[str, Any] | None, file: Path) -> bool:
-    """Whether a local file is the one of a row with its `stamp`, or with its `sound` (`digest`)."""
+    """Whether a local file is unchanged since its row was written, by `stamp` or by `sound` (`digest`)."""
     if row is None:
         return False
     return row.get("stamp") == stamp(file) or row.get("sound") == digest(file.read_bytes())
 
 
 def stamp(file: Path) -> list[int]:
-    """Size and time of a file: what is unchanged need not be read."""
+    """Size and time of a file: an unchanged file need not be read."""
     found = file.stat()
     return [found.st_size, found.st_mtime_ns]
 

@@ -12,7 +12,7 @@ Hook = Callable[[], Any]
 
 
 class Run(Protocol):
-    """What a training needs of a run."""
+    """The part of a run that a training uses."""
 
     def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]: ...
     def log(self, **values: Any) -> None: ...
@@ -24,8 +24,7 @@ class Run(Protocol):
 
 
 class PlainRun:
-    """No page: fixed hyperparameters, nobody who asks for anything. Arguments that it does not need are
-    those of `Run`."""
+    """A run without a page: fixed hyperparameters and no commands. Unused arguments match `Run`."""
 
     def __init__(self, hyperparameters: Mapping[str, Any]) -> None:
         self.values = dict(hyperparameters)

@@ -144,7 +144,7 @@ class Folder:
 
     @contextlib.contextmanager
     def write(self, name: str) -> Iterator[IO[bytes]]:
-        """A file that is there whole, or not at all."""
+        """Writes a file completely or not at all."""
         shown = posixpath.join(self.url, name)
         if self.remote:
             # Object stores show an object only when its upload is complete, and closing the file completes
@@ -216,8 +216,8 @@ class Folder:
 
 
 def _readable(path: str) -> bool:
-    """Not a pipe or a device, which reading could wait for. A link counts as what it leads to, and a broken
-    one as a file, so that whoever reads it names it."""
+    """Not a pipe or a device, which reading could wait for. A link counts as its target; a broken link
+    counts as a file, so that reading it reports its name."""
     return os.path.isdir(path) or os.path.isfile(path) or not os.path.exists(path)
 
 
@@ -237,9 +237,8 @@ def written_folder(url: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def store_fault(what: str, error: Exception) -> StorageError | None:
-    """What the libraries below fsspec raise of their own, as a sentence; None for any other error.
-
-    Known by the names of their modules: none of them need be installed.
+    """A sentence for an error of the libraries below fsspec; None for any other error. Identified by module
+    names, because none of the libraries need be installed.
     """
     reason = " ".join(str(error).split()).rstrip(".")
     module = type(error).__module__

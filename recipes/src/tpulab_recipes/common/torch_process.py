@@ -19,14 +19,14 @@ from typing import Any
 
 from tpulab_recipes.common.errors import DataError, MissingPackage
 
-#: What the environment `torch-xla` has for the recipes in JAX.
+#: Packages of the environment `torch-xla` for the recipes in JAX.
 _PACKAGES = ("torch", "transformers", "diffusers", "torchmetrics", "torch_fidelity")
 _SOURCES = str(Path(__file__).parents[2])
 
 
 def torch_python() -> str:
-    """The Python with torch: `TPULAB_TORCH_PYTHON`, this one, or that of the environment `torch-xla` beside
-    this one. Raises `MissingPackage`."""
+    """The Python with torch: `TPULAB_TORCH_PYTHON`, this Python, or the Python of the environment
+    `torch-xla` beside this one. Raises `MissingPackage`."""
     configured = os.environ.get("TPULAB_TORCH_PYTHON")
     if configured:
         return configured

@@ -28,7 +28,7 @@ from tpulab_recipes.runtime.cpu import CpuBackend
 from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
 from tpulab_recipes.runtime.trees import tree_leaves
 
-#: For one step. The largest of ours takes a minute on two cores.
+#: For one step. The largest recipe takes a minute on two cores.
 LOWERING_LIMIT_S = 1800
 
 
@@ -149,7 +149,7 @@ def _lowered(operations: Operations) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         recording, artifact = Path(folder, "recording"), Path(folder, "artifact")
         recording.write_bytes(pickle.dumps(operations))
-        # JAX, which parts of torch_tpu import, is not to look for the chips either.
+        # Parts of torch_tpu import JAX, which must not search for chips either.
         environment = {
             **os.environ,
             **VARIABLES,
@@ -306,7 +306,7 @@ def _by_torch_xla(
 
     backend.sync()
     lower: Any = torch_xla._XLAC
-    # Before the step, which gives what it changes new numbers.
+    # Before the step, which gives changed tensors new numbers.
     rows = {lower._xla_get_tensor_id(tensor) for tensor in _on_xla(batch)}
     changed = {lower._xla_get_tensor_id(tensor) for tensor in _on_xla(state())}
     before = graphs()

@@ -73,7 +73,7 @@ def lower(operations: Operations) -> bytes:
     }
     mode = execution_mode.EagerMode._INTERNAL_COMPILE_FX_GRAPH
     with torch.no_grad(), execution_mode.set_eager_mode(mode):
-        # Of each a copy: what the step changes in place would otherwise be another argument.
+        # Copies: a tensor that the step changes in place would otherwise become another argument.
         values |= {number: placeholder.clone() for number, placeholder in placeholders.items()}
         for name, args, kwargs, numbers in operations.calls:
             args, kwargs = pytree.tree_map(to_tpu, (args, kwargs))

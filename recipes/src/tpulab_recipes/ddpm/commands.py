@@ -46,8 +46,9 @@ class OnHosts(WithProgress):
     """Index of this host, with `--coordinator HOST:PORT`."""
 
     def join_slice(self) -> tuple[int, int]:
-        """This host and their number, after a printed line with what it runs on. Raises `DeviceRuntimeError`
-        where that is not what was requested: nothing runs on the host CPU unnoticed."""
+        """Prints the device, and returns the index of this host and the number of hosts. Raises
+        `DeviceRuntimeError` when it is not the requested platform, so that nothing runs on the host CPU
+        unnoticed."""
         import jax
 
         from tpulab_recipes import runtime
@@ -556,7 +557,7 @@ COMMANDS = (Download, Import, Shapes, Encode, Train, Evaluate, Distill, Export, 
 def read(argv: Sequence[str], config: Config | None = None) -> WithProgress:
     """The command in `argv`. The flags of settings change `config`, or the preset that `argv` names.
 
-    Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
+    Prints what is wrong, with the nearest flag, and exits with 2 for an invalid flag or value; exits
     with 0 after `--help`. Raises `ConfigError` for a preset or file that cannot be read.
     """
     config = config or load_config(preset_argument(argv, "--config") or "small")

@@ -211,7 +211,7 @@ class Distill:
     steps_per_halving: int = 50_000
     learning_rate: float = 5e-5
     mean_loss_weight_type: LossWeight = "snr_trunc"
-    #: Every so many updates of a halving what it has come to is saved; 0: never.
+    #: Updates of a halving between two saved states; 0: never saved.
     save_freq: int = 5_000
 
 

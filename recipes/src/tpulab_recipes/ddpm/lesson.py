@@ -175,7 +175,7 @@ class SamplePanel:
 
 
 class MaskPainter:
-    """A grid of squares over an image. Click those to repaint, then press the button."""
+    """A grid of squares over an image. Click the squares to repaint, then press the button."""
 
     def __init__(
         self,

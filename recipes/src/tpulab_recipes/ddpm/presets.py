@@ -93,7 +93,7 @@ SMALL = LAION256.but(
         # `shapes` writes png, `download` jpg.
         "dataset.args.image_format": "",
         "dataset.args.number_encodings_per_shard": 512,
-        # The evaluator draws shapes of its own: nothing need be held out.
+        # The evaluator draws its own shapes, so nothing is held out.
         "dataset.held_out_share": 0.0,
         "in_dimensions": (8, 8, 8),
         "model.args.ch": 32,
@@ -151,8 +151,8 @@ PRESETS: dict[str, Config] = {
 
 
 def load_config(source: str | Path) -> Config:
-    """A preset by its name, or what a `.py` file with `get_config()`, a `.toml` or a `.json` says. A key
-    `preset` in a file names what it changes."""
+    """A preset by its name, or the configuration in a `.py` file with `get_config()`, a `.toml` or a `.json`
+    file. The key `preset` of a file names the preset that it changes."""
     if str(source) in PRESETS:
         return PRESETS[str(source)]
     if not Path(source).exists():

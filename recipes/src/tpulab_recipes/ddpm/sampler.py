@@ -57,17 +57,17 @@ class Sampler:
         """Float32[image, height, width, channel].
 
         `context` as `context_for` makes it. `mask` is 1 where `known` is to be generated. `noise` replaces
-        what the seed would draw.
+        the noise of the seed.
         """
         count = len(next(iter(context.values()))) if context else self.batch
         if not 1 <= count <= self.batch:
             raise ValueError(f"this sampler makes 1 to {self.batch} images at a time, not {count}")
         if guidance != 1.0 and not self.is_guided:
             raise ValueError(f"this sampler has no guidance (is_guided=False): a scale of 1, not {guidance}")
-        # What lies on several hosts, each samples by itself: all images are wanted on each of them.
+        # With parameters on several hosts, each host samples all images itself, because each needs them.
         if not is_on_this_host(params):
             params = state_of_this_host(params)
-        # Each device of those that hold the parameters makes its share of the images.
+        # Each device with the parameters generates its share of the images.
         mesh, shape = mesh_of(params), self.config.in_dimensions
         known = np.zeros((count, *shape), np.float32) if known is None else known
         mask = np.ones((count, *shape[:2], 1), np.float32) if mask is None else mask

@@ -116,8 +116,8 @@ FULL_SIZE = Config(
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen; the defaults are the original's. What is `Fixed` is no flag, because `Config`
-    has one of that name."""
+    """How tokens are chosen; the defaults are the original's. A `Fixed` field is not a flag, because
+    `Config` has a flag of that name."""
 
     max_tokens: int = 3072
     """Rows of the table at most, prompt and delay included; channel 0 ends `max(delay)` rows before."""
@@ -135,7 +135,7 @@ class Sampling:
 
 
 _TRAINING = "batch_size grad_accum_steps epochs learning_rate warmup_steps unconditional_frac weight_decay"
-#: Sections and keys of a training file; a key that is no setting of ours stands for a place (`Places`).
+#: Sections and keys of a training file; other keys stand for a place (`Places`).
 KEYS: Mapping[str, tuple[str, ...]] = {
     "experiment_id": (),
     "preset": (),
@@ -210,7 +210,7 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
         for key, value in written.get(name, {}).items()
     }
     known = {field.name for field in fields(Places)}
-    # The original writes null for what it leaves out.
+    # The original writes null for omitted settings.
     named = {key: value for key, value in found.items() if key in known and value is not None}
     places = changed(Places(), named, f"{file}: ")
     config = _changed(config, written.get("training", {}), file, "training.")
@@ -227,7 +227,7 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
 
 
 def _changed(config: Config, values: object, file: str | Path, section: str) -> Config:
-    """`changed`, whose errors name the file, also those of the settings together."""
+    """`changed`, whose errors name the file, even errors about several settings."""
     try:
         return changed(config, values, section)
     except ConfigError as error:

@@ -52,13 +52,13 @@ class Layout:
 
     @property
     def overhead(self) -> int:
-        """Rows of a table beyond those of the codes: the BOS frame and the longest delay."""
+        """Rows of a table besides the rows of codes: the BOS frame and the longest delay."""
         return 1 + max(self.delay)
 
 
 def delayed(codes: NDArray[Any], delay: Sequence[int], bos: int) -> NDArray[Any]:
-    """Int[batch, row, channel]: row t has channel c of frame t - delay[c], BOS where there is none. What is
-    delayed past the end is lost: extend the codes by max(delay) first."""
+    """Int[batch, row, channel]: row t has channel c of frame t - delay[c], BOS where there is none. Codes
+    that are delayed past the end are lost: extend the codes by max(delay) first."""
     rows = np.arange(codes.shape[1])[:, None] - np.asarray(delay)
     moved = np.take_along_axis(codes, np.maximum(rows, 0)[None], axis=1)
     return np.where(rows < 0, bos, moved)
@@ -74,7 +74,7 @@ def reverted(table: NDArray[Any], delay: Sequence[int], pad: int) -> NDArray[Any
 def training_table(
     codes: NDArray[Any], layout: Layout, length: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """What the decoder reads and its targets, both Int32[length, channel], of Int[frame, channel].
+    """Input and targets of the decoder, both Int32[length, channel], from Int[frame, channel].
 
     Raises `ValueError` when the clip does not fit: `length` rows hold `length - overhead` frames.
     """

@@ -266,8 +266,8 @@ def _check(text_ids: Sequence[Any], prompts: Sequence[Any], s: Sampling, config:
             )
 
 
-#: Rows of codes that a byte of text takes, at a quick pace: 86 rows and 16 letters a second. A text of fewer
-#: bytes than the second is never divided because it may take too many rows.
+#: Rows of codes for one byte of text in fast speech: 86 rows and 16 letters per second. A text with fewer
+#: bytes than the second value is never divided for its length.
 _ROWS_A_BYTE, _SHORT = 5.4, 64
 _SENTENCE = re.compile(r".+?(?:[.!?。！？…]+[\"'”’)]*(?=\s)|$)", re.DOTALL)
 

@@ -293,8 +293,8 @@ def on_host(model: Any) -> Any:
 
 
 def refuse_v0_1(model: Any, command: str) -> None:
-    """Raises `ConfigError` for a model of the rule v0.1: it speaks, and there is no form to write it in after
-    training."""
+    """Raises `ConfigError` for a model of v0.1: it can generate speech, but there is no format to save it in
+    after training."""
     if rule_of(model) == "v0.1":
         raise ConfigError(
             command,
@@ -304,8 +304,8 @@ def refuse_v0_1(model: Any, command: str) -> None:
 
 
 def _save(model: Any, place: Path) -> None:
-    # In a group of processes transformers writes in the first one alone. Whoever exports here has a folder of
-    # its own.
+    # In a group of processes, transformers writes only in the first one. Each exporting process here has its
+    # own folder.
     model.should_save_on_this_rank = lambda is_main_process: is_main_process
     model.save_pretrained(place)
 

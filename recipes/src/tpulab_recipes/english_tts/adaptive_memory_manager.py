@@ -1,4 +1,4 @@
-"""Watches memory while a voice is trained, and cleans up where that helps.
+"""Monitors memory while a voice is trained, and frees caches where that helps.
 
 CUDA and MPS keep freed memory in a cache of their own, which can be emptied. A TPU's memory is planned by the
 compiler: there is nothing to empty, and the manager only reports.
@@ -37,7 +37,7 @@ THRESHOLDS: Mapping[DeviceType, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class Strategy:
-    """What is done at a level. `every`: batches between two clean-ups; 0: none."""
+    """The action at a level. `every`: batches between two clean-ups; 0: no clean-up."""
 
     every: int = 0
     run_gc: bool = False
@@ -62,8 +62,8 @@ STRATEGIES: Mapping[DeviceType, Mapping[MemoryPressureLevel, Strategy]] = {
     DeviceType.CPU: _COLLECTS,
     DeviceType.TPU: {level: Strategy() for level in MemoryPressureLevel},
 }
-#: Batches between two looks. Asking CUDA, MPS or the host takes microseconds; a TPU's runtime is another
-#: process.
+#: Batches between two readings. CUDA, MPS and the host answer within microseconds; a TPU's runtime is
+#: another process.
 CHECK_EVERY: Mapping[DeviceType, int] = {
     DeviceType.CUDA: 1,
     DeviceType.MPS: 1,
@@ -134,7 +134,7 @@ class AdaptiveMemoryManager:
         return every > 0 and (self._last_cleanup is None or batch_idx - self._last_cleanup >= every)
 
     def adaptive_cleanup(self, batch_idx: int, force: bool = False) -> dict[str, Any]:
-        """Looks at the memory and cleans up where it is due; the seed's row of what was found and done."""
+        """Reads the memory and cleans up when due; returns the seed's row of readings and actions."""
         result: dict[str, Any] = {"cleaned": False, "cleanup_time_ms": 0.0, "pressure_level": self._level}
         if not (force or (self.enabled and batch_idx % CHECK_EVERY[self.device] == 0)):
             return result
@@ -161,7 +161,7 @@ class AdaptiveMemoryManager:
 
     @property
     def trend(self) -> float:
-        """Percent of the memory: mean of the last five looks minus that of the five before."""
+        """Percent of the memory: mean of the last five readings minus the mean of the previous five."""
         seen = list(self._shares)
         if len(seen) < 10:
             return 0.0

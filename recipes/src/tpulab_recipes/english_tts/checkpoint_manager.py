@@ -20,7 +20,7 @@ from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import checkpoint
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
-#: Below the folder of the checkpoints: the one of the lowest validation loss.
+#: Below the folder of the checkpoints: the checkpoint with the lowest validation loss.
 BEST = "best"
 #: Name in a trainer's state (`torch_training.snapshot`), and the seed's name.
 _NAMES = {
@@ -71,7 +71,7 @@ def load_checkpoint(place: str | Path, backend: Backend | None = None) -> dict[s
 
 
 def find_latest_checkpoint(folder: str | Path) -> Path | None:
-    """The newest one by its step, torn or not."""
+    """The checkpoint of the highest step, damaged or not."""
     found = checkpoint.checkpoints(folder)
     return found[-1] if found else None
 

@@ -15,7 +15,7 @@ from tpulab_recipes.audio.mel import MelSettings
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.inputs import checked_count, checked_share
 
-#: Settings that a resumed run may change: they do not change what is computed up to the same step.
+#: Settings that a resumed run may change: they do not change the result at a given step.
 MAY_CHANGE = (
     "data_dir",
     "output_dir",

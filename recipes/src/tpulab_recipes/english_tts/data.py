@@ -186,9 +186,8 @@ def prepare(
 ) -> dict[str, Any]:
     """Writes `features/` and `statistics.json` into `output_dir`, and returns the statistics.
 
-    An empty `data_dir` is the built-in corpus, written beside them. Files that cannot be used are
-    left out or stop it (`on_bad_file`); both name them. What is unchanged since the last time is not computed
-    again. Raises `DataError`.
+    An empty `data_dir` is the built-in corpus, written beside them. Unusable files are skipped or stop the
+    preparation (`on_bad_file`), and are named. Unchanged clips are not computed again. Raises `DataError`.
     """
     from tpulab_recipes.audio.mel import MelSpectrogram
 
@@ -197,7 +196,7 @@ def prepare(
     skipped = Skipped()
     rows = read_metadata(folder, skipped, refuse=c.on_bad_file == "refuse")
     features = Folder(output / "features").make()
-    # Until the end nobody takes an unfinished preparation for a whole one, and training knows how to go on.
+    # Written last: an unfinished preparation does not look complete, and training can continue it.
     Folder(output).remove("statistics.json")
     Folder(output).put(PREPARING, json.dumps({"data_dir": str(folder.resolve())}))
     ledger = Ledger(features)
@@ -339,8 +338,8 @@ def _computed(
     processor: PhonemeProcessor,
     mel_of: Any,
 ) -> tuple[Utterance, dict[str, Any] | None]:
-    """An utterance, and what it is made of; None for the one in `features/NAME.npz`, if that was made of the
-    same files and settings."""
+    """An utterance, and a digest of its inputs; None when `features/NAME.npz` was made from the same files
+    and settings."""
     target = Path(features.path(f"{name}.npz"))
     sound, grid = _sound_of(folder, name), folder / "TextGrid" / f"{name}.TextGrid"
     made_of: dict[str, Any] = {"text": text, "by": made_by}
@@ -427,7 +426,7 @@ def read_features(output_dir: str, c: EnglishTrainingConfig) -> tuple[list[Utter
 def split(
     utterances: Sequence[Utterance], c: EnglishTrainingConfig
 ) -> tuple[list[Utterance], list[Utterance]]:
-    """Utterances to train on, and those held out: the same for the same names and seed."""
+    """Training and held-out utterances; the same names and seed give the same split."""
     names = [one.name for one in utterances]
     return split_by_name(utterances, names, c.validation_split, "validation_split", c.seed)
 

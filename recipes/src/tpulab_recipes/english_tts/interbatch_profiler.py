@@ -97,7 +97,7 @@ class InterbatchProfiler:
     def end_backward_pass(self) -> None:
         self._end("backward_pass")
 
-    # -- what was found --------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------
 
     def get_statistics(self) -> dict[str, float]:
         """`{phase}_count`, `{phase}_{mean,median,std,min,max}_ms`, `{phase}_total_s`, throughput and shares;
@@ -185,7 +185,7 @@ def _milliseconds(step: Mapping[str, Any], phase: str) -> float | None:
 
 
 def hints(found: Mapping[str, float]) -> list[str]:
-    """What the figures suggest."""
+    """Advice from the measurements."""
     advice = []
     loading = 100 - found["data_loading_efficiency_pct"]
     if loading > 20:

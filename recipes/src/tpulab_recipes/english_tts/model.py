@@ -282,19 +282,19 @@ class KokoroModel(nn.Module):
         return found
 
     def memory(self, encoded: torch.Tensor, durations: torch.Tensor, frames: int) -> torch.Tensor:
-        """Float[B, T, D]: what the decoder looks at, with its places."""
+        """Float[B, T, D]: the decoder's memory, with positions."""
         return regulate(encoded, durations, frames) + sinusoids(
             frames, self.config.hidden_dim, encoded.device
         )
 
     def beside(self, memory: torch.Tensor) -> torch.Tensor:
-        """Float[B or 1, T, D]: what is added to the decoder's input: where it is, and what it has to say."""
+        """Float[B or 1, T, D], added to the decoder's input: the memory if `guided`, else the positions."""
         if self.config.guided:
             return memory
         return sinusoids(memory.shape[1], self.config.hidden_dim, memory.device)[None]
 
     def cross_bias(self, lengths: torch.Tensor, frames: int) -> torch.Tensor:
-        """Float[B, head or 1, T, T]: hides padding and, with `cross_locality`, prefers what is near (linear
+        """Float[B, head or 1, T, T]: hides padding and, with `cross_locality`, prefers near frames (linear
         biases: Press et al. 2021, arXiv 2108.12409)."""
         hidden = torch.where(_mask(lengths, frames), 0.0, _HIDDEN)[:, None, None]
         if not self.config.cross_locality:
@@ -358,7 +358,7 @@ def losses(
     batch: dict[str, torch.Tensor],
     mean_over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda count: count,
 ) -> Losses:
-    """Means over what is no padding, in all processes, so that padding and buckets change nothing.
+    """Means without padding, over all processes, so that padding and buckets do not change them.
 
     Mel: L1, before and after the PostNet. Durations: squared error of log(max(frames, 1e-5)). Stop: binary
     cross-entropy, 1 at the last frame of each utterance.

@@ -77,8 +77,8 @@ class KokoroTrainer(Resumable):
     Args:
         train, held_out: utterances (`data.split`).
         statistics: of `data.prepare`.
-        run: what steers it; None: nobody.
-        amp: what products are made in, instead of what the device type wants.
+        run: the controls of a page; None: no controls.
+        amp: the type of matrix products, instead of the device's default.
     """
 
     def __init__(
@@ -349,8 +349,8 @@ class KokoroTrainer(Resumable):
     # -- profiling -------------------------------------------------------------------------------------
 
     def profile_training_steps(self, rounds: int = 5) -> dict[str, float]:
-        """Milliseconds of a forward pass and of a whole step, the device waited for each time; what the step
-        changes is taken back."""
+        """Milliseconds of a forward pass and of a whole step, each time waiting for the device; the step's
+        changes are undone."""
         before = self.state()
         batch = next(iter(self.epoch_batches(0)))
 
@@ -400,7 +400,7 @@ class KokoroTrainer(Resumable):
         return MPSGradScaler(enabled=on, **settings)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """The content of a checkpoint."""
         found = snapshot(
             self._torch, model=self.model, optimizer=self.optimizer, step=self.steps_done, config=self.config
         )

@@ -1,4 +1,4 @@
-"""AlexNet: five convolutions, three linear layers; and what it takes, made of bytes on the device.
+"""AlexNet: five convolutions, three linear layers; and its input, computed from bytes on the device.
 
 Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (2014), the one-column form that
 torchvision has; parameter names are torchvision's, so its weights load as they are. The pooling to 6 x 6

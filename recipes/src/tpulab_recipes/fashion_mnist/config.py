@@ -1,5 +1,5 @@
-"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` is what the original notebooks
-trained."""
+"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` has the settings of the original
+notebooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
-#: What the ten labels of Fashion-MNIST mean.
+#: Names of the ten labels of Fashion-MNIST.
 CLASS_NAMES = (
     "T-shirt/top",
     "Trouser",
@@ -56,7 +56,7 @@ class Config:
         check_precision(self.precision)
 
     def but(self, **changes: object) -> Config:
-        """The same settings with some of them changed."""
+        """A copy with some settings changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 

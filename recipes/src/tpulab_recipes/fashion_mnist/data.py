@@ -1,4 +1,4 @@
-"""Fashion-MNIST, real or made here, and batches of it in fixed shapes."""
+"""Fashion-MNIST, real or synthetic, in batches of fixed shapes."""
 
 from __future__ import annotations
 

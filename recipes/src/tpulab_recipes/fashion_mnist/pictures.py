@@ -1,4 +1,4 @@
-"""Pictures for the notebooks: images with what the network reads, and who is taken for whom."""
+"""Pictures for the notebooks: images with predictions, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def show_classes(images: Images) -> Any:
 
 
 def show_predictions(images: Images, evaluation: Evaluation, count: int = 16) -> Any:
-    """Images with what is read; up to half are mistakes, in red with the truth below. Answers the figure."""
+    """Images with predictions; up to half are mistakes, in red with the true class below. Returns the
+    figure."""
     import matplotlib.pyplot as plt
 
     wrong = evaluation.predicted != images.labels
@@ -48,8 +49,7 @@ def show_predictions(images: Images, evaluation: Evaluation, count: int = 16) ->
 
 
 def show_confusion(confusion: NDArray[np.int64], names: tuple[str, ...] = CLASS_NAMES) -> Any:
-    """The confusion matrix: a row for what an image is, a column for what it was read as. Answers the
-    figure."""
+    """The confusion matrix: a row for each true class, a column for each prediction. Returns the figure."""
     import matplotlib.pyplot as plt
 
     size = 0.45 * len(names) + 1.8

@@ -1,5 +1,5 @@
-"""What one of several processes reads: its own rows to train on, as `DistributedSampler` divides them,
-and its own share of the test. Notebook 02 starts two; `runtime` averages their gradients."""
+"""The data of one of several processes: its rows to train on, as `DistributedSampler` divides them, and its
+share of the test. Notebook 02 starts two; `runtime` averages their gradients."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ class Trainer(Resumable):
 def measure_scaling(trainer: Trainer, images: Images, parts: list[int], *, steps: int = 4) -> list[Scaling]:
     """Trains `steps` steps with each number of parts, after one step that compiles.
 
-    All devices take part each time: those that share a part compute the same, as a chip without work of its
-    own would. Waits for the device after each step, so that the clock sees the whole of it; a real loop must
+    All devices take part each time: those that share a part compute the same, as a chip without its own work
+    would. Waits for the device after each step, so that the clock sees the whole of it; a real loop must
     not.
     """
     config, backend = trainer.config, trainer.backend

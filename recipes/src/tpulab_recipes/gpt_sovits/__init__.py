@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tpulab_recipes.common.seed_imports import use_imports
 
-#: What the seed's document imports of `module.tpu`, and where it is here.
+#: By module of the seed's `module.tpu`: the module of this package that replaces it.
 SEED_MODULES = {"models": "models", "discriminator": "models", "utils": "modules"}
 
 
 def use_seed_imports() -> None:
-    """Makes `from module.tpu.models import SynthesizerTrn` and its like mean this package, in this process.
+    """Makes `from module.tpu.models import SynthesizerTrn` and similar imports load this package, in this
+    process.
 
     Raises `ImportError` where another package `module` is in use, such as the original's.
     """

@@ -1,6 +1,6 @@
 """`encode`: from shards of images to shards of latents and text states, all in bfloat16.
 
-Each shard of images becomes shards of encodings of its own, and a report, which is written last: it holds the
+Each shard of images becomes one or more shards of encodings and a report, which is written last: it holds the
 length of each record, so that training finds records without reading the shards. An interrupted run continues
 with the shards that have no report; a shard that has changed since is encoded again.
 """

@@ -61,7 +61,7 @@ def encode_images(images: np.ndarray, config: Config) -> np.ndarray:
         return images
     if name == "small":
         return PatchPca.shipped().encode(images)
-    # A quarter of the bytes on the way to the other process.
+    # As bytes: a quarter of what float32 would send to the other process.
     pixels = np.rint((images + 1) * 127.5).astype(np.uint8)
     latents: np.ndarray = call(f"{TORCH_MODELS}:encode_latents", images=pixels, name=name)
     if latents.shape[1:] != config.in_dimensions:
@@ -98,7 +98,7 @@ def clip_scores(images: np.ndarray, captions: Sequence[str], name: str, batch: i
 
 
 def encode_rows(images: np.ndarray, captions: Sequence[str], config: Config) -> list[dict[str, np.ndarray]]:
-    """What is stored of each image and caption, as far as the network takes it."""
+    """The stored values of each image and caption, limited to the inputs of the network."""
     columns: dict[str, Sequence[np.ndarray]] = {"image": list(encode_images(images, config))}
     shapes = context_shapes(config.model.conditioning)
     for key in TEXT_STATES:

@@ -132,7 +132,7 @@ class EncodingSource:
         import grain
 
         local, dataset = self.config.train.batch_size, self.config.dataset
-        # Each epoch has an order of its own, and leaves out other records than the one before.
+        # Each epoch has its own order, and leaves out different records.
         whole = self.batches_per_epoch * local * self.processes
         order = grain.MapDataset.range(len(self._trained_on)).shuffle(seed=self.config.seed)[:whole]
         mine = order[self.process :: self.processes].batch(local).repeat()[start:].map(self._read)
@@ -154,7 +154,7 @@ class EncodingSource:
 
     def examples(self, count: int) -> Examples:
         """Up to `count` records that training does not read, the same on every host; where nothing is held
-        out, of those that it reads."""
+        out, records that it reads."""
         elsewhere = self.config.dataset.held_out_dir
         held_out = bool(elsewhere) or len(self._held_out) > 0
         shards = EncodingShards(elsewhere, self.config) if elsewhere else self._shards
@@ -164,7 +164,7 @@ class EncodingSource:
 
     @property
     def held_out_words(self) -> str:
-        """What is held out, for people."""
+        """Describes the held-out data, for people."""
         elsewhere = self.config.dataset.held_out_dir
         if elsewhere:
             return f"held out: what {elsewhere} holds"

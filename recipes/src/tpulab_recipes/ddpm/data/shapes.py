@@ -40,7 +40,7 @@ _OVERSAMPLING = 4
 
 @dataclass(frozen=True)
 class Shape:
-    """What an image shows."""
+    """The size, colour and shape of the drawing in an image."""
 
     size: str
     colour: str

@@ -84,8 +84,8 @@ Schedule = DiscreteSchedule | CosineSchedule
 
 
 def schedule_from(schedule: AlphaSchedule, num_steps: int = 0, tmin: int = 0) -> Schedule:
-    """The schedule that a configuration describes. Discrete ones are cut after `num_steps` (0: not at
-    all)."""
+    """The schedule that a configuration describes. Discrete schedules end after `num_steps` (0: all
+    steps)."""
     if schedule.name == "cosine":
         return CosineSchedule(schedule.logsnr_min, schedule.logsnr_max)
     alphas = linear_alphas_bar(schedule)[: num_steps or None]

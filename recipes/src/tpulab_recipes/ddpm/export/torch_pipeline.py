@@ -180,11 +180,11 @@ class TpulabPipeline(DiffusionPipeline):
         return ImagePipelineOutput(images=images) if return_dict else (images,)
 
     def step_options(self, generator):
-        """What this scheduler's step takes besides the network's output."""
+        """Further arguments of this scheduler's step, besides the network's output."""
         takes = inspect.signature(self.scheduler.step).parameters
         options = {}
         if "use_clipped_model_output" in takes:
-            # What is clipped must also be what the next step starts from, as in our own sampler.
+            # The next step starts from the clipped value, as in the sampler in JAX.
             options["use_clipped_model_output"] = bool(self.scheduler.config.clip_sample)
         if "generator" in takes:
             options["generator"] = generator

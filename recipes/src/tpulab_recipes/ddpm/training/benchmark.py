@@ -1,5 +1,5 @@
-"""The recipe's benchmark table: training speed on the device that is there, or, without one, what the TPU
-compiler says.
+"""The recipe's benchmark table: training speed on the attached device or, without one, the estimate of the
+TPU compiler.
 
 Rows that were compiled ahead of time are marked so: memory and operations of a step are the compiler's
 figures, and nothing has run.

@@ -32,7 +32,7 @@ STATE, ABOUT = "state", "about"
 FORMAT = 1
 #: Key of `--accept-changed` for other training data.
 DATA = "data"
-#: Settings that change nothing of what is learned: logs, checkpoints, reading, sampling, distillation.
+#: Settings that do not change the result of training: logs, checkpoints, reading, sampling, distillation.
 MAY_CHANGE = (
     "train.log_",
     "train.snapshot_",
@@ -47,7 +47,7 @@ MAY_CHANGE = (
 )
 
 
-#: Bytes of a replicated array that a device at least writes of it.
+#: The least share of a replicated array that a device writes, in bytes.
 SHARE_BYTES = 2**20
 
 
@@ -168,7 +168,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
                 f"{data_words(data)}. Name the folder with the same records, train into another folder, or "
                 f"accept the change with --accept-changed {DATA}."
             )
-        # An older checkpoint lacks the settings that came later.
+        # An older checkpoint lacks settings that were added later.
         saved, requested = flat(to_dict(Config())) | flat(about["config"]), flat(to_dict(config))
         for settings, hosts in ((saved, about.get("hosts", 1)), (requested, jax.process_count())):
             # More hosts with fewer images each read the same batches.
@@ -181,7 +181,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
             )
 
     def load(self, network: Network, mesh: Mesh, step: int | None = None) -> TrainState:
-        """The state, placed on the mesh. Raises `CheckpointError` when its shapes are those of another
+        """The state, placed on the mesh. Raises `CheckpointError` when its shapes belong to another
         network."""
         step = self._step(step)
         wanted = placed_shapes(state_shapes(network), mesh)

@@ -125,8 +125,8 @@ class Distiller:
     ) -> Round:
         """One round. Afterwards `steps` is half of what it was.
 
-        `keep` is given what the round has come to, every `distill.save_freq` updates; `under_way` is that,
-        for a round that was interrupted after it.
+        Every `distill.save_freq` updates, `keep` receives the state of the round. `under_way` is such a
+        state, of an interrupted round.
         """
         if self.steps % 2:
             raise ValueError(f"{self.steps} steps cannot be halved")
@@ -144,7 +144,7 @@ class Distiller:
         # The teacher of the first round is guided; from then on guidance is in the weights.
         scale = np.asarray(1.0 if rounds else self.guidance, np.float32)
         losses = []
-        # A round reads and draws what it would have without an interruption before it.
+        # A round reads the same data and draws the same numbers as without an interruption.
         first = int(state.step)
         placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first))
         with prefetched(placed, 2) as batches:

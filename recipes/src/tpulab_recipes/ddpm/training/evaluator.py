@@ -22,7 +22,7 @@ from tpulab_recipes.images.frechet import BATCH, frechet_distance, image_feature
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was sampled and what was found."""
+    """The samples and the results."""
 
     images: np.ndarray  # Float32[image, height, width, 3]
     captions: list[str]
@@ -147,7 +147,7 @@ class EncodingsEvaluator:
 
 
 def evaluator_for(network: Network, source: Source) -> ShapesEvaluator | EncodingsEvaluator | None:
-    """The evaluator for this data. None: the data set is one that nobody here knows."""
+    """The evaluator for this data. None for an unknown data set."""
     if network.config.dataset.name == "shapes":
         return ShapesEvaluator(network)
     return EncodingsEvaluator(network, source) if isinstance(source, EncodingSource) else None

@@ -1,4 +1,4 @@
-"""What a training step costs, counted before anything is allocated: operations, and memory of each chip."""
+"""The cost of a training step, counted before anything is allocated: operations, and memory of each chip."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def _flops(config: Config) -> float | None:
 
 
 def speed(config: Config, devices: Iterable[Any], images_per_second: float) -> dict[str, float]:
-    """What training at this rate comes to on these devices: `tflop_per_second`, and `mfu_percent`, its share
-    of their peak in bf16. Without what is unknown: operations without the package `tpulab`, the peak of
-    devices that are no TPUs."""
+    """Training at this rate on these devices: `tflop_per_second`, and `mfu_percent`, the share of their bf16
+    peak. Unknown values are left out: operations without the package `tpulab`, the peak of devices that are
+    not TPUs."""
     flops = flops_per_image(config)
     if flops is None:
         return {}

@@ -38,13 +38,13 @@ from tpulab_recipes.runtime.jax_hosts import compile_on_all_hosts, wait_for_all
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.runtime.prefetch import prefetched
 
-#: The averaged weights, and `guidance=`, to what was found.
+#: From the averaged weights and `guidance=` to the results.
 Evaluator = Callable[..., Evaluation]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the log holds for one interval."""
+    """One interval in the log."""
 
     step: int
     loss: float
@@ -57,7 +57,7 @@ class Figures:
     mfu_percent: float | None = None
 
     def as_dict(self) -> dict[str, float]:
-        """What is known, without the step."""
+        """The known values, without the step."""
         return {key: value for key, value in asdict(self).items() if key != "step" and value is not None}
 
     def __str__(self) -> str:
@@ -83,8 +83,8 @@ class Trainer(AbstractContextManager["Trainer"]):
         on_evaluation: Callable[[int, Evaluation], None] | None = None,
         accept_changed: Collection[str] = (),
     ) -> None:
-        """Goes on from the newest checkpoint in `global_dir`. Raises `CheckpointError` when it was trained
-        with other settings than `config` has, but for those in `accept_changed`."""
+        """Continues from the newest checkpoint in `global_dir`. Raises `CheckpointError` when `config`
+        differs from the settings of the checkpoint, except in `accept_changed`."""
         self.config, self.source = config, source
         self.mesh = mesh or make_mesh()
         self.network = Network(config)
@@ -146,7 +146,7 @@ class Trainer(AbstractContextManager["Trainer"]):
                 if train.snapshot_freq and number % train.snapshot_freq == 0:
                     self.run_evaluation()
         if self.step < until:
-            # Stopped from the page: what has been learned is kept.
+            # Stopped from the page: the weights so far are saved.
             if pending:
                 self._log(self.step, pending, since)
             self.save()

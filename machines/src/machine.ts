@@ -1,4 +1,4 @@
-/** Interfaces between the parts of this folder: reaching a host (`ssh`), and preparing it (`setup`). */
+/** The interfaces of a machine: its connection and shell (`ssh` has one), and the preparation of its hosts (`setup`). */
 import type { RemoteCheck, RemoteSsh, RemoteStage } from '@tpulab/protocol';
 import { type RemoteProblem, RemoteQueued } from './remote-error.js';
 

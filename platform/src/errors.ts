@@ -1,7 +1,27 @@
-/** Errors for clients of the gateway, and reasons why a gateway does not start. */
+/** Errors with a code: the base class, the errors for clients of the gateway, and reasons why a gateway does not start. */
 import { STATUS_CODES } from 'node:http';
-import { CodedError } from './coded-error.js';
 import type { FullDisk } from './full-disk.js';
+
+/** An error of ours: its code is stable, and meant for programs; its message is a sentence for users, with a remedy. */
+export class CodedError<Code extends string> extends Error {
+  /** `cause` is the system's error, if there is one. */
+  constructor(
+    readonly code: Code,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options?.cause === undefined ? undefined : { cause: options.cause });
+    this.name = new.target.name;
+  }
+}
+
+/** The other end refuses the handshake, with this status. */
+export class HandshakeRefused extends Error {
+  override readonly name = 'HandshakeRefused';
+  constructor(readonly status: number) {
+    super(`it answers ${status}`);
+  }
+}
 
 const shown = (path: string): string => JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…` : path);
 const own = (message: string): string => message;

@@ -1,4 +1,4 @@
-"""Problems of captured programs: findings with the cell and line where the user can fix them."""
+"""Findings of a check: problems of captured programs, with the cell and line where to fix them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def read_budget(near: Path, file: Path | None = None) -> Budget:
     return Budget(**table)
 
 
-def of_run(run: Mapping[str, Any], devices: int) -> Iterator[Finding]:
+def in_run(run: Mapping[str, Any], devices: int) -> Iterator[Finding]:
     """Findings of a run on the CPU, before anything is compiled for a chip."""
     if failed := run.get("failed"):
         remedy = (
@@ -254,7 +254,7 @@ def _array(argument: Mapping[str, Any]) -> str:
     return f"{argument['dtype']}[{','.join(map(str, argument['shape']))}]"
 
 
-def of_machine(program: Mapping[str, Any], result: Mapping[str, Any], machine: Machine) -> Iterator[Finding]:
+def in_program(program: Mapping[str, Any], result: Mapping[str, Any], machine: Machine) -> Iterator[Finding]:
     """Findings of a program as compiled for a machine."""
     name, place = program["name"], program["place"]
     chip = machine.kind.devices_a_chip
