@@ -22,7 +22,7 @@ class GatewayApi:
     token: str
 
     async def proves_itself(self, proof_key: str, timeout_s: float = TIMEOUT_S) -> bool:
-        """True when it knows the key that only the gateway and its user have. No data of ours is sent."""
+        """True when it knows the key that only the gateway and its user have. No secret is sent."""
         challenge = secrets.token_hex(32)
         response = await self._request(
             "GET", f"bridge/v1/identity?challenge={challenge}", timeout_s, {"Accept": "application/json"}

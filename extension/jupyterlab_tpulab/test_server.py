@@ -139,7 +139,7 @@ def test_answers_who_may_use_the_server_and_nobody_else(bridge: Bridge) -> None:
 
 
 @pytest.mark.usefixtures("config_home")
-def test_without_the_command_the_server_works_and_says_what_to_do(bridge: Bridge) -> None:
+def test_without_the_command_the_server_works_and_states_what_to_do(bridge: Bridge) -> None:
     with serving(bridge, environ={"TPULAB_BRIDGE_COMMAND": '["no-such-program"]'}) as server:
         body = server.bridge("failed")
         assert "TPULAB_BRIDGE_COMMAND" in body["message"]

@@ -193,7 +193,7 @@ async def test_replaces_an_orphan_that_does_not_accept_our_pages(bridge: Bridge)
     await supervisor.stop(keep_kernels=False)
 
 
-async def test_says_so_when_the_gateway_of_another_does_not_accept_our_pages(bridge: Bridge) -> None:
+async def test_another_users_gateway_that_refuses_our_pages_is_reported(bridge: Bridge) -> None:
     owner = await ready(bridge.supervisor(origins=["http://127.0.0.1:1"]))
     state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
     guest = bridge.supervisor()

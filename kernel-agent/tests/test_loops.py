@@ -43,7 +43,7 @@ def test_a_loop_gets_its_items_unchanged_and_each_turn_is_a_step(keeper: KeeperD
     assert not any(step["deviceKnown"] for step in steps)
 
 
-def test_the_end_of_a_run_is_told_after_its_last_step(keeper: KeeperDouble) -> None:
+def test_the_end_of_a_run_is_reported_after_its_last_step(keeper: KeeperDouble) -> None:
     for _ in tpulab.steps(range(50), name="order"):
         pass
     run = ended(keeper, "order")
@@ -73,7 +73,7 @@ def test_a_loop_left_by_return_is_finished(keeper: KeeperDouble) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
-def test_a_loop_whose_body_raises_has_failed_and_the_error_goes_on(
+def test_a_loop_whose_body_raises_has_failed_and_the_error_continues(
     keeper: KeeperDouble, error: BaseException
 ) -> None:
     name = f"raises {type(error).__name__}"
@@ -155,7 +155,7 @@ def test_an_error_that_is_caught_inside_the_body_changes_nothing(keeper: KeeperD
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()])
-def test_an_iterable_that_raises_fails_the_run_and_the_error_goes_on(
+def test_an_iterable_that_raises_fails_the_run_and_the_error_continues(
     keeper: KeeperDouble, error: BaseException
 ) -> None:
     name = f"iterable raises {type(error).__name__}"
@@ -282,7 +282,7 @@ def test_metrics_are_numbers_of_any_kind_and_what_is_none_is_left_out(keeper: Ke
     assert "nonFinite" not in step
 
 
-def test_a_metric_that_is_nan_or_infinite_is_told_with_each_step_and_advised_on_once(
+def test_a_metric_that_is_nan_or_infinite_is_reported_with_each_step_and_advised_on_once(
     keeper: KeeperDouble,
 ) -> None:
     losses = [1.0, math.nan, np.float32(np.inf), 2.0, math.nan]
@@ -310,7 +310,7 @@ def test_metric_and_watch_outside_a_step_do_nothing() -> None:
     tpulab.watch(np.ones(3))
 
 
-def test_a_watch_that_fails_is_reported_once_and_the_loop_goes_on(
+def test_a_watch_that_fails_is_reported_once_and_the_loop_continues(
     keeper: KeeperDouble, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[int] = []

@@ -124,7 +124,7 @@ def test_a_missing_module_is_missing_as_ever(tmp_path: Path) -> None:
     assert done.stdout == "no_such_module\n"
 
 
-def test_a_forked_child_has_no_agent_and_the_parent_goes_on(tmp_path: Path, keeper: KeeperDouble) -> None:
+def test_a_forked_child_has_no_agent_and_the_parent_continues(tmp_path: Path, keeper: KeeperDouble) -> None:
     done = run_script(
         """
         import os, sys, tpulab
@@ -237,7 +237,7 @@ def test_a_keeper_that_does_not_read_delays_neither_the_loop_nor_the_exit(tmp_pa
     assert done.returncode == 0
 
 
-def test_the_status_says_what_is_known_and_initialises_nothing(tmp_path: Path) -> None:
+def test_the_status_states_what_is_known_and_initialises_nothing(tmp_path: Path) -> None:
     done = run_script(
         """
         import tpulab, jax

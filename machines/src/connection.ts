@@ -52,7 +52,7 @@ export class RemoteConnection {
     return this.#isOver;
   }
 
-  /** Ends all waiting and retries now, also if ssh hangs; an open connection is probed. */
+  /** Ends all waiting and retries now, even if ssh hangs; an open connection is probed. */
   wake(): void {
     this.#waking.abort();
     this.#watch?.probe();

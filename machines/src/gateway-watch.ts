@@ -14,7 +14,7 @@ const EVERY_MS = 5_000;
 const SILENCE_MS = 30_000;
 /** After a network change: a gateway that is still reachable answers sooner. */
 const PROBE_MS = 4_000;
-/** Interval between two checks of the packages that a person has added there. */
+/** Interval between two checks of the packages that the user has added on the host. */
 const PACKAGES_MS = 30_000;
 const ENVIRONMENTS = 50;
 const PACKAGES = 500;

@@ -68,7 +68,7 @@ export class Failures {
       return this.#untilAnother(remote, error, isCloudSilent(failure));
     this.#preempted = null;
     // A person who connects for the first time needs an answer, not a long wait, unless the cloud required a wait anyway or the set-up
-    // had begun: a long one goes on by itself.
+    // had begun: a long one continues by itself.
     this.#wasCut ||= remote.phase.kind === 'setting-up' && error.code === 'remote_lost';
     const hasWaited = this.#queuedAt !== null || this.#wasCut;
     const isFirst = remote.record.lastConnectedAt === null && !hasWaited && !(await remote.hasRuntime());

@@ -68,7 +68,7 @@ export class Prompts {
   /** For the other hosts of the same remote: repeats the person's answers for the first host; nobody is prompted. */
   readonly repeat: Answerer = question => Promise.resolve(this.#answers.get(question.text) ?? null);
 
-  /** Whether the person agrees; false also if the question is withdrawn. The answer is never taken from memory. */
+  /** Whether the person agrees; false also if the question is withdrawn. The answer is never remembered. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
     const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });
     return (await orAborted(answered, signal)) === 'yes';

@@ -300,7 +300,7 @@ async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: Abort
   await Promise.all(work);
 }
 
-/** Disconnects the remote afterwards, also after a failure. */
+/** Disconnects the remote afterwards, even after a failure. */
 export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
   await remote.disconnect();
   remote.move({ kind: 'connecting' });

@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { FullDisk } from './full-disk.js';
 
-/** An error of ours: its code is stable, and meant for programs; its message is a sentence for users, with a remedy. */
+/** An error with a stable code for programs, and a message for users: a sentence with a remedy. */
 export class CodedError<Code extends string> extends Error {
   /** `cause` is the system's error, if there is one. */
   constructor(
@@ -157,7 +157,7 @@ export const BRIDGE_ERRORS = {
     503,
     (name: string, reason: string) => `The machine "${name}" cannot be reached now: ${reason}`
   ],
-  /** The machine answers, but not as a gateway of ours: the answer is not forwarded. */
+  /** The machine answers, but not as a TPULab gateway: the answer is not forwarded. */
   remote_bad_answer: [
     502,
     (name: string, reason: string) =>

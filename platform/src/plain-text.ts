@@ -11,7 +11,7 @@ const CONTROLS = /[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g;
 const UNSEEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const LONE_SURROGATES = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** More than any message of ours has. */
+/** Longer than any message of TPULab. */
 const MAX_CHARACTERS = 4_000;
 /** Colours and weights, which outputs of kernels use. */
 const COLOURS = /^\x1b\[[0-9;:]*m$/;

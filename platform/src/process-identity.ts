@@ -204,7 +204,7 @@ export function canSignal(pid: number): boolean {
   }
 }
 
-/** Start times count from the boot, so equal ones of two boots would otherwise be the same. */
+/** Start times count from the boot; without the boot, processes of two boots could look the same. */
 async function bootId(): Promise<string> {
   if (process.platform !== 'linux') return '';
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();

@@ -1,7 +1,7 @@
 /** The user's folders, as the XDG Base Directory Specification finds them. */
 import { userInfo } from 'node:os';
 import path from 'node:path';
-import { ServeError } from './bridge-error.js';
+import { ServeError } from './errors.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 

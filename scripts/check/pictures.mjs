@@ -60,7 +60,7 @@ const picturesIn = root =>
  * @param {{ text: string, codeOf: (name: string) => string | null }} now `text`: of all pages
  * @returns {string[]}
  */
-export function picturesThatFail(names, recorded, { text, codeOf }) {
+export function outdatedPictures(names, recorded, { text, codeOf }) {
   return names.flatMap(name => {
     if (!text.includes(`images/${name}`)) return [`docs/images/${name}: no page shows it; use or delete it`];
     const taken = recorded[name];
@@ -79,7 +79,7 @@ export function pictureFindings(root) {
     .join('\n');
   /** @type {Recorded} */
   const recorded = JSON.parse(readFileSync(path.join(root, RECORD), 'utf8'));
-  return picturesThatFail(picturesIn(root), recorded, { text, codeOf: name => shownCode(root, name) });
+  return outdatedPictures(picturesIn(root), recorded, { text, codeOf: name => shownCode(root, name) });
 }
 
 /** Called after the pictures were taken. @param {string} root */

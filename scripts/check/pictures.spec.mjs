@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { picturesThatFail, viewHash } from './pictures.mjs';
+import { outdatedPictures, viewHash } from './pictures.mjs';
 
 const now = {
   text: '![x](images/a.png) ![y](images/b.png)',
@@ -11,14 +11,14 @@ const now = {
 };
 
 it('a picture that is older than what it shows, that no page shows, or that was not recorded, is named', () => {
-  expect(picturesThatFail(['a.png', 'b.png'], { 'a.png': 'new', 'b.png': null }, now)).toEqual([]);
-  expect(picturesThatFail(['a.png'], { 'a.png': 'old' }, now)).toEqual([
+  expect(outdatedPictures(['a.png', 'b.png'], { 'a.png': 'new', 'b.png': null }, now)).toEqual([]);
+  expect(outdatedPictures(['a.png'], { 'a.png': 'old' }, now)).toEqual([
     expect.stringContaining('older than its notebook or view')
   ]);
-  expect(picturesThatFail(['c.png'], { 'c.png': null }, now)).toEqual([
+  expect(outdatedPictures(['c.png'], { 'c.png': null }, now)).toEqual([
     expect.stringContaining('no page shows it')
   ]);
-  expect(picturesThatFail(['b.png'], {}, now)).toEqual([expect.stringContaining('npm run pictures')]);
+  expect(outdatedPictures(['b.png'], {}, now)).toEqual([expect.stringContaining('npm run pictures')]);
 });
 
 it('a view changes with its code, and not with its comments and specs', () => {

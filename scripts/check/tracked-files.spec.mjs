@@ -69,7 +69,7 @@ describe('tracked files', () => {
   });
 
   it.each(['/root/x', '/tmp/tmpabc/run', '/home/jane/a', '<object at 0x7f31aa5511d0>'])(
-    'finds what tells of the machine in an output: %s',
+    'finds text that identifies the machine in an output: %s',
     text => {
       expect(whatIsWrong({ outputs: [{ ...stream, text }] })).toEqual([
         expect.stringMatching(/^2: ".*" in the output/)

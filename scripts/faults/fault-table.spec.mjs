@@ -38,7 +38,7 @@ it('has the cases in the order in which they came, with the stock client first, 
   expect(new Set(table.map(line => line.length)).size).toBe(1);
 });
 
-it('explains the figures', () => {
+it('explains the numbers', () => {
   const text = faultTable([
     { ...ROW, gap: 7, told: ['7 messages are missing'] },
     { ...ROW, gap: null, told: ['?'] },

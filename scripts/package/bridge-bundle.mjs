@@ -19,7 +19,7 @@ const SOURCES = path.join(checkout.root, 'kernel-bridge');
 const TOOL_LOCKS = ['host', 'fetch'];
 
 /**
- * Makes the folder beside its place and renames it into it.
+ * Builds the folder next to its final path and renames it into place.
  *
  * @param {string} place
  * @param {{ signal?: AbortSignal, detail?: (text: string) => void, documentation?: string }} [options] `documentation`: the

@@ -60,7 +60,7 @@ describe('the Python of the environments', () => {
     await expect(findPython(undefined, [])).rejects.toThrow('No Python 3 was found');
   });
 
-  it('is requested with its module venv', async () => {
+  it('is required to have the module venv', async () => {
     await expect(findPython(undefined, [await python('bare', 11, { venv: false })])).rejects.toMatchObject({
       code: 'python-without-venv',
       message: expect.stringContaining('python3.11-venv')

@@ -20,7 +20,7 @@ const never = new AbortController().signal;
 
 afterEach(() => rm(FILE, { force: true }));
 
-it('is held during the work and released afterwards, also when the work fails', async () => {
+it('is held during the work and released afterwards, even when the work fails', async () => {
   const work = async () => {
     expect(await readdir(checkout.made)).toEqual(['set-up.lock']);
     throw new Error('the work failed');

@@ -22,7 +22,7 @@ describe('the size of the house', () => {
   });
 
   it.each(['README.md', 'kernel-bridge/package.json', 'scripts/test.mjs'])(
-    'passes over %s, which is no code of a package',
+    'skips %s, which is not code of a package',
     file => {
       expect(roomOf(file)).toBeNull();
     }

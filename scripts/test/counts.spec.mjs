@@ -40,7 +40,7 @@ describe('counting what the runners report', () => {
     });
   });
 
-  it('adds up', () => {
+  it('adds the counts of several reports', () => {
     expect(
       add({ passed: 1, failed: 2, skipped: 3 }, add(NONE, { passed: 10, failed: 20, skipped: 30 }))
     ).toEqual({

@@ -57,7 +57,7 @@ async def test_two_clients_share_iopub_but_not_replies(
         assert [m for m in other.answers(requested) if m.channel != "iopub"] == []
 
 
-async def test_input_is_asked_of_the_client_that_ran_the_cell(
+async def test_input_is_requested_from_the_client_that_ran_the_cell(
     client: KernelConnection, bridge: BridgeProcess
 ) -> None:
     async with KernelConnection(bridge, client.kernel_id) as other:

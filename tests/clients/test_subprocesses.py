@@ -50,7 +50,7 @@ async def test_an_interrupt_ends_the_programs_of_its_cell(
 
 
 @pytest.mark.parametrize(("method", "action"), [("POST", "/restart"), ("DELETE", "")])
-async def test_the_end_of_a_kernel_leaves_only_what_has_a_session_of_its_own(
+async def test_the_end_of_a_kernel_leaves_only_processes_in_their_own_session(
     client: KernelConnection, bridge: BridgeProcess, method: str, action: str
 ) -> None:
     stubborn, apart = next(NUMBERS), next(NUMBERS)

@@ -107,7 +107,7 @@ def test_it_writes_checkpoints_and_an_export(executed: Executed) -> None:
     assert (run / "diffusers" / "unet" / "diffusion_pytorch_model.safetensors").stat().st_size > 1e6
 
 
-def test_its_figures_are_in_both_logs(executed: Executed) -> None:
+def test_its_metrics_are_in_both_logs(executed: Executed) -> None:
     logs = executed.folder / "run" / "logs"
     rows = [json.loads(line) for line in (logs / "metrics.jsonl").read_text().splitlines()]
     assert [row["loss"] for row in rows if "loss" in row] == executed.values["losses"]

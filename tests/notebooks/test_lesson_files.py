@@ -59,7 +59,7 @@ def test_there_is_one_parameters_cell_of_plain_settings(notebook: Any) -> None:
         assert re.match(r"[a-z_]+ = ", line), line
 
 
-def test_it_says_what_usually_goes_wrong(notebook: Any) -> None:
+def test_it_states_what_usually_goes_wrong(notebook: Any) -> None:
     assert any(text.startswith("## If something goes wrong") for text in sources(notebook, "markdown"))
 
 

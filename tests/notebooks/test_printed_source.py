@@ -78,7 +78,7 @@ def printed(file: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_source_that_a_notebook_prints_is_that_of_the_recipe(file: Path) -> None:
+def test_the_source_that_a_notebook_prints_matches_the_recipe(file: Path) -> None:
     def squeezed(text: str) -> str:
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 

@@ -56,7 +56,7 @@ def test_notebook_08_plays_a_person_before_and_after_training() -> None:
     assert "after training" in shown
 
 
-def test_the_hash_is_of_the_code_alone_and_the_one_that_the_check_computes() -> None:
+def test_the_hash_covers_the_code_alone_and_equals_the_hash_of_the_check() -> None:
     cells = [nbformat.v4.new_markdown_cell("text"), nbformat.v4.new_code_cell("print(1)\nprint(2)")]  # type: ignore[no-untyped-call]
     notebook = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
     expected = "22a5a25d40baed887195ee64cc4829af234b62db7abe498a4d663bf02e5a0190"

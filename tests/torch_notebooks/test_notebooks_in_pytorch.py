@@ -32,20 +32,20 @@ class TestGettingStarted:
         ask = {**{name: name for name in names}, "convolved": "convolved[7, 5, 10].item()"}
         return execute("00-getting-started-pytorch.ipynb", ask, COMPILE_LESS)
 
-    def test_it_says_what_it_runs_on_and_shows_eight_devices(self, lesson: Executed) -> None:
+    def test_it_states_what_it_runs_on_and_shows_eight_devices(self, lesson: Executed) -> None:
         first, *rest = lesson.text("devices").splitlines()
         assert re.match(r"torch_xla 2\.9\.0 on XLA:CPU", first)
         assert rest == [f"  device {number}: cpu" for number in range(8)]
         assert "application/vnd.jupyter.widget-view+json" in lesson.mime_types("monitor")
 
-    def test_arithmetic_is_that_of_paper(self, lesson: Executed) -> None:
+    def test_arithmetic_equals_paper(self, lesson: Executed) -> None:
         assert lesson.text("arithmetic").splitlines() == [
             "a + b = [[11.0, 22.0], [33.0, 44.0]]",
             "a * b = [[10.0, 40.0], [90.0, 160.0]]",
             "a @ b = [[70.0, 100.0], [150.0, 220.0]]",
         ]
 
-    def test_the_convolution_equals_the_one_by_hand(self, lesson: Executed) -> None:
+    def test_the_convolution_equals_a_convolution_by_hand(self, lesson: Executed) -> None:
         shape, by_xla, by_hand = lesson.text("conv").splitlines()
         assert shape == "shape (20, 33, 48)"
         assert float(by_xla.split()[-1]) == pytest.approx(float(by_hand.split()[-1]), abs=2e-4)
@@ -179,7 +179,7 @@ class TestProfiling:
         steps = {"mistake_steps": 6, "waiting_steps": 100}  # on a busy machine fewer of them have to wait
         return execute("03-profiling.ipynb", ask, COMPILE_QUICKLY, trace_folder=folder, **steps)
 
-    def test_the_capture_has_the_steps_that_were_asked_for(self, lesson: Executed) -> None:
+    def test_the_capture_has_the_steps_that_were_requested(self, lesson: Executed) -> None:
         assert lesson.values["steps"] == 5
         assert lesson.text("summary").startswith("5 steps of")
         assert any("conv" in name for name in lesson.values["operations"])
@@ -219,7 +219,7 @@ class TestProfiling:
         assert inputs[1] == max(inputs)
         assert ["compile" in each for each in shares] == [False, False, False, True]
 
-    def test_the_panel_says_which_loop_waits_for_a_value_in_each_step(self, lesson: Executed) -> None:
+    def test_the_panel_states_which_loop_waits_for_a_value_in_each_step(self, lesson: Executed) -> None:
         assert lesson.values["advised"] == ["sync-each-step"]
 
 
@@ -303,7 +303,7 @@ class TestFineTune:
         assert kind == "XLA"
         assert lesson.values["accelerated_steps"] == [14, 14]
 
-    def test_one_device_goes_on_from_the_checkpoint_of_eight_and_may_be_stopped_in_the_first_step(
+    def test_one_device_resumes_from_the_checkpoint_of_eight_and_may_be_stopped_in_the_first_step(
         self, lesson: Executed, execute: Execute, checkpoints: str
     ) -> None:
         ask = {
@@ -360,7 +360,7 @@ class TestDia:
         as_anna, _, _, as_ben = lesson.values["voices"]
         assert min(as_anna, as_ben) > 0.9
 
-    def test_the_prompt_decides_whose_voice_goes_on(self, lesson: Executed) -> None:
+    def test_the_prompt_decides_whose_voice_continues(self, lesson: Executed) -> None:
         like_anna_as_anna, like_ben_as_anna, like_anna_as_ben, like_ben_as_ben = lesson.values["voices"]
         assert like_anna_as_anna > 2 * like_ben_as_anna
         assert like_ben_as_ben > 2 * like_anna_as_ben

@@ -57,7 +57,7 @@ def folds(notebook: ExecutedNotebook) -> dict[str, str]:
     }
 
 
-def test_dia_learns_on_a_slice_and_one_host_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+def test_dia_learns_on_a_slice_and_one_host_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     settings = {"settings": {"epochs": 40}, "sample_every": 20, "output_folder": "dia"}
     ask = "{'losses': losses, 'steps': trainer.steps_done, 'backend': backend.name}"
     lesson = run("06-dia.ipynb", tmp_path, ask, **settings)

@@ -263,7 +263,7 @@ test('it is preempted: there is time for a checkpoint, and the printed output ca
 
 const RUN = /^run \S+\s*$/;
 
-test('it is created again with a new disk: both pages report it, and one click starts the kernel and runs the earlier cells', async ({
+test('it is recreated with a new disk: both pages report it, and one click starts the kernel and runs the earlier cells', async ({
   browser,
   lab,
   page,

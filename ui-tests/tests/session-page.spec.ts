@@ -226,7 +226,7 @@ const ANYWIDGET = [
   'counter'
 ].join('\n');
 
-test('shows widgets, also after a reload while the kernel is busy, and asks for input', async ({
+test('shows widgets, even after a reload while the kernel is busy, and asks for input', async ({
   page,
   gateway
 }) => {

@@ -79,7 +79,7 @@ test('a notebook of another language is shown as it is, and never run by another
   expect(await (await gateway.request('api/sessions')).text()).not.toContain('"r.ipynb"');
 });
 
-test('a kernel that replaces python3 leaves the name in the file, also when a cell is run', async ({
+test('a kernel that replaces python3 leaves the name in the file, even when a cell is run', async ({
   page,
   gateway
 }) => {

@@ -84,7 +84,7 @@ export abstract class Saving implements IDisposable {
   get isDisposed(): boolean {
     return this._isDisposed;
   }
-  /** Whether leaving the page would lose changes, also while a save is in flight. */
+  /** Whether leaving the page would lose changes, even while a save is in flight. */
   get needsSave(): boolean {
     return this._isSaving || this.isUnsaved;
   }

@@ -105,7 +105,7 @@ describe('outputs', () => {
   it.each([
     ...[null, [], { cells: 3 }, { cells: [null, { outputs: 'x' }, { outputs: [null] }] }],
     { metadata: { widgets: { [STATE]: { state: { a: null } } } }, cells: [{ outputs: [] }] }
-  ])('of what is no notebook are left alone: %j', notebook =>
+  ])('of an invalid notebook are left alone: %j', notebook =>
     expect(() => new SeenOutputs(store()).mark(notebook)).not.toThrow()
   );
 });

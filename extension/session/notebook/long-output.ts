@@ -1,4 +1,4 @@
-/** Long text scrolls in a box of its own, which follows the end while its cell runs, until the user scrolls away. */
+/** Long text scrolls in its own box, which follows the end while its cell runs, until the user scrolls away. */
 const TEXT = '.jp-OutputArea-output.jp-RenderedText';
 const RUNNING = '[data-tpl-state="running"]';
 /** Distance from the end, in pixels. */

@@ -130,7 +130,7 @@ export function openSession(
     trans
   });
   const lostKernelWatch = isReadOnly ? null : watchLosses(page, { context, panel, notices });
-  // JupyterLab's packages report some things through notifications, which have no place of their own here.
+  // JupyterLab's packages report some things through notifications, which this page does not show by itself.
   Notification.manager.changed.connect((_, { type, notification }) => {
     if (type === 'added' && notification.type !== 'in-progress') {
       const tone =

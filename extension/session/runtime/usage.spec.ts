@@ -10,7 +10,7 @@ function storage(): Storage {
 }
 
 describe('the cost of a machine', () => {
-  it('is its price times the time since the kernel was first seen, also after a reload', () => {
+  it('is its price times the time since the kernel was first seen, even after a reload', () => {
     const stored = storage();
     expect(connectedSince(stored, 'k1', 1_000)).toBe(1_000);
     expect(connectedSince(stored, 'k1', 9_000)).toBe(1_000);

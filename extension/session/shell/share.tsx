@@ -20,7 +20,7 @@ const DURATIONS = [
   { hours: 24 * 7, label: trans.__('7 days') },
   { hours: 24 * 30, label: trans.__('30 days') }
 ] as const;
-/** Others cannot open such an address: for them it means their own machine. */
+/** Others cannot open such an address: on their machine it means their own computer. */
 const LOOPBACK = /^(localhost|127\.|\[::1\])/;
 
 /** Resolves when the dialog is closed. */

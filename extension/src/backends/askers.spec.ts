@@ -269,7 +269,7 @@ describe('the message of a missing answer', () => {
     }
   });
 
-  it('an outputs page that is not JSON is no page', async () => {
+  it('an outputs page that is not JSON is refused', async () => {
     expect(await outcome(askers['outputs']!(answering(200, '<html>')))).not.toContain('resolved');
   });
 

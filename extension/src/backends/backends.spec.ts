@@ -45,7 +45,7 @@ test('kernelspecs of a remote are listed beside those of this machine, with thei
   expect(kernelspecs['remote/my-tpu/tpulab-jax']?.display_name).toBe('Spec tpulab-jax · my-tpu (v5e-8)');
 });
 
-test('the first list of a page that knows no remotes yet has those that are connected', async () => {
+test('the first list of a new page has the connected remotes', async () => {
   const fresh = new Page(page.jupyter, page.bridge);
   const client = new CompositeSpecClient(fresh.backends, new SpecCache(null), new LogoLoader(), longWaits());
   const first = client.get();
@@ -96,7 +96,7 @@ test('a session starts on its remote, moves to the bridge and back, under one id
   expect(back).toMatchObject({ id: begun.id, kernel });
 });
 
-test('kernels of a remote that is away stay listed, and no other backend notices', async () => {
+test('kernels of an unreachable remote stay listed, and other backends are not affected', async () => {
   const { backends } = page;
   far.addKernel('tpulab-jax');
   const manager = new CompositeKernelManager({ backends, specClient: undefined });
@@ -124,7 +124,7 @@ test('a kernel that is wanted on a remote that is not connected connects it', as
   manager.dispose();
 });
 
-test('a removed remote takes its kernels along, and starting one there fails with the reason', async () => {
+test('removing a remote removes its kernels, and starting one on it fails with the reason', async () => {
   const { backends } = page;
   far.addKernel('tpulab-jax');
   const manager = new CompositeKernelManager({ backends, specClient: undefined });

@@ -78,7 +78,7 @@ it('reports that no server answers', async () => {
   expect(await codeOf(requestBridge(question()))).toBe('request.noAnswer');
 });
 
-it('gives up when the time is over, also in the middle of an answer', async () => {
+it('gives up after the deadline, even in the middle of an answer', async () => {
   respond = () => undefined;
   expect(await codeOf(requestBridge(question({ timeoutMs: 50 })))).toBe('request.timeout');
   respond = response => response.write('{"half":');
@@ -92,7 +92,7 @@ it('gives up when one of its signals is aborted', async () => {
   expect(await codeOf(requestBridge(question({ signals })))).toBe('request.noAnswer');
 });
 
-it('distinguishes an answer that breaks off from none; a refusal that breaks off is a refusal', async () => {
+it('distinguishes a truncated answer from none; a truncated refusal is a refusal', async () => {
   const halfWith = (status: number) => (response: ServerResponse) => {
     response.writeHead(status, { 'content-length': '100' });
     response.write('{"half":', () => response.destroy());

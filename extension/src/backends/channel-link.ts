@@ -31,7 +31,7 @@ export class Hold {
     this.#end = end;
   }
 
-  /** True once frames pass again, also because the socket was lost; then nothing must be inserted. */
+  /** True once frames pass again, even after a lost socket; then nothing must be inserted. */
   get isOver(): boolean {
     return this.#isOver;
   }

@@ -110,7 +110,7 @@ test('uses numbers with the gateway and v1 with the page, and acknowledges recei
 });
 
 // A07: after a cut JupyterLab offers no protocol any more, and a page without numbers is never reattached.
-test('speaks numbers also where the page offers no protocol', async () => {
+test('speaks numbers even where the page offers no protocol', async () => {
   serve = records(() => 1);
   const { socket, ids } = open(new KernelSockets(WebSocket), 'a', []);
   await until(() => socket.readyState === socket.OPEN);

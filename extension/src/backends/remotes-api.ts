@@ -103,7 +103,7 @@ export class RemotesApi {
     return this.request('POST', `machines/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
   }
 
-  /** A route of ours at the hub. Throws `RemotesError`. */
+  /** A TPULab route at the hub. Throws `RemotesError`. */
   async request<T>(
     method: string,
     route: string,

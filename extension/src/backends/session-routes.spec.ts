@@ -33,7 +33,7 @@ test('a list of one backend leaves the sessions of the other alone', () => {
 });
 
 test.each(['jupyter', 'bridge'] as const)(
-  'a remote that lists a kernel and a session of %s under their ids gets neither, whoever is heard first',
+  'a remote that lists a kernel and a session of %s under their ids gets neither, whichever list arrives first',
   place => {
     const mine = session('s', 'k', 'mine.ipynb');
     const theirs = session('s', 'k', 'theirs.ipynb');
@@ -52,7 +52,7 @@ test.each(['jupyter', 'bridge'] as const)(
   }
 );
 
-test('a remote takes over no kernel of another remote, but that of one that was removed', () => {
+test('a remote cannot take over a kernel of another remote, unless it was removed first', () => {
   const routes = new SessionRoutes();
   routes.kernelsListed('remote/vm', [{ id: 'k', name: 'python3' }]);
   routes.kernelsListed('remote/liar', [{ id: 'k', name: 'python3' }]);

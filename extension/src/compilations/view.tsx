@@ -85,7 +85,7 @@ function byFunction(entries: readonly Compilation[]): Compilation[][] {
   return [...groups.values()];
 }
 
-/** Lambdas have no name of their own: each code location counts as one function. */
+/** Lambdas have no names: each code location counts as one function. */
 function placeOf({ function: name, location }: Compilation): string {
   return name.startsWith('<') && location
     ? `${name} ${location.cellId ?? location.file ?? ''} ${location.line ?? ''}`

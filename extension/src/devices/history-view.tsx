@@ -32,7 +32,7 @@ const COLOURS = [
 const DASHES = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]] as const;
 
 interface DeviceChartProps extends ChartProps {
-  /** The devices that have a line each; null: one line for all of them. */
+  /** The devices with their own line; null: one line for all devices. */
   readonly each: readonly number[] | null;
 }
 

@@ -36,7 +36,7 @@ describe('figures of a machine', () => {
     expect(new Map(figuresOf(machineSample(1, { sdk }).machine)).get('tensorCore.mean')).toBe(40);
   });
 
-  it('of a history have the same names as those of a sample', () => {
+  it('of a history have the same names as in a sample', () => {
     const column = (...mean: (number | null)[]) => ({ min: mean, mean, max: mean });
     const figures = historyFigures({
       tierS: 10,

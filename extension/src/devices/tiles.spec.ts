@@ -73,7 +73,7 @@ describe('tiles of devices', () => {
     expect(tiles[0]).toMatchObject({ dutyPercent: null, memory: { usedBytes: 5 * GIB } });
   });
 
-  it('are simulated when they are the processor itself, not when chips report their figures beside such a runtime', () => {
+  it('are simulated when they are the CPU itself, not when chips report metrics beside such a runtime', () => {
     expect(areSimulated(sampleOf(0), devices(8))).toBe(true);
     expect(areSimulated(null, devices(8))).toBe(true);
     expect(areSimulated(sampleOf(8), devices(8))).toBe(false);
@@ -81,7 +81,7 @@ describe('tiles of devices', () => {
     expect(areSimulated(sampleOf(0), null)).toBe(false);
   });
 
-  it('of a slice are those of this machine with figures, and those of the other hosts without', () => {
+  it('of a slice have metrics on this machine, and none on the other hosts', () => {
     const tiles = tilesOf(sampleOf(4), tpus(16, 4), null);
     expect(tiles).toHaveLength(16);
     expect(tiles.filter(({ dutyPercent }) => dutyPercent !== null).map(({ id }) => id)).toEqual([0, 1, 2, 3]);

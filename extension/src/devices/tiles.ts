@@ -124,7 +124,7 @@ export interface DevicesSummary {
   readonly count: number;
   /** Mean of the devices that report it. */
   readonly dutyPercent: number | null;
-  /** Total of all devices; null when one of them does not report it. */
+  /** Total of all devices; null when a device does not report it. */
   readonly memory: DeviceMemory | null;
   readonly full: readonly number[];
   readonly throttled: readonly number[];

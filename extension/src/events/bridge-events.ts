@@ -155,7 +155,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
       link.machineSource.refresh();
     }
     if (state.kind === 'live' && (link.wasCut || link.backend.state === 'down')) {
-      // The stream is the first to notice that the bridge is back: the kernels need not wait for timers of their own.
+      // The stream is the first to notice that the bridge is back: the kernels need not wait for their timers.
       link.wasCut = false;
       link.backend.reconnectNow();
     }

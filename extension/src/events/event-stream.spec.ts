@@ -87,7 +87,7 @@ describe('EventStream', () => {
     expect(frames[1]).toMatchObject({ op: 'events', skipped: 0 });
   });
 
-  it('reports when the page is hidden and when it is visible again, also after a cut', async () => {
+  it('reports when the page is hidden and when it is visible again, even after a disconnect', async () => {
     stream = start();
     await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);
     stream.isHidden = true;

@@ -20,7 +20,7 @@ export class MetricSeries {
     return this._added;
   }
 
-  /** The newest value, also when it is not among the points; NaN before the first. */
+  /** The newest value, even if it is not among the points; NaN before the first. */
   get last(): number {
     return this._last;
   }

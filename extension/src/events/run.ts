@@ -37,7 +37,7 @@ export class Run {
   name: string;
   state: RunState = 'running';
   totalSteps: number | null = null;
-  /** The total is that of the loops so far, of several. */
+  /** The total covers the loops so far; there were several. */
   isOpenEnded = false;
   /** It evaluates or saves at the moment, for seconds. */
   isInBand = false;
@@ -62,7 +62,7 @@ export class Run {
   begunAt = 0;
   firstMessageAt = 0;
   lastMessageAt = 0;
-  /** When this page last received a message of it, by its own clock: measures how long it has been silent. */
+  /** When this page last received a message of the run, by the page's clock: shows how long the run has been silent. */
   receivedAt = 0;
   /** Increases with each change of metrics, bands or commands. */
   version = 0;

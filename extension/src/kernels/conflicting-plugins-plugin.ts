@@ -23,7 +23,7 @@ export const conflictPlugin: JupyterFrontEndPlugin<void> = {
       kernelspecs instanceof CompositeSpecManager &&
       sessions instanceof CompositeSessionManager;
     if (ours || !backends.isUsable) {
-      return; // fine, or already disabled with a reason of its own
+      return; // fine, or already disabled with its own reason
     }
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const plugins = app instanceof JupyterLab ? app.info.availablePlugins : [];

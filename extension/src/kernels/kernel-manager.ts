@@ -192,7 +192,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   private restore(gateway: GatewayBackend): void {
-    // Connections first: a list takes a round trip of its own.
+    // Connections first: a list takes another round trip.
     this.reconnect(gateway.id);
     void this.refreshGateway(gateway);
   }

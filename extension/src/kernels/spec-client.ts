@@ -64,7 +64,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     } else {
       const failure = asConnectionFailure(own.reason);
       if (failure !== null) this.connectionFailure.emit(failure);
-      // An environment for Lab alone has no kernelspec of its own, which the stock client reports as an error.
+      // An environment with only Lab has no kernelspec, which the stock client reports as an error.
       if (this._own === null && Object.keys(this.gatewaySpecs()).length === 0) throw own.reason;
     }
     return this.merged();

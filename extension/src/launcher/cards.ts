@@ -31,7 +31,7 @@ export function bridgeCards(
   );
 }
 
-/** True for the stock "new notebook" card of a kernelspec that has a card of ours. */
+/** True for the stock "new notebook" card of a kernelspec that has a TPULab card. */
 export function isDouble(item: IItem, isBridgeSpec: (name: string) => boolean): boolean {
   const name = item.args?.kernelName;
   return item.command === STOCK_NOTEBOOK_COMMAND && typeof name === 'string' && isBridgeSpec(name);

@@ -1,4 +1,4 @@
-/** Launcher cards for the bridge's kernelspecs, under a category of ours. */
+/** Launcher cards for the bridge's kernelspecs, in their own category. */
 import { downloadIcon, LabIcon, notebookIcon } from '@jupyterlab/ui-components';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { showErrorMessage } from '@jupyterlab/apputils';
@@ -179,7 +179,7 @@ async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): 
   await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
 }
 
-/** A new notebook in `folder`, opened on a kernel of ours. */
+/** A new notebook in `folder`, opened on a kernel of the bridge. */
 async function openTour(
   { commands, serviceManager: { contents, kernelspecs } }: JupyterFrontEnd,
   isBridgeSpec: (name: string) => boolean,

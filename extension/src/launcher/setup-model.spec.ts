@@ -24,7 +24,7 @@ const creation = (state: EnvironmentCreation['state']): EnvironmentCreation => (
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-it('begins when it is told to, is followed while it runs, and no longer', async () => {
+it('begins on request, and is followed only while it runs', async () => {
   const requested: string[] = [];
   const answers: EnvironmentCreation['state'][] = ['idle', 'running', 'running', 'done'];
   const request = <T>(method: string, route: string): Promise<T> => {
@@ -43,7 +43,7 @@ it('begins when it is told to, is followed while it runs, and no longer', async 
   setup.dispose();
 });
 
-it('says why the gateway cannot be asked, and stops asking when nobody looks', async () => {
+it('reports why the gateway cannot be queried, and stops polling when no view is open', async () => {
   let requested = 0;
   const request = (): Promise<never> => {
     requested += 1;
@@ -57,7 +57,7 @@ it('says why the gateway cannot be asked, and stops asking when nobody looks', a
   expect(requested).toBe(1);
 });
 
-it('is offered where no environment of ours is, and never beside one', () => {
+it('is offered only without a TPULab environment', () => {
   const torch = { ...JAX, name: 'torch-xla' };
   expect(offeredEnvironment([torch, JAX])).toBe(JAX);
   expect(offeredEnvironment([{ ...torch, state: 'ready' }, JAX])).toBeNull();

@@ -30,7 +30,7 @@ function scene(agrees: boolean, shutdown: () => Promise<void>) {
 
 const source = (machine: object): MachineSource => machine as MachineSource;
 
-it('releases chips when somebody agrees, and looks again who holds them', async () => {
+it('releases chips when the user agrees, and checks the holders again', async () => {
   const {
     actions,
     asked: requests,
@@ -66,7 +66,7 @@ it('says when the kernel cannot be shut down', async () => {
   );
 });
 
-it('says why a lock file stays, and nothing when it is gone', async () => {
+it('reports why a lock file stays, and nothing when it was removed', async () => {
   const { actions, said: failures, machine } = scene(true, () => Promise.resolve());
   actions.removeLock(source(machine));
   machine.removeLock.mockResolvedValue('It is held by process 7.');

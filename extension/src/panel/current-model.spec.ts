@@ -87,7 +87,7 @@ describe('CurrentKernelModel', () => {
     expect(model.current.kind).toBe('local');
   });
 
-  it('looks again when the lists of the backends change', () => {
+  it('checks again when the lists of the backends change', () => {
     context.start('k1', 'python3');
     model.follow(context.followed);
     expect(model.current.kind).toBe('local');
@@ -96,7 +96,7 @@ describe('CurrentKernelModel', () => {
     expect(model.current.kind).toBe('bridge');
   });
 
-  it('says nothing when nothing is different', () => {
+  it('emits nothing when nothing has changed', () => {
     context.start('k1', 'tpulab-jax');
     model.follow(context.followed);
     reported = 0;
@@ -105,7 +105,7 @@ describe('CurrentKernelModel', () => {
     expect(reported).toBe(0);
   });
 
-  it('lets go of a context that is closed or left', () => {
+  it('releases a context that is closed or left', () => {
     context.start('k1', 'tpulab-jax');
     model.follow(context.followed);
     const second = new Context();

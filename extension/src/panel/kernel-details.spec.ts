@@ -14,7 +14,7 @@ beforeEach(() => {
 const DETAILS = { name: 'python', version: '3.12.4', file_extension: '.py' };
 const settled = (): Promise<void> => Promise.resolve();
 
-test('a kernel that says what it is leaves a notebook unchanged, and what it said is there', async () => {
+test('a kernel that reports its details leaves a notebook unchanged, and its details are available', async () => {
   notebook.setMetadata('language_info', DETAILS);
   notebook.setMetadata('kernelspec', { name: 'tpulab-jax', display_name: 'JAX on TPU', language: 'python' });
   await settled();
@@ -44,7 +44,7 @@ test('a notebook that has to be saved already still has to be', async () => {
   expect(notebook.dirty).toBe(true);
 });
 
-test('a notebook that says nothing of its kernel is unchanged by the one that a page chose by itself', async () => {
+test('a notebook without a kernelspec is unchanged by a kernel that the page chose', async () => {
   const plain = YNotebook.create({ data: { metadata: {} } });
   // Lab's model in that case.
   plain.setMetadata('language_info', { name: '' });

@@ -15,7 +15,7 @@ import { noteMarks, showNotes } from './note-marks.js';
 import { settingsFrom } from './settings.js';
 
 const SETTINGS = '@tpulab/labextension:panel';
-/** Notes are read, not monitored. */
+/** Notes are queried, because no signal reports their changes. */
 const INTERVAL_MS = 1_000;
 
 export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {

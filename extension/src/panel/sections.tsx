@@ -88,7 +88,7 @@ export function Sections(props: SectionsProps): JSX.Element {
   );
 }
 
-/** Follows the machine's own pace, which differs from the steps' pace: steps do not redraw it. */
+/** Redrawn with new samples of the machine, not with each step. */
 const DevicesSection = memo(function DevicesSection({
   state,
   loop,

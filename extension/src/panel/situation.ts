@@ -1,4 +1,4 @@
-/** What the panel can show now, and the possible actions if that is nothing. */
+/** Whether the panel has something to show; if not, the reason and the possible actions. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';

@@ -51,7 +51,7 @@ export class PanelState extends Changing {
     _events.streamChanged.connect(this._emit, this);
   }
 
-  /** Emitted when a property below has changed; not for telemetry, which has a signal of its own. */
+  /** Emitted when a property below has changed; not for telemetry, which has its own signal. */
   get current(): CurrentKernel {
     return this._currentKernel.current;
   }

@@ -12,7 +12,7 @@ const saved = new Signal<object, void>({});
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-it('requests nothing of its own, saves first, and follows a check while it runs', async () => {
+it('sends no request by itself, saves first, and follows a check while it runs', async () => {
   const requested: string[] = [];
   const states: NotebookCheck['state'][] = ['idle', 'running', 'running', 'done'];
   const request = <T>(method: string, route: string, body?: unknown): Promise<T> => {

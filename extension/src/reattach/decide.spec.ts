@@ -153,7 +153,7 @@ describe('with the record that the file shows', () => {
     );
   });
 
-  it('does not bring back cleared outputs, also if a display of them is updated later', () => {
+  it('does not bring back cleared outputs, even if a display of them is updated later', () => {
     const cleared = execution({ finishedAt: AFTER, finishedSeq: 10, changedSeq: 12 });
     expect(decide(cleared, cell(), shown, 'k')).toBe('leave');
   });

@@ -1,7 +1,7 @@
 /**
  * The action for an execution recorded by the bridge, in a notebook that was loaded from its file.
  *
- * The file may be older than the execution (the page was away), as old (saved afterwards), or different on
+ * The file may be older than the execution (the page was closed), as old (saved afterwards), or different on
  * purpose: outputs that the user has cleared and saved must not come back. Outputs not certain to be missing are left alone.
  */
 import { type CellExecution, FLOOD_MIME, type FloodNote } from '@tpulab/protocol';

@@ -37,7 +37,7 @@ function execution(entries: Partial<OutputEntry>[], given: Partial<CellExecution
 const contents = (messages: KernelMessage.IIOPubMessage[]): unknown[] =>
   messages.map(({ header, content }) => [header.msg_type, content]);
 
-test('a text whose cursor is inside its last line is left there', () => {
+test('the cursor stays inside the last line of a text', () => {
   const output = { output_type: 'stream' as const, name: 'stdout', text: 'one\n 50 %' };
   const messages = outputMessages(execution([{ output, cursor: 4 }]), SPEAKER);
   expect(contents(messages)).toEqual([

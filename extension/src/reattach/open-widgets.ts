@@ -3,7 +3,7 @@
  * state is newer than the answer: all messages of the kernel were delivered, and the page's own messages (a moved slider,
  * the captures of an Output widget) wait in a busy kernel. Only the widgets that the page lacks are left in the answer.
  *
- * The manager waits four seconds for the answer, also while the page has no connection. Then it requests each widget individually, which
+ * The manager waits four seconds for the answer, even while the page has no connection. Then it requests each widget individually, which
  * a busy kernel answers when its cell has ended; so those requests are answered here, with the states received so far.
  */
 import type { Kernel } from '@jupyterlab/services';

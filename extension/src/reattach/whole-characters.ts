@@ -9,7 +9,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { isStream, type IOutput } from '@jupyterlab/nbformat';
 import { OutputAreaModel } from '@jupyterlab/outputarea';
 import type { IOutputModel } from '@jupyterlab/rendermime';
-import { StreamText, wellFormedIn, withoutRefusedKeys } from '@tpulab/protocol';
+import { StreamText, wellFormedValues, withoutRefusedKeys } from '@tpulab/protocol';
 
 const HALF = /[\ud800-\udfff]/;
 const CONTROL = /[\b\r\n]/;
@@ -76,7 +76,7 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
 /** Including text that was loaded, typed or received with half a character. */
 export function saveWellFormed({ context: { model } }: Pick<NotebookPanel, 'context'>): void {
   const toJSON = model.toJSON.bind(model);
-  model.toJSON = () => wellFormedIn(toJSON()) as ReturnType<typeof toJSON>;
+  model.toJSON = () => wellFormedValues(toJSON()) as ReturnType<typeof toJSON>;
 }
 
 /** Length in units of the common start of two texts, up to the end of a character. */

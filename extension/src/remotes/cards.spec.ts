@@ -5,7 +5,7 @@ import { remoteCards } from './state-text.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
-it('shows the remotes of late with their state, those that are connected or on their way first', () => {
+it('shows recent remotes with their state, connected or connecting ones first', () => {
   const away = ['a', 'b', 'c', 'd'].map((name, index) => remote({ name, lastConnectedAt: index }));
   const back = remote({ name: 'back', state: 'reconnecting', nextAttemptAt: 9_000, lastConnectedAt: 7 });
   const all = [...away, remote({ name: 'gone', state: 'preempted', lastConnectedAt: 9 }), back];

@@ -1,4 +1,4 @@
-/** A Lab dialog filled by React: Lab keeps it above the page and separates dialogs, the rest is ours. */
+/** A Lab dialog with React content: Lab shows it above the page and separates dialogs. */
 import { Dialog } from '@jupyterlab/apputils';
 import type { ReactWidget } from '@jupyterlab/ui-components';
 

@@ -8,14 +8,14 @@ const error = (ename: string, evalue: string): Parameters<typeof missingFile>[0]
   traceback: []
 });
 
-it('is named by the error of the cell, whatever else was put out', () => {
+it('is named by the error of the cell, whatever else was printed', () => {
   const words = "[Errno 2] No such file or directory: 'data/digits.npz'";
   expect(missingFile([{ output_type: 'stream', text: 'x' }, error('FileNotFoundError', words)])).toBe(
     'data/digits.npz'
   );
 });
 
-it('is none where another error ended the cell, or the path is not below the folder of the notebook', () => {
+it("is null if another error ended the cell, or the path is not below the notebook's folder", () => {
   expect(missingFile([])).toBeNull();
   expect(missingFile([error('ValueError', "No such file or directory: 'a'")])).toBeNull();
   expect(

@@ -18,7 +18,7 @@ export interface MetricPoints {
   /** Unix milliseconds of the steps, where known. */
   readonly times?: ArrayLike<number>;
   readonly tokensPerStep?: number;
-  /** The newest value, also when it is not among the points. */
+  /** The newest value, even if it is not among the points. */
   readonly last?: number;
   /** The step from which on every value has been NaN or infinite. */
   readonly nonFiniteSince?: number | null;

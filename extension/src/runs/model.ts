@@ -119,7 +119,7 @@ export class ControlModel implements IDisposable {
     this._emit();
   }
 
-  /** Sent once more with its id, a command is not applied twice: the answer is its result. */
+  /** A command that is resent with its id is not applied twice: the answer is its result. */
   private _requestLater(): void {
     if (this._timer !== undefined || this._isDisposed || !this.pending.some(isAccepted)) {
       return;

@@ -63,7 +63,7 @@ describe('notices about runs', () => {
   it.each([
     ['failed', 'error: train failed after 4 steps.'],
     ['finished', 'success: train finished after 4 steps.']
-  ] as const)('tells that a run %s while nobody was looking at it', (state, text) => {
+  ] as const)('reports that a run %s while the page was hidden', (state, text) => {
     const scene = new Scene();
     const end = run({ state, time: T0 + 2 * MINUTE });
     expect(scene.receive(steps(0, 4), end)).toEqual([text]);

@@ -47,7 +47,7 @@ test('arrow keys, Home and End go from tab to tab, and one of them is reached wi
   expect(document.activeElement).toBe(tabs(root)[1]);
 });
 
-test('an update leaves the host open that was open, also when it is in another group by then', () => {
+test('an update leaves the open host open, even when it moves to another group', () => {
   const open: IOpenHost = { host: null };
   tabs(shown(TWO, open))[1]?.click();
   const later = shown(

@@ -152,7 +152,7 @@ describe('connectionText', () => {
     );
   });
 
-  it('shows nothing when there is nothing', () => {
+  it('shows nothing without machines', () => {
     expect(text({ kind: 'none' })).toBeNull();
   });
 });

@@ -31,7 +31,7 @@ const DEVICE_BOUND = { deviceMs: 85, hostMs: 5, inputMs: 5, gapMs: 5 };
 const COMPILED = { ...SPANS, compileMs: 3_000 };
 
 describe('adviceFor', () => {
-  it('leaves a step alone whose limit is the device', () => {
+  it('gives no advice about a step whose limit is the device', () => {
     expect(advise(DEVICE_BOUND)).toEqual({
       limit: 'device',
       act: false,
@@ -53,7 +53,7 @@ describe('adviceFor', () => {
     expect(advise(spans).limit).toBe(limit);
   });
 
-  it('speaks of the largest of several limits', () => {
+  it('names the largest of several limits', () => {
     expect(advise({ deviceMs: 30, hostMs: 35, inputMs: 20, gapMs: 15 }).limit).toBe('host');
     expect(advise({ deviceMs: 30, hostMs: 26, inputMs: 29, gapMs: 15 }).limit).toBe('input');
   });

@@ -64,7 +64,7 @@ describe.each(Object.entries(CASES))('%s', (_, one) => {
     }
   });
 
-  it.each(WINDOWS)('is not blamed on what does not limit it, in a window of %d', window => {
+  it.each(WINDOWS)('is not blamed on a span that does not limit it, in a window of %d', window => {
     const { limit } = adviceFor(summaryOf(one, window), trans, null);
     expect([...one.limit, 'unwatched', 'measuring']).toContain(limit);
   });

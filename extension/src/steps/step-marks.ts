@@ -12,7 +12,7 @@ export interface StepMark {
   readonly text: string;
 }
 
-/** Commands with a band of their own are marked by that band. */
+/** Commands with their own band are marked by it. */
 const LEAVE_BANDS: readonly ControlMessage['action'][] = ['checkpoint', 'evaluate', 'sample', 'resume'];
 
 /** By step, the oldest first. */

@@ -83,7 +83,7 @@ describe('marks of the timeline', () => {
     ]);
   });
 
-  it('are placed by the number of their step, also where steps were dropped', () => {
+  it('are placed by the number of their step, even where steps were dropped', () => {
     const ring = new StepRing(4);
     [3, 4, 9, 10, 11].forEach(index => ring.push(step(index)));
     expect([3, 4, 7, 11, 12].map(index => positionOf(ring, index))).toEqual([null, 0, 1, 3, null]);

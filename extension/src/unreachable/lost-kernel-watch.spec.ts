@@ -111,7 +111,7 @@ test('a preempted machine is reported immediately, and once', () => {
   expect(scene.shown).toBeNull();
 });
 
-test('when it is back, this is reported, and the same kernel starts there and runs again the cells that had run', async () => {
+test('its return is reported; the same kernel then starts on it and reruns the cells that had run', async () => {
   scene = new Scene();
   const { notebook } = scene;
   notebook.run('a', 1);

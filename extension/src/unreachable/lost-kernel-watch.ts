@@ -13,7 +13,7 @@ import type { INoticeAction, INoticeText, NoticePlace } from '../ui/notebook-not
 import { type Fate, fateOf } from './model.js';
 import { type IRunAgainOptions, RunAgain } from './run-again.js';
 
-export interface IGoneWatchOptions extends IRunAgainOptions {
+export interface ILostKernelWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
   readonly remotes: Pick<Remotes, 'get' | 'changed'>;
   readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
@@ -38,7 +38,7 @@ const POLL_MS = 2_000;
 const MAX_POLLS = 30;
 
 export class LostKernelWatch implements IDisposable {
-  constructor(private readonly options: IGoneWatchOptions) {
+  constructor(private readonly options: ILostKernelWatchOptions) {
     // It must be notified of a new kernel before this object.
     this._runs = new RunAgain(options);
     const { sessionContext, remotes } = options;

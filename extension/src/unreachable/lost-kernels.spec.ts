@@ -14,7 +14,7 @@ test('a kernel that no longer exists on a connected machine was lost with it', (
   expect(fateOf(kernel(), connected)).toBe('gone');
 });
 
-test('so has one that its machine knows nothing of, because it was created again', () => {
+test('so is a kernel that its recreated machine does not know', () => {
   expect(fateOf(kernel({ state: 'unknown' }), connected)).toBe('gone');
 });
 
@@ -33,6 +33,6 @@ test('nothing is reported while the machine is unreachable or has not reported t
   expect(fateOf(kernel(), null)).toBeNull();
 });
 
-test('a preempted machine has taken its kernels along', () => {
+test('the kernels of a preempted machine are lost', () => {
   expect(fateOf(kernel({ state: 'behind' }), remote({ state: 'preempted' }))).toBe('taken');
 });

@@ -15,7 +15,7 @@ const nextKernel = (): Promise<void> => {
   return Promise.resolve();
 };
 
-test('only cells that ran, above the last cell, run again, in the order of the notebook', async () => {
+test('reruns only cells that ran, above the last cell, in the order of the notebook', async () => {
   expect(cellsToRunAgain(['a', 'b', 'c', 'd'], 'c', new Set(['d', 'c', 'a']))).toEqual(['a', 'c']);
   expect(cellsToRunAgain(['a', 'b'], 'gone', new Set(['a']))).toEqual([]);
   notebook.run('d', 1);

@@ -8,7 +8,7 @@ import { splitSpecName } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import { StoredOutputsApi } from '../reattach/stored-outputs-api.js';
 import { watchInterrupts } from './interrupt-watch.js';
-import { type IGoneWatchOptions, LostKernelWatch } from './lost-kernel-watch.js';
+import { type ILostKernelWatchOptions, LostKernelWatch } from './lost-kernel-watch.js';
 
 /** A remote that the hub reports as connected is one round trip away. */
 const SERVING_WAIT_MS = 30_000;
@@ -20,13 +20,13 @@ export interface IStartOnMachine {
   readonly context: Pick<DocumentRegistry.Context, 'path' | 'sessionContext'>;
 }
 
-export interface IPageOfNotebook extends Pick<IGoneWatchOptions, 'onChoose' | 'onShow'> {
+export interface IPageOfNotebook extends Pick<ILostKernelWatchOptions, 'onChoose' | 'onShow'> {
   readonly backends: IBridgeBackends;
   readonly sessions: IStartOnMachine['sessions'];
   readonly commands: CommandRegistry;
   readonly actions: Pick<typeof NotebookActions, 'executed' | 'runCells'>;
   /** Where a notice of this kind is shown. */
-  readonly placeOf: (id: 'gone' | 'interrupt') => IGoneWatchOptions['notice'];
+  readonly placeOf: (id: 'gone' | 'interrupt') => ILostKernelWatchOptions['notice'];
   /** Whether the page's commands concern this notebook now. */
   readonly isCurrent: () => boolean;
   readonly trans: TranslationBundle;

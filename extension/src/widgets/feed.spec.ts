@@ -43,7 +43,7 @@ class Model implements AnyModel {
 }
 
 function snapshotOf(id: string, name: string): Snapshot {
-  const fields = { devices: null, pace: null, steps: [], metrics: {}, commands: [] };
+  const fields = { devices: null, throughput: null, steps: [], metrics: {}, commands: [] };
   return { v: 1, time: 0, kernelId: null, run: run({ run: id, name }), ...fields };
 }
 
@@ -67,7 +67,7 @@ describe('the feed of a widget', () => {
     telemetry.dispose();
   });
 
-  it('is of the newest run where the widget is of none', () => {
+  it('follows the newest run if the widget has no run', () => {
     expect(feed.run?.name).toBe('evaluation');
     model.set('_snapshot', snapshotOf('r2', 'training'));
     expect(feed.run?.name).toBe('training');
@@ -121,7 +121,7 @@ describe('the feed of a widget', () => {
     }
   });
 
-  it('is of the newest run where a kernel of an earlier version names none', () => {
+  it('follows the newest run if a kernel of an earlier version names none', () => {
     feed.dispose();
     open({ _snapshot: snapshotOf('r1', 'evaluation'), run_id: 'gone', run_name: undefined });
     expect(feed.run?.name).toBe('evaluation');

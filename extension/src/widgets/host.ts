@@ -33,7 +33,7 @@ function viewClass(module: WidgetModule): typeof DOMWidgetView {
   return class extends DOMWidgetView {
     override render(): void {
       super.render();
-      // The host's element has classes and styles of its own, so the module gets an element inside.
+      // The host's element has its own classes and styles, so the module gets an element inside.
       const el = document.createElement('div');
       this.el.replaceChildren(el);
       this._end = module.render({ model: this.model, el });

@@ -41,7 +41,7 @@ async function register(app: JupyterFrontEnd): Promise<void> {
     registry?.registerWidget({
       name: MODULE_NAME,
       version: MODULE_VERSION,
-      // Loaded with the first widget of ours.
+      // Loaded with the first TPULab widget.
       exports: async () => (await import('./host.js')).widgetExports
     });
   } catch {

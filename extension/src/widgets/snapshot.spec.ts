@@ -13,7 +13,7 @@ function snapshot(first: number, count: number, fields: Partial<Snapshot> = {}):
     kernelId: null,
     devices: devices(8),
     run: run(),
-    pace: null,
+    throughput: null,
     steps: rows,
     metrics: { loss: [indices, indices.map(index => 1 / (index + 1))] },
     commands: [],

@@ -17,7 +17,7 @@ export interface Snapshot {
   readonly kernelId: string | null;
   readonly devices: DevicesMessage | null;
   readonly run: RunMessage | null;
-  readonly pace: ThroughputMessage | null;
+  readonly throughput: ThroughputMessage | null;
   /** Rows of the newest steps: index, start, wall, input, host, compile, device, gap, known (0 or 1). */
   readonly steps: readonly (readonly number[])[];
   /** By name: steps and values, thinned; null for NaN and infinities. */
@@ -40,7 +40,7 @@ export class SnapshotReader {
   constructor(readonly kernel: KernelTelemetry) {}
 
   read(snapshot: Snapshot): void {
-    const { devices, run, pace, commands } = snapshot;
+    const { devices, run, throughput, commands } = snapshot;
     const messages: TelemetryMessage[] = [];
     if (devices) {
       messages.push(devices);
@@ -52,8 +52,8 @@ export class SnapshotReader {
         messages.push({ type: 'steps', time: snapshot.time, run: run.run, steps, dropped: 0 });
       }
     }
-    if (pace) {
-      messages.push(pace);
+    if (throughput) {
+      messages.push(throughput);
     }
     messages.push(...commands);
     this._apply(messages, snapshot.time);

@@ -46,7 +46,7 @@ def machine(root: Path, chips: int) -> Path:
     return root
 
 
-def test_a_cpu_backend_beside_chips_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_backend_beside_chips_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAX_PLATFORMS")
     speaker, events = adviser()
     root = machine(tmp_path, 4)
@@ -97,7 +97,7 @@ def test_a_requested_platform_that_is_missing_is_explained_once(
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(keeper: KeeperDouble) -> None:
+def test_a_loss_that_is_read_in_each_step_is_reported_once_with_its_line(keeper: KeeperDouble) -> None:
     x = matrix()
     # Twice as many: on a busy machine the device is sometimes done before the host reads.
     for _ in tpulab.steps(range(2 * STEPS_IN_A_ROW), name="reads"):
@@ -122,7 +122,7 @@ def test_a_loss_that_is_read_now_and_then_or_by_the_log_is_fine(keeper: KeeperDo
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_smaller_last_batch_is_said_with_what_to_do(keeper: KeeperDouble) -> None:
+def test_a_smaller_last_batch_is_reported_with_what_to_do(keeper: KeeperDouble) -> None:
     @jax.jit
     def ragged(batch: jax.Array) -> jax.Array:
         return batch.sum()

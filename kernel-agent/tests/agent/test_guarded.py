@@ -46,7 +46,7 @@ def test_a_command_that_raises_is_answered_and_so_are_those_after_it(
     assert len(sent) == 1
 
 
-def test_a_report_that_fails_is_said_once_and_the_next_ones_arrive(
+def test_a_report_that_fails_is_reported_once_and_the_next_ones_arrive(
     keeper: KeeperDouble, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -63,7 +63,7 @@ def test_a_report_that_fails_is_said_once_and_the_next_ones_arrive(
 
 
 @pytest.mark.parametrize("place", ["take", "note"])
-def test_a_device_clock_that_fails_once_goes_on(
+def test_a_device_clock_that_fails_once_continues(
     place: str, agent: Agent, keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import jax

@@ -57,7 +57,7 @@ def test_the_pauses_between_tries_grow_and_have_an_end(
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
 
-def test_a_keeper_that_has_gone_is_noticed_without_sending(keeper: KeeperDouble) -> None:
+def test_a_keeper_that_has_ended_is_noticed_without_sending(keeper: KeeperDouble) -> None:
     line = KeeperSocket(str(keeper.path))
     line.connect()
     line.check()

@@ -27,7 +27,7 @@ kernel_requests.capture = lambda *given: refused.wait() and capture(*given)
 """
 
 
-def test_memory_by_array_and_a_trace_are_answered_beside_a_running_loop(
+def test_memory_by_array_and_a_trace_are_served_during_a_running_loop(
     short_folder: Path, keeper: KeeperDouble
 ) -> None:
     environment = {"TPULAB_AGENT_SOCKET": str(keeper.path), "JAX_PLATFORMS": "cpu"}

@@ -50,7 +50,7 @@ def spawning(monkeypatch: pytest.MonkeyPatch) -> Spawning:
 
 
 @pytest.mark.parametrize("name", MODULES.values())
-def test_in_a_cell_it_is_said_once_and_goes_on(spawning: Spawning, name: str) -> None:
+def test_in_a_cell_it_is_reported_once_and_the_cell_continues(spawning: Spawning, name: str) -> None:
     spawning.in_a_cell()
     for _ in range(2):
         assert spawning.call(name, print, args=(1,)) == "result"

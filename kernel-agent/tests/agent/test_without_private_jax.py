@@ -25,7 +25,9 @@ def _other_jax(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_other_jax", "agent")
-def test_compilations_are_told_without_an_argument_and_device_time_is_unknown(keeper: KeeperDouble) -> None:
+def test_compilations_are_reported_without_an_argument_and_device_time_is_unknown(
+    keeper: KeeperDouble,
+) -> None:
     @jax.jit
     def bare(batch: jax.Array) -> jax.Array:
         return batch.sum()
@@ -51,7 +53,7 @@ def test_compilations_are_told_without_an_argument_and_device_time_is_unknown(ke
     assert steps[2]["compileMs"] > 0
 
 
-def test_a_jax_that_names_its_phases_otherwise_is_said_to_hide_compilations(
+def test_a_jax_that_names_its_phases_otherwise_is_reported_to_hide_compilations(
     monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble
 ) -> None:
     monkeypatch.setattr("jax._src.dispatch.BACKEND_COMPILE_EVENT", "/jax/other")
@@ -63,7 +65,7 @@ def test_a_jax_that_names_its_phases_otherwise_is_said_to_hide_compilations(
     assert "tpulab env create" in advice["remedy"]
 
 
-def test_what_is_left_is_sent_although_a_watch_cannot_be_taken_back(
+def test_the_rest_is_sent_although_a_watch_cannot_be_removed(
     monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble, agent: Agent
 ) -> None:
     from jax import monitoring

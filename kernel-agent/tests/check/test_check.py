@@ -55,7 +55,7 @@ def test_clean_notebooks_are_left_alone(tmp_path: Path) -> None:
     assert list(findings.in_run(run, 8)) == []
 
 
-def test_what_ends_a_run_early_is_reported_and_the_rest_is_checked(tmp_path: Path) -> None:
+def test_an_early_end_of_a_run_is_reported_and_the_rest_is_checked(tmp_path: Path) -> None:
     run = _run([notebooks.IMPORTS, "jax.jit(jnp.sin)(1.0)\nimport not_installed"], tmp_path, "--cells", "1-2")
     (found,) = [each for each in findings.in_run(run, 8) if each.level == "error"]
     assert (found.rule, found.where) == ("source-failed", "cell [2]:2")
@@ -605,7 +605,7 @@ def test_a_notebook_in_another_language_is_refused(tmp_path: Path) -> None:
 def test_a_budget_of_another_type_has_a_sentence(words: str, tmp_path: Path) -> None:
     (tmp_path / "tpulab.toml").write_text(words)
     with pytest.raises(chips.PreflightError) as refused:
-        judge.read_budget(tmp_path)
+        findings.read_budget(tmp_path)
     assert refused.value.code == "budget_unusable"
 
 
@@ -700,7 +700,7 @@ def test_budgets_are_read_strictly(text: str, words: str, tmp_path: Path) -> Non
         (["broken.ipynb"], "cannot be read as a notebook"),
     ],
 )
-def test_what_cannot_be_checked_is_one_sentence(
+def test_a_source_that_cannot_be_checked_gets_one_sentence(
     argv: list[str],
     words: str,
     tmp_path: Path,

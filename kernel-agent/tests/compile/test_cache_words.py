@@ -103,7 +103,7 @@ def test_entries_of_other_shapes_are_not_called_damaged(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("bound", ["", "100000000"])
-def test_it_says_so_for_jax_itself(tmp_path: Path, bound: str) -> None:
+def test_it_is_reported_for_jax_itself(tmp_path: Path, bound: str) -> None:
     """Compiled twice: the second time jax finds the entry corrupted, and keeps it."""
     program = (
         "import json, jax, jax.numpy as jnp, tpulab, warnings\n"

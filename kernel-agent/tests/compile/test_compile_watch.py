@@ -79,7 +79,7 @@ def x(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_run_says_which_programs_of_an_earlier_one_it_calls(keeper: KeeperDouble) -> None:
+def test_a_run_states_which_programs_of_an_earlier_one_it_calls(keeper: KeeperDouble) -> None:
     """Without that, the page of runs has no program for the second of two runs."""
 
     @jax.jit
@@ -142,7 +142,7 @@ def test_the_closest_earlier_call_is_compared(watched: Watched) -> None:
     assert reason(watched.one(lambda: closest(x(5), x(8)))) == ("shape", "b", "f32[7]", "f32[8]")
 
 
-def test_a_new_dtype_is_told_as_such_and_so_is_a_python_number(watched: Watched) -> None:
+def test_a_new_dtype_is_reported_as_such_and_so_is_a_python_number(watched: Watched) -> None:
     @jax.jit
     def new_dtype(batch: jax.Array) -> jax.Array:
         return batch + 1
@@ -159,7 +159,7 @@ def test_a_new_dtype_is_told_as_such_and_so_is_a_python_number(watched: Watched)
 
 
 @pytest.mark.parametrize("how", ["name", "number"])
-def test_a_new_static_value_is_told_with_its_name(watched: Watched, how: str) -> None:
+def test_a_new_static_value_is_reported_with_its_name(watched: Watched, how: str) -> None:
     def scaled(batch: jax.Array, scale: int) -> jax.Array:
         return batch * scale
 
@@ -170,7 +170,7 @@ def test_a_new_static_value_is_told_with_its_name(watched: Watched, how: str) ->
     assert reason(message) == ("static", "scale", "2", "3")
 
 
-def test_another_structure_of_an_argument_is_told_as_tree(watched: Watched) -> None:
+def test_another_structure_of_an_argument_is_reported_as_tree(watched: Watched) -> None:
     @jax.jit
     def new_tree(state: dict[str, jax.Array]) -> list[jax.Array]:
         return jax.tree.leaves(state)
@@ -180,7 +180,7 @@ def test_another_structure_of_an_argument_is_told_as_tree(watched: Watched) -> N
     assert reason(message)[:2] == ("tree", "state")
 
 
-def test_a_cell_that_is_run_again_has_redefined_its_function(watched: Watched) -> None:
+def test_a_cell_that_is_rerun_has_redefined_its_function(watched: Watched) -> None:
     source = "import jax\n@jax.jit\ndef redefined_step(batch):\n    return batch * 2\n"
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(source, namespace)
@@ -192,7 +192,7 @@ def test_a_cell_that_is_run_again_has_redefined_its_function(watched: Watched) -
     assert "define and jit it once" in message["reason"]["advice"]
 
 
-def test_other_placement_of_an_argument_is_told_as_sharding(watched: Watched) -> None:
+def test_other_placement_of_an_argument_is_reported_as_sharding(watched: Watched) -> None:
     @jax.jit
     def placed(batch: jax.Array) -> jax.Array:
         return batch * 2
@@ -206,7 +206,7 @@ def test_other_placement_of_an_argument_is_told_as_sharding(watched: Watched) ->
     assert "data: 8" in after
 
 
-def test_a_changed_setting_of_jax_is_told_by_its_name(watched: Watched) -> None:
+def test_a_changed_setting_of_jax_is_reported_by_its_name(watched: Watched) -> None:
     @jax.jit
     def setting(batch: jax.Array) -> jax.Array:
         return batch @ batch
@@ -245,7 +245,7 @@ def test_grad_and_vmap_and_scan_under_jit_are_one_compilation(watched: Watched) 
     assert message["function"] == "loss"
 
 
-def test_grad_and_vmap_of_a_jitted_function_outside_jit_are_compilations_of_their_own(
+def test_grad_and_vmap_of_a_jitted_function_outside_jit_are_separate_compilations(
     watched: Watched,
 ) -> None:
     @jax.jit
@@ -298,7 +298,7 @@ def test_an_error_while_tracing_is_one_failed_event_and_no_variant(watched: Watc
     assert watched.one(lambda: fails_once(x(4), fail=False))["variant"] == 1
 
 
-def test_tracing_without_compiling_is_no_compilation(watched: Watched) -> None:
+def test_tracing_without_compiling_is_not_a_compilation(watched: Watched) -> None:
     @jax.jit
     def only_traced(batch: jax.Array) -> jax.Array:
         return batch * 2
@@ -335,7 +335,7 @@ def test_a_program_from_the_persistent_cache_is_marked(watched: Watched, tmp_pat
         compilation_cache.reset_cache()
 
 
-def test_the_line_and_the_function_that_caused_it_are_told(watched: Watched) -> None:
+def test_the_line_and_the_function_that_caused_it_are_reported(watched: Watched) -> None:
     @jax.jit
     def located(batch: jax.Array) -> jax.Array:
         return batch * 2
@@ -385,7 +385,7 @@ def test_a_compilation_between_the_steps_of_a_run_belongs_to_it(agent: Agent, ke
     assert [message["run"] for message in messages] == [None, ended["run"], None]
 
 
-def test_a_long_tracing_is_told_while_it_goes_on(agent: Agent, keeper: KeeperDouble) -> None:
+def test_a_long_tracing_is_reported_while_it_runs(agent: Agent, keeper: KeeperDouble) -> None:
     agent.compiles.attach()
 
     @jax.jit
@@ -400,7 +400,7 @@ def test_a_long_tracing_is_told_while_it_goes_on(agent: Agent, keeper: KeeperDou
     assert started["id"] == finished["id"]
 
 
-def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
+def test_a_compilation_that_ends_during_its_report_begins_before_it_finishes(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, telling, over = watched._agent, threading.Event(), threading.Event()
@@ -431,7 +431,7 @@ def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
     assert phases == ["started", "finished"]
 
 
-def test_listeners_are_taken_back(watched: Watched) -> None:
+def test_listeners_are_removed(watched: Watched) -> None:
     from jax._src import monitoring
 
     before = len(monitoring.get_scalar_listeners())

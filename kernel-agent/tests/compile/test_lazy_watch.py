@@ -113,12 +113,12 @@ def lazy(agent: Agent, keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch) ->
     return Lazy(agent, keeper)
 
 
-def test_a_compilation_that_takes_long_is_told_while_it_goes_on(lazy: Lazy) -> None:
+def test_a_compilation_that_takes_long_is_reported_while_it_runs(lazy: Lazy) -> None:
     lazy.compile(meanwhile=lazy.watch.poll)
     assert list(lazy.reported(1).values()) == [["started", "finished"]]
 
 
-def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
+def test_a_compilation_that_ends_during_its_report_begins_before_it_finishes(
     lazy: Lazy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     telling, over = threading.Event(), threading.Event()
@@ -144,7 +144,7 @@ def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
     assert list(lazy.reported(2).values()) == [["started", "finished"]] * 2
 
 
-def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted_it(lazy: Lazy) -> None:
+def test_a_reported_start_is_finished_even_when_another_thread_has_counted_it(lazy: Lazy) -> None:
     def compile_elsewhere() -> None:
         lazy.watch.poll()
         other = threading.Thread(target=lazy.runtime.around, args=(lambda: None,))
@@ -229,7 +229,7 @@ def test_what_jax_has_compiled_before_hides_the_device_until_the_next_launch_onl
     assert [step["deviceKnown"] for step in keeper.steps(run["run"])] == [False, True, True]
 
 
-def test_what_a_runtime_tells_of_its_device_and_its_loader_becomes_spans(
+def test_what_a_runtime_reports_of_its_device_and_its_loader_becomes_spans(
     lazy: Lazy, agent: Agent, keeper: KeeperDouble
 ) -> None:
     agent.lazy = lazy.watch

@@ -34,7 +34,7 @@ def test_the_protocol_has_the_same_states() -> None:
     assert {kind["const"] for kind in reported} == set(STATES)
 
 
-def test_a_run_that_goes_on_can_end_and_fail_from_every_state() -> None:
+def test_a_run_that_continues_can_end_and_fail_from_every_state() -> None:
     for state in STATES:
         if state not in ENDED:
             # Stopped means on request; a run that ends automatically is finished.
@@ -50,7 +50,7 @@ def test_nothing_leads_out_of_stopping_but_its_end() -> None:
     }
 
 
-def test_what_cannot_happen_is_an_error_that_says_so() -> None:
+def test_what_cannot_happen_is_an_error_with_its_reason() -> None:
     assert not may("running", "resume")
     with pytest.raises(ControlTransitionError, match="running cannot resume") as caught:
         after("running", "resume")

@@ -121,7 +121,7 @@ def test_a_name_must_be_usable_as_an_attribute(name: str) -> None:
         Hyperparameters(given)
 
 
-def test_a_typing_error_is_no_new_hyperparameter() -> None:
+def test_a_typing_error_is_not_a_new_hyperparameter() -> None:
     hyper = Hyperparameters({"rate": 1.0})
     with pytest.raises(AttributeError, match="it has: rate"):
         _ = hyper.raet

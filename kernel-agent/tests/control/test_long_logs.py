@@ -14,7 +14,7 @@ from tpulab.control import run_log as reading
 from tpulab.control.run_log import RunLog, last_checkpoint
 
 
-def test_a_week_of_figures_takes_some_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_week_of_metrics_takes_some_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(run_log, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     log = RunLog(tmp_path / "log.jsonl", dict, lambda *_: None)

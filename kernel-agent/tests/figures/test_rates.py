@@ -79,7 +79,7 @@ def test_evaluations_to_come_are_counted_from_the_second_on(monkeypatch: pytest.
     assert all(0.8 < error < 1.25 for error in errors(training, second))
 
 
-def test_nothing_is_said_before_ten_steady_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_before_ten_steady_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """N6: the rate of the first steps contains their compilation."""
     training = Training(monkeypatch, 200)
     training.step(50, compile_ms=9_000)

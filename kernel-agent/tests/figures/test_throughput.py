@@ -89,7 +89,7 @@ def test_a_gradient_costs_its_products_and_a_branch_its_cheapest_arm() -> None:
     assert (branch.exact, branch.missing) == (False, {"cond"})
 
 
-def test_what_a_checkpoint_computes_again_is_no_work_of_the_model() -> None:
+def test_recomputation_is_not_counted_as_work_of_the_model() -> None:
     """Case T12: MFU counts only the model's operations."""
     w, x = jnp.ones((64, 64)), jnp.ones((32, 64))
 
@@ -174,7 +174,7 @@ def test_a_loop_of_unknown_length_makes_the_count_a_lower_bound() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None or not CHIPS.exists(), reason="needs the built bridge")
-def test_peak_rates_are_those_of_the_bridge_for_each_device() -> None:
+def test_peak_rates_match_the_bridge_for_each_device() -> None:
     script = f"import({json.dumps(CHIPS.as_uri())}).then(m => process.stdout.write(JSON.stringify(m.CHIPS)))"
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
     table = {

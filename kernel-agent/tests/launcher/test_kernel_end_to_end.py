@@ -104,7 +104,7 @@ def test_a_function_of_another_cell_is_located_in_the_cell_that_holds_the_line(
     }
 
 
-def test_a_cell_that_is_run_again_says_that_it_has_redefined_its_function(
+def test_a_cell_that_is_rerun_is_reported_to_have_redefined_its_function(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:
     for _ in range(2):
@@ -130,7 +130,7 @@ def test_blocks_end_with_their_cell_and_fail_with_it(kernel: KernelProcess, keep
     }
 
 
-def test_an_interrupted_loop_has_failed_and_the_kernel_goes_on(
+def test_an_interrupted_loop_has_failed_and_the_kernel_continues(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:
     request = kernel.client.execute(
@@ -160,7 +160,7 @@ def test_a_flood_of_steps_is_batched_and_what_is_dropped_is_counted(
     assert len(batches) <= 10 * seconds + 2, "10 Hz at most"
 
 
-def test_a_keeper_that_comes_back_is_told_everything_that_stands(
+def test_a_keeper_that_comes_back_receives_the_whole_state(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:
     kernel.run(DEFINE + "jnp.ones(3)")

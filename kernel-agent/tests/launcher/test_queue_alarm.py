@@ -30,7 +30,7 @@ def watched(limit_bytes: int, *, blocks: bool = False) -> tuple[SendRing, list[s
     return ring, reported
 
 
-def test_it_is_said_at_the_threshold_at_each_doubling_and_when_it_is_over() -> None:
+def test_it_is_reported_at_the_threshold_at_each_doubling_and_when_it_is_over() -> None:
     ring, reported = watched(4 * MIB)
     ring.reader_came()
     for number in range(17):
@@ -54,7 +54,7 @@ def test_it_is_said_at_the_threshold_at_each_doubling_and_when_it_is_over() -> N
     assert reported[-1] == reported[0]
 
 
-def test_a_single_message_above_several_doublings_is_said_once() -> None:
+def test_a_single_message_above_several_doublings_is_reported_once() -> None:
     ring, reported = watched(MIB)
     ring.reader_came()
     ring.add("iopub", message("m", 5 * MIB))
@@ -70,7 +70,7 @@ def test_a_cell_that_may_wait_is_not_advised_to_wait() -> None:
         assert ("TPULAB_IOPUB_QUEUE=block" in reported[0]) is not blocks
 
 
-def test_nothing_is_said_when_the_threshold_is_zero() -> None:
+def test_nothing_is_reported_when_the_threshold_is_zero() -> None:
     ring, reported = watched(0)
     ring.reader_came()
     ring.add("iopub", message("m0", MIB))
@@ -123,7 +123,7 @@ class Confirming:
         self._socket.close()
 
 
-def test_a_cell_whose_reader_has_stopped_goes_on_and_its_user_is_told(short_folder: Path) -> None:
+def test_a_cell_whose_reader_has_stopped_continues_and_its_user_is_notified(short_folder: Path) -> None:
     resend = short_folder / "r.sock"
     lines = 3_000
     with KernelProcess(

@@ -45,7 +45,7 @@ def drain(recorder: Recorder) -> list[dict[str, Any]]:
     return messages
 
 
-def test_a_run_that_began_and_ended_between_two_batches_is_told_in_order(recorder: Recorder) -> None:
+def test_a_run_that_began_and_ended_between_two_batches_is_reported_in_order(recorder: Recorder) -> None:
     run = begin(recorder)
     close_steps(recorder, run, 3)
     end(recorder, run)
@@ -124,7 +124,7 @@ def test_a_metric_is_read_when_its_array_is_ready_and_never_before(recorder: Rec
     assert message["steps"][0]["metrics"] == {"loss": 0.25}
 
 
-def test_the_end_of_a_run_is_told_even_when_an_interrupt_has_lost_a_step(recorder: Recorder) -> None:
+def test_the_end_of_a_run_is_reported_even_when_an_interrupt_has_lost_a_step(recorder: Recorder) -> None:
     run = begin(recorder)
     close_steps(recorder, run, 2)
     run.next_index()

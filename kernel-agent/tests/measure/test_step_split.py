@@ -215,7 +215,7 @@ def test_the_check_for_nan_works_inside_a_measured_loop() -> None:
         fit()
 
 
-def test_the_hook_is_gone_when_no_loop_is_measured(heavy: Any) -> None:
+def test_the_hook_is_removed_when_no_loop_is_measured(heavy: Any) -> None:
     from jax._src import api
 
     x = matrix()

@@ -35,13 +35,13 @@ def message(steps: int, first: Read, second: Read = never) -> list[Any]:
     return list(events)
 
 
-def test_a_line_that_waits_in_each_step_is_said_after_twenty() -> None:
+def test_a_line_that_waits_in_each_step_is_reported_after_twenty() -> None:
     assert message(STEPS_IN_A_ROW - 1, lambda _: True) == []
     [advice] = message(5 * STEPS_IN_A_ROW, lambda _: True)
     assert advice["kind"] == "sync-each-step"
 
 
-def test_steps_in_which_the_value_was_there_before_it_was_read_are_no_reason_to_begin_anew() -> None:
+def test_steps_whose_value_was_ready_before_it_was_read_do_not_restart_the_count() -> None:
     waits_in_a_third = lambda step: step % 3 == 0  # noqa: E731
     assert message(3 * STEPS_IN_A_ROW - 3, waits_in_a_third) == []
     assert len(message(3 * STEPS_IN_A_ROW, waits_in_a_third)) == 1

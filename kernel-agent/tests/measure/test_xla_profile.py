@@ -38,7 +38,7 @@ def test_an_operation_is_counted_without_the_operations_inside_it() -> None:
     assert busy_ms == 15
 
 
-def test_without_jax_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jax_it_states_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(ProfileError, match="JAX has not used a device"):
         capture(0)

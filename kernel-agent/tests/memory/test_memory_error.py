@@ -91,7 +91,7 @@ def test_the_words_of_the_runtimes_become_figures(text: str, found: Exhausted | 
     assert parse(text) == found
 
 
-def test_a_cell_without_memory_is_told_with_the_owners_and_free_lets_go(
+def test_a_cell_without_memory_is_reported_with_the_owners_and_free_releases_them(
     short_folder: Path, keeper: KeeperDouble
 ) -> None:
     environment = {"TPULAB_AGENT_SOCKET": str(keeper.path), "JAX_PLATFORMS": "cpu"}

@@ -41,7 +41,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     return torch.compile(function, backend="aot_eager", dynamic=False, **options)
 
 
-def test_a_new_shape_compiles_again_and_is_told_with_cause_line_and_time(keeper: KeeperDouble) -> None:
+def test_a_new_shape_compiles_again_and_is_reported_with_cause_line_and_time(keeper: KeeperDouble) -> None:
     layer = torch.nn.Linear(3, 3)
 
     def forward(x: Any) -> Any:
@@ -74,7 +74,7 @@ def test_a_backward_pass_is_a_program_of_its_own(keeper: KeeperDouble) -> None:
     assert found == {"forward", "forward (backward)"}
 
 
-def test_compilations_are_told_after_everything_was_reset(keeper: KeeperDouble) -> None:
+def test_compilations_are_reported_after_everything_was_reset(keeper: KeeperDouble) -> None:
     def one(x: Any) -> Any:
         return x * 2
 
@@ -98,7 +98,7 @@ def test_a_python_number_in_a_program_is_named(keeper: KeeperDouble) -> None:
     assert (reason["verdict"], reason["argument"], reason["before"]) == ("static", "rate", "1.0")
 
 
-def test_a_graph_break_is_told_once_with_its_line(keeper: KeeperDouble) -> None:
+def test_a_graph_break_is_reported_once_with_its_line(keeper: KeeperDouble) -> None:
     def step(x: Any) -> Any:
         y = x * 2
         float(y.sum())
@@ -166,7 +166,7 @@ def steps_of(keeper: KeeperDouble, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_on_a_processor_device_time_is_not_known_and_part_of_host(keeper: KeeperDouble) -> None:
+def test_on_a_host_cpu_device_time_is_unknown_and_part_of_host(keeper: KeeperDouble) -> None:
     train(6)
     found = steps_of(keeper, "loop")
     assert len(found) == 6
@@ -265,14 +265,16 @@ def test_the_operations_of_a_program_are_counted_with_its_backward_pass() -> Non
     assert (program.flops, program.exact) == (2 * (2 * 4 * 8 * 8), True)
 
 
-def test_where_torch_has_no_hooks_it_is_said(monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble) -> None:
+def test_where_torch_has_no_hooks_it_is_reported(
+    monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble
+) -> None:
     monkeypatch.setattr(torch_watch.TorchWatch, "attach", lambda _self: False)
     agent = Agent(str(keeper.path))
     agent._on_torch()
     assert agent.torch is None
 
 
-def test_who_holds_the_memory_of_a_device_is_found_without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owners_of_device_memory_are_found_without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     from tpulab.runtimes import torch_arrays
 
     weights = torch.zeros(1000, 3)

@@ -20,7 +20,7 @@ def by_name(**known: object) -> dict[str, tuple[bool, str | None]]:
     return {each["name"]: (each["available"], each["reason"]) for each in capabilities(**given)}  # type: ignore[arg-type]
 
 
-def test_with_the_jax_of_the_environment_everything_of_it_is_there() -> None:
+def test_with_the_jax_of_the_environment_every_feature_is_available() -> None:
     assert by_name() == dict.fromkeys(JAX, (True, None))
 
 
@@ -39,7 +39,7 @@ def test_a_package_that_is_not_loaded_is_not_judged(monkeypatch: pytest.MonkeyPa
     assert set(by_name(torch_xla_found=True)) == {"torch-xla"}
 
 
-def test_an_ipykernel_without_subshells_says_so() -> None:
+def test_an_ipykernel_without_subshells_is_reported() -> None:
     old = by_name(kernel=SimpleNamespace(_supports_kernel_subshells=False))
     assert [old[name][0] for name in ("subshells", "live-widgets")] == [False, False]
     assert "comms wait for the cell" in (old["subshells"][1] or "")

@@ -51,7 +51,9 @@ def test_jax_names_its_phases_as_the_agent_knows_them() -> None:
     assert named == (TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), ADAPT
 
 
-def test_a_compilation_is_told_as_start_and_end_of_three_phases(received: list[tuple[str, str, str]]) -> None:
+def test_a_compilation_is_reported_as_start_and_end_of_three_phases(
+    received: list[tuple[str, str, str]],
+) -> None:
     @jax.jit
     def reported(x: jax.Array) -> jax.Array:
         return x * 3

@@ -86,7 +86,7 @@ def kinds(root: Path) -> set[str]:
     return {device["kind"] for device in reported(root)["devices"]}
 
 
-def test_the_kind_is_the_one_that_the_runtime_reports(stand_in: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_kind_comes_from_the_runtime(stand_in: pytest.MonkeyPatch, tmp_path: Path) -> None:
     del stand_in
     message = reported(tmp_path)
     assert message["platform"] == "tpu"
@@ -96,7 +96,7 @@ def test_the_kind_is_the_one_that_the_runtime_reports(stand_in: pytest.MonkeyPat
     assert used == [(1 * GIB, 16 * GIB), (2 * GIB, 16 * GIB)]
 
 
-def test_on_a_slice_each_host_tells_of_its_own_devices_and_names_the_others(
+def test_on_a_slice_each_host_reports_its_own_devices_and_names_the_others(
     stand_in: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     put(stand_in, StandIn(process=1))
@@ -110,7 +110,7 @@ def test_on_a_slice_each_host_tells_of_its_own_devices_and_names_the_others(
     [("v2-8", "TPU v2"), ("v4-16", "TPU v4"), ("v5litepod-8", "TPU v5 lite"), ("v5p-8", "TPU v5"),
      ("v6e-4", "TPU v6 lite"), ("tpu7x-8", "TPU7x")],
 )  # fmt: skip
-def test_under_spmd_it_is_that_of_the_environment(
+def test_under_spmd_it_comes_from_the_environment(
     stand_in: pytest.MonkeyPatch, tmp_path: Path, named: str, kind: str
 ) -> None:
     put(stand_in, StandIn(spmd=True))

@@ -28,7 +28,7 @@ OPTIONS = {"silent": False, "store_history": True, "user_expressions": {}, "allo
         ({"exited": 1, "tail": "[Gloo] Error\nOSError: no\n  at f\n"}, "ended with code 1: OSError: no"),
     ],
 )
-def test_the_reason_says_what_is_known(reported: dict[str, Any], reason: str) -> None:
+def test_the_reason_states_what_is_known(reported: dict[str, Any], reason: str) -> None:
     assert loss.of_exit(reported).endswith(reason)
 
 

@@ -116,7 +116,7 @@ def test_it_ends_the_process_from_before_the_restart_and_waits_for_its_end() -> 
             assert os.path.exists(f"/proc/{_receive(another, 'alive')['alive']}")
 
 
-def test_it_says_what_it_waits_for() -> None:
+def test_it_states_what_it_waits_for() -> None:
     name = uuid.uuid4().hex
     with socket.socket(socket.AF_UNIX) as stuck:
         stuck.bind(f"\0tpulab-slice-{os.getuid()}-{name}")

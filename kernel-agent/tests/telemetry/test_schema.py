@@ -18,7 +18,7 @@ PROTOCOL = HERE.parents[1] / "protocol" / "lib" / "index.js"
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to read the protocol package")
 @pytest.mark.skipif(not PROTOCOL.exists(), reason="needs the protocol package, built by `npm run build`")
-def test_the_committed_schema_is_the_one_that_the_protocol_exports() -> None:
+def test_the_committed_schema_equals_the_export_of_the_protocol() -> None:
     exported = subprocess.run(
         ["node", str(HERE / "export_schema.mjs")], capture_output=True, text=True, check=True, timeout=120
     ).stdout

@@ -38,7 +38,9 @@ def advice(keeper: KeeperDouble) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("way", ["item", "float"])
-def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(way: str, keeper: KeeperDouble) -> None:
+def test_a_loss_that_is_read_in_each_step_is_reported_once_with_its_line(
+    way: str, keeper: KeeperDouble
+) -> None:
     x = matrix()
     if way == "item":
         for _ in tpulab.steps(range(2 * STEPS), name="reads"):

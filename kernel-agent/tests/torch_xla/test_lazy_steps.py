@@ -72,7 +72,7 @@ def wait_for_end(keeper: KeeperDouble, name: str) -> list[dict[str, Any]]:
     return steps
 
 
-def test_the_places_that_are_patched_are_there() -> None:
+def test_the_patched_functions_exist() -> None:
     runtime = TorchXlaRuntime()
     marker = torch_xla._XLAC._xla_step_marker
     assert runtime.attach(lambda launch: launch(), lambda wait: wait())
@@ -316,7 +316,7 @@ def test_tensors_that_are_no_number_do_not_end_the_loop(model: Model, keeper: Ke
     assert not [one for one in keeper.of_type("advice") if one["kind"] == "freed-metric"]
 
 
-def test_the_devices_are_told_once_the_runtime_is_there(model: Model, keeper: KeeperDouble) -> None:
+def test_the_devices_are_reported_once_the_runtime_exists(model: Model, keeper: KeeperDouble) -> None:
     del model
     message = keeper.wait(lambda: keeper.of_type("devices"), "the devices")[-1]
     assert (message["runtime"], message["platform"]) == ("torch_xla", "cpu")
@@ -339,7 +339,7 @@ def test_a_loop_that_nobody_annotated_is_seen_by_its_launches(
     assert any(step["deviceKnown"] and step["deviceMs"] > 0 for step in steps)
 
 
-def test_the_ways_to_start_processes_are_those_that_are_watched(agent: Agent) -> None:
+def test_the_ways_to_start_processes_are_all_watched(agent: Agent) -> None:
     assert agent.lazy is not None
     for found in (torch_xla.launch, xla_multiprocessing.spawn):
         assert hasattr(found, "_tpulab_warns"), "torch_xla has changed: adapt tpulab/agent/backend_advice.py"

@@ -65,7 +65,7 @@ def test_the_hosts_have_met_before_the_first_cell(kernel: SliceProcess) -> None:
     assert answer.folds == SAME
 
 
-def test_a_training_on_the_rows_of_both_is_that_of_one_process(kernel: SliceProcess) -> None:
+def test_a_training_on_the_rows_of_both_matches_one_process(kernel: SliceProcess) -> None:
     answer = kernel.cell(TRAINING)
     weights, loss = json.loads(answer.text())
     expected = by_numpy()

@@ -19,7 +19,7 @@ print([(device["id"], device["kind"]) for device in found["devices"]], found["pl
 """
 
 
-def test_all_devices_behind_it_are_told() -> None:
+def test_all_devices_behind_it_are_reported() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "4"},

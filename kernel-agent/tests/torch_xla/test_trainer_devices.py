@@ -62,7 +62,7 @@ def test_it_trains_on_one_of_them_when_the_world_was_counted_first(tmp_path: Pat
     assert "trained xla:0 6 True" in done.stdout, done.stderr[-2000:]
 
 
-def test_otherwise_the_callback_says_so_before_xla_would_end_the_process(tmp_path: Path) -> None:
+def test_otherwise_the_callback_raises_before_xla_would_end_the_process(tmp_path: Path) -> None:
     done = run(tmp_path, counted=False)
     assert done.returncode == 1
     assert "LonelyProcessError: Accelerate treats the 8 devices" in done.stderr, done.stderr[-2000:]

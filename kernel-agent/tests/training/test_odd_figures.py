@@ -113,7 +113,7 @@ def test_a_value_that_its_array_cannot_hold_never_reaches_the_loop(
         run.set("size", value)
 
 
-def test_a_message_that_cannot_be_said_is_dropped_alone_and_logged_once(
+def test_a_message_that_cannot_be_encoded_is_dropped_alone_and_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plain, "_dropped", set())
@@ -173,7 +173,7 @@ def test_a_configuration_that_cannot_be_looked_at_costs_its_own_entry_only() -> 
     assert config == {"a": "a Hostile", "b": "a list", "freed": "a ArrayImpl", "lr": 0.1}
 
 
-def test_a_metric_that_cannot_be_looked_at_costs_its_own_figure_only(keeper: KeeperDouble) -> None:
+def test_a_metric_that_cannot_be_read_does_not_affect_the_others(keeper: KeeperDouble) -> None:
     with tpulab.run("odd", log=False) as run:
         for step in run.steps(range(4)):
             run.log(a=Hostile(), b=[Hostile()], c=step)

@@ -71,7 +71,7 @@ def test_figures_that_are_logged_after_their_step_count_for_it(keeper: KeeperDou
     keeper.wait(lambda: curve(keeper, ended["run"], "afterwards") == [(59, 3.0)], "what came after the end")
 
 
-def test_a_run_that_ends_before_the_keeper_answers_has_its_figures_in_its_log(
+def test_a_run_that_ends_before_the_keeper_answers_has_its_metrics_in_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No listener there: a keeper that connects late.
@@ -91,7 +91,7 @@ def test_a_run_that_ends_before_the_keeper_answers_has_its_figures_in_its_log(
 
 
 @pytest.mark.usefixtures("agent")
-def test_the_total_of_each_loop_is_told_when_it_begins(keeper: KeeperDouble) -> None:
+def test_the_total_of_each_loop_is_reported_when_it_begins(keeper: KeeperDouble) -> None:
     run = tpulab.run("epochs")
     for epoch in range(3):
         for step in run.steps(range(60)):
@@ -248,7 +248,7 @@ def test_the_steps_of_many_short_runs_are_all_told_or_counted(keeper: KeeperDoub
 
 
 @pytest.mark.usefixtures("agent")
-def test_names_of_metrics_have_a_bound_that_is_said(keeper: KeeperDouble) -> None:
+def test_names_of_metrics_have_a_bound_that_is_reported(keeper: KeeperDouble) -> None:
     run = tpulab.run("names", log=False)
     for number in run.steps(range(MOST_METRICS + 50)):
         run.log(**{f"m{number}": 1.0})

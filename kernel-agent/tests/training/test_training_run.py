@@ -149,7 +149,7 @@ def test_a_stop_ends_this_loop_and_those_that_follow(run: TrainingRun, keeper: K
     assert [step["index"] for step in keeper.steps(end["run"])] == list(range(6))
 
 
-def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> None:
+def test_a_stop_is_applied_even_when_the_loop_is_faster_than_the_request() -> None:
     reported: list[str] = []
     requested = threading.Event()
 
@@ -362,7 +362,7 @@ def test_a_block_is_a_step_and_stops_when_the_loop_asks(run: TrainingRun, keeper
     assert [step["metrics"]["loss"] for step in keeper.steps()] == [1, 2, 3]
 
 
-def test_the_message_of_a_run_says_what_can_be_done_with_it(run: TrainingRun, keeper: KeeperDouble) -> None:
+def test_the_message_of_a_run_states_what_can_be_done_with_it(run: TrainingRun, keeper: KeeperDouble) -> None:
     run.on_sample(lambda: None)
     for _ in run.steps(range(1)):
         pass
@@ -423,7 +423,7 @@ def test_a_run_is_logged_with_its_commands(tmp_path: Path, keeper: KeeperDouble)
     assert saved == [3]
 
 
-def test_a_log_that_cannot_be_written_is_said_once_and_breaks_nothing(
+def test_a_log_that_cannot_be_written_is_reported_once_and_breaks_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -473,7 +473,7 @@ def test_an_action_that_is_no_function_is_refused_at_its_line() -> None:
     assert run.controller.actions == ["pause", "resume", "stop"]
 
 
-def test_an_action_of_ones_own_runs_between_two_steps_and_says_what_came_of_it(keeper: KeeperDouble) -> None:
+def test_a_user_action_runs_between_two_steps_and_reports_its_result(keeper: KeeperDouble) -> None:
     run = tpulab.run("acts", log=False)
     seen: list[int] = []
 
@@ -534,7 +534,7 @@ def interrupted_run(steps: int, start: int = 0, **options: Any) -> tuple[Trainin
     return made, written
 
 
-def test_a_run_that_was_cut_off_goes_on_from_its_last_checkpoint(keeper: KeeperDouble) -> None:
+def test_a_run_that_was_cut_off_resumes_from_its_last_checkpoint(keeper: KeeperDouble) -> None:
     _, written = interrupted_run(6)
     assert written == [2, 4]
     resumed, written = interrupted_run(4, start=4)

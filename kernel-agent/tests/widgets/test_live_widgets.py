@@ -161,7 +161,7 @@ def test_a_closed_handle_and_other_widgets_wait_for_the_end_of_the_cell(kernel: 
     assert kernel.run("print(seen)") == "[('clicked', 'main'), (9, 'main')]\n"
 
 
-def test_a_callback_that_raises_is_told_and_ends_nothing(kernel: KernelProcess) -> None:
+def test_a_callback_that_raises_is_reported_and_ends_nothing(kernel: KernelProcess) -> None:
     _, button = kernel.run(SETUP).split()
     kernel.run("def fails(_):\n    raise ValueError('no')\nbutton.on_click(fails)\ntpulab.live(button)")
     cell = BusyCell(kernel, "for _ in tpulab.steps(range(10**9)):\n    if seen: break\nprint('done')")

@@ -108,7 +108,7 @@ def test_a_widget_made_before_its_run_begins_shows_nothing_of_the_run_before() -
     shown.close()
 
 
-def test_a_run_that_begins_is_in_the_snapshot_although_the_loop_before_it_is_told_later() -> None:
+def test_a_run_that_begins_is_in_the_snapshot_although_the_loop_before_it_is_reported_later() -> None:
     store = publisher().store
     for _ in tpulab.steps(range(3), name="evaluation"):
         pass
@@ -129,13 +129,13 @@ def test_a_run_that_begins_is_in_the_snapshot_although_the_loop_before_it_is_tol
     assert store.take()["run"]["name"] == "evaluation"
 
 
-def test_a_monitor_without_devices_says_so() -> None:
+def test_a_monitor_without_devices_is_reported() -> None:
     shown = DeviceMonitor()
     assert "<svg" in shown._repr_mimebundle_()["text/html"]
     shown.close()
 
 
-def test_a_picture_leaves_out_what_is_no_number_and_says_so() -> None:
+def test_a_picture_leaves_out_what_is_not_a_number_and_reports_it() -> None:
     run = {"name": "diverges", "state": "running"}
     picture = control_picture({"run": run, "metrics": {"loss": [[0, 1, 2], [1.0, 0.5, None]]}})
     assert "loss NaN" in picture
@@ -204,7 +204,7 @@ def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
     shown.close()
 
 
-def test_with_a_bridge_nothing_is_sent_that_nobody_has_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_bridge_nothing_is_sent_that_nobody_has_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     """Case T8: a detached run, or one whose tab was closed, would fill its journal."""
     shown = StepTimeline()
     shown.set_trait("kernel_id", "k")

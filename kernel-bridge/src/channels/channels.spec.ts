@@ -115,7 +115,7 @@ describe('framing', () => {
 });
 
 describe('addressees', () => {
-  it('[11] iopub goes to every client, a reply only to the one that sent the request', async () => {
+  it('[11] iopub goes to every client, a reply only to the client that sent the request', async () => {
     using asking = await attached();
     using other = await attached();
     const id = asking.execute("print('for all')");

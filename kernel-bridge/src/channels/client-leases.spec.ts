@@ -65,7 +65,7 @@ describe('[19] a lease of a client', () => {
   });
 
   it.each(['', '{"kernelSession":"k', '{"version":2}'])(
-    'counts as nothing when a power loss left its file as %j, and that is told',
+    'counts as nothing when a power loss left its file as %j, and reports it',
     text => {
       writeFileSync(file, text);
       expect(leases().debugger).toBeNull();

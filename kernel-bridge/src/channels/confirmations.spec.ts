@@ -144,7 +144,7 @@ describe('[22] what a client has', () => {
     expect(confirmed).toEqual([]);
   });
 
-  it('never becomes less', () => {
+  it('never decreases', () => {
     const watched = watch();
     position = 8;
     watched.acknowledged(8);

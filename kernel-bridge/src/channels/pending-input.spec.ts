@@ -33,7 +33,7 @@ describe('[18] a question on stdin', () => {
     expect(input.refuse(reply, isOther, nobody)).toBeNull();
   });
 
-  it('is over when it was answered, and when the kernel was restarted', () => {
+  it('ends when it is answered, and when the kernel is restarted', () => {
     const input = new PendingInput();
     input.watched(question);
     input.watched(answer);

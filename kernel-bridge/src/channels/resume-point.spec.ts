@@ -64,7 +64,7 @@ describe('a client that names its last messages', () => {
     });
   });
 
-  it('is sent everything that is in doubt when nothing of what it had is there', async () => {
+  it('receives everything in doubt when none of its messages is found', async () => {
     expect(await find(journal, 3, 900, { iopub: 'x' })).toEqual({ position: 2, has: new Map() });
     expect(await find(journal, 6, 900, { iopub: 'x' })).toEqual({ position: 5, has: new Map() });
   });

@@ -1,8 +1,7 @@
 /**
- * Where a client resumes that names its last messages. Its number is enough while numbers keep their messages. They do
- * not if a journal was cut and the kernel has resent the lost messages: those get new numbers, in another
- * order if there were replies among them. Such a client's position is found by its messages, channel by channel, because a
- * channel keeps its order.
+ * The record from which a client resumes. Its number is enough, unless a journal was cut and the kernel has resent the lost messages: those get new numbers,
+ * in another order if there were replies among them. The position is then found by the client's last messages, channel by channel, because a channel keeps its
+ * order.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import { type ChannelName, messageIdIn } from '../jupyter/index.js';

@@ -1,11 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import {
-  BRIDGE_ERRORS,
-  BridgeError,
-  bridgeError,
-  type BridgeErrorCode
-} from '@tpulab/platform/errors.js';
+import { BRIDGE_ERRORS, BridgeError, bridgeError, type BridgeErrorCode } from '@tpulab/platform/errors.js';
 import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| (?:([^|]+) \| )?([^|]+) \|$/;

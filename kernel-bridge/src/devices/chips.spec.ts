@@ -31,7 +31,7 @@ describe('chips of a machine', () => {
     expect(chips[1]?.node).toBe(generation.node === 'accel' ? '/dev/accel1' : '/dev/vfio/11');
   });
 
-  it('of no known generation are shown without a name, other hardware of the vendor is not', async () => {
+  it('of an unknown generation are shown without a name; other hardware of the vendor is not shown', async () => {
     await machine.addChips({ ...GENERATIONS[3]!, pciDevice: '0x00aa', chips: 1 });
     await machine.write('sys/bus/pci/devices/0000:01:00.0/vendor', '0x1ae0\n');
     await machine.write('sys/bus/pci/devices/0000:01:00.0/device', '0x0042\n');

@@ -80,7 +80,7 @@ describe('readings of devices', () => {
     }
   );
 
-  it('report that one of several processes is stuck, and have the figures of the others', async () => {
+  it('report that one of several processes is stuck, and have the metrics of the others', async () => {
     await using second = await MetricServer.start(await freePort());
     serve(server, generationOf('v5p'), { chips: 1 });
     second.isStuck = true;

@@ -37,7 +37,7 @@ describe.skipIf(PYTHON === '')(
     afterEach(async () => server?.[Symbol.asyncDispose]());
 
     it.each(GENERATIONS.filter(({ name }) => ['v4', 'v5e', 'v6e'].includes(name)))(
-      'reads the figures that the server has for $name',
+      'reads the metrics that the server has for $name',
       async generation => {
         server = await MetricServer.start(PORT);
         serve(server, generation);

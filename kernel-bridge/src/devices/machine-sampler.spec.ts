@@ -48,7 +48,7 @@ function servedPage(of: MachineSampler): Promise<DevicesPage> {
 }
 
 describe('the sampler', () => {
-  it('reports chips, their holders, and the figures of their devices', async () => {
+  it('reports chips, their holders, and the metrics of their devices', async () => {
     await machine.addChips(V6E);
     await machine.addProcess(71, 'python3', '/dev/vfio/10');
     await machine.write('proc/71/environ', `SECRET=x\0TPULAB_KERNEL_ID=${KERNEL}\0A=b`);
@@ -134,7 +134,7 @@ describe('the sampler', () => {
     expect(one.newest?.machineSeq).toBe(1);
   });
 
-  it('never samples faster than ten times a second', () => {
+  it('never samples faster than ten times per second', () => {
     const one = sampler({ sampleHz: 1000 });
     expect(one.sampleHz).toBe(10);
     return one[Symbol.asyncDispose]();

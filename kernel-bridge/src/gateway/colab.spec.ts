@@ -105,7 +105,7 @@ describe('[23] a local runtime of Colab', () => {
     expect((await bridge.rest('GET', `/api?token=${TOKEN}`, { token: null, headers: own })).status).toBe(403);
   });
 
-  it('without allow_credentials the query is no place for a token, and credentials mode is not allowed', async () => {
+  it('without allow_credentials a token in the query is refused, and credentials mode is not allowed', async () => {
     const answer = await strict.rest('GET', `/api?token=${TOKEN}`, { token: null, headers: PAGE });
     expect(answer.status).toBe(403);
     expect(answer.headers.get('access-control-allow-credentials')).toBeNull();

@@ -20,7 +20,7 @@ function kernelVariables({ iopubQueue, iopubAlarmBytes }: Settings): Pick<Gatewa
   const { fallback, variable } = SETTINGS.iopubAlarmBytes;
   const variables = {
     ...(iopubQueue === null ? {} : { [SETTINGS.iopubQueue.variable]: iopubQueue }),
-    // The launcher accepts a plain number, a variable of ours may contain "1 GiB".
+    // The launcher accepts a plain number; the setting may be "1 GiB".
     ...(iopubAlarmBytes === fallback && process.env[variable] === undefined
       ? {}
       : { [variable]: String(iopubAlarmBytes) })

@@ -55,7 +55,7 @@ it('gives the command the facts as variables, and text of a program is never cod
   expect(read('names')).toBe('names\nout\n');
 });
 
-it('keeps the keys to this server from the command, and a text of any size is short', async () => {
+it("does not pass this server's keys to the command, and shortens long texts", async () => {
   await using command = commandOf('env > out; echo "${#TPULAB_NOTICE_TEXT}" > size');
   command.send(notice(`Run ${'x'.repeat(1_000_000)}`));
   await vi.waitFor(() => expect(read('size')).not.toBe(''), WAIT);

@@ -80,7 +80,7 @@ async function placeHere(): Promise<string> {
 /** Whether the process of a record still is its writer; a process of an earlier version is identified by its pid alone. */
 export async function presenceOfGateway(stateDir: string, record: GatewayRecord): Promise<Presence> {
   const { pid, processStart: start, host } = record;
-  // A process of another user is not a gateway of ours, and a zombie has ended.
+  // A process of another user is not this user's gateway, and a zombie has ended.
   if (start === undefined) return canSignal(pid) && (await processStart(pid)) !== null ? 'here' : 'ended';
   return presenceOf({ pid, start, host }, path.join(stateDir, 'gateway.json'));
 }

@@ -44,7 +44,7 @@ it.each([
   ['the messages of a client', () => vi.spyOn(KernelRules.prototype, 'refuse').mockImplementation(failing)],
   ['what a client is sent', () => vi.spyOn(ClientFeed.prototype, 'live').mockImplementation(failing)],
   ['the start of a client', () => vi.spyOn(ClientConnection.prototype, 'wake').mockImplementation(failing)]
-])('%s: that client is let go, and another one goes on', async (_what, mock) => {
+])('%s: that client is disconnected, and another one continues', async (_what, mock) => {
   const kernelId = await bridge.startKernel({ name: 'lossless' });
   const socket = socketTo(`api/kernels/${kernelId}/channels?session_id=one`);
   await once(socket, 'open');

@@ -73,12 +73,12 @@ describe('without a token', () => {
     async target => expect((await bridge.rest('GET', target, { token: null })).status).toBe(403)
   );
 
-  it('a cookie is no token', async () => {
+  it('a cookie does not count as a token', async () => {
     const headers = { cookie: `token=${TOKEN}; _xsrf=${TOKEN}; username-127-0-0-1=${TOKEN}` };
     expect((await bridge.rest('GET', '/api', { token: null, headers })).status).toBe(403);
   });
 
-  it('a token in the query is no token for REST, which can send a header', async () => {
+  it('a token in the query does not count for REST, which can send a header', async () => {
     expect((await bridge.rest('GET', `/api?token=${TOKEN}`, { token: null })).status).toBe(403);
     expect((await bridge.rest('POST', `/api/kernels?token=${TOKEN}`, { token: null })).status).toBe(403);
   });
@@ -95,7 +95,7 @@ describe('XSRF', () => {
     ['none', {}],
     ['a wrong one', { 'x-xsrftoken': 'wrong', cookie: '_xsrf=other' }],
     ['one as a form would send it', { 'content-type': 'application/x-www-form-urlencoded' }]
-  ])('is no question for who shows a token in a header: %s', async (_what, headers) => {
+  ])('does not matter for a client with a token in a header: %s', async (_what, headers) => {
     const answer = await bridge.rest('POST', '/api/kernels', { body: { name: 'no-such-kernel' }, headers });
     expect(answer.status).toBe(501);
   });

@@ -132,7 +132,7 @@ describe('a token', () => {
     expect(bridge.gateway.token).toBe('the-token-of-before');
   });
 
-  it('that was given is kept, whatever program was there', async () => {
+  it('that was given is stored, whatever program listened at the address', async () => {
     const { server, url } = await stranger();
     await leaveRecord(url);
     await using bridge = await TemporaryGateway.start({ stateDir: folder });

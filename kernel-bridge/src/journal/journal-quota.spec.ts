@@ -131,7 +131,7 @@ describe('trimming a journal', { timeout: 60_000 }, () => {
     });
   });
 
-  it('shows the gap also when the note is lost or damaged', async () => {
+  it('shows the gap even when the note is lost or damaged', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(30), { segmentBytes: 1_000 });
       await trimSegments(dir, 2, 'journal_quota');

@@ -118,7 +118,7 @@ describe('PositionStore', () => {
     }
   });
 
-  it('pulls back those that are beyond the end of a journal that was cut, and no others', () => {
+  it('moves back only positions beyond the end of a truncated journal', () => {
     const store = open();
     store.set('behind', 6);
     store.set('beyond', 9);

@@ -89,7 +89,7 @@ export function probeRecord(bytes: Buffer, at: number): RecordProbe {
 }
 
 /** Whether the checksum of the whole record at `at` is right. */
-export function checksumHolds(bytes: Buffer, at: number, end: number): boolean {
+export function checksumMatches(bytes: Buffer, at: number, end: number): boolean {
   return isChecksumOf(bytes.readUInt32LE(at + 4), bytes, at + PREFIX_BYTES, end);
 }
 
@@ -142,7 +142,7 @@ export function checkRange(bytes: Buffer): RecordStretch | string {
     seq = found;
     firstSeq ||= found;
     checksum = bytes.readUInt32LE(at + 4);
-    if (!checksumHolds(bytes, at, probe.end)) return `the checksum of record ${seq} is wrong`;
+    if (!checksumMatches(bytes, at, probe.end)) return `the checksum of record ${seq} is wrong`;
     at = probe.end;
   }
   return seq === 0 ? 'there is no record in it' : { firstSeq, lastSeq: seq, checksum };

@@ -16,7 +16,7 @@ import { type ScanEnd, scanSegment } from './segment-scan.js';
 import { syncFolder } from '@tpulab/platform/write-atomically.js';
 import { seqAfterTrimmed } from './journal-trim.js';
 import {
-  checksumHolds,
+  checksumMatches,
   decodeRecord,
   probeRecord,
   RECORD_OVERHEAD,
@@ -150,7 +150,7 @@ async function putAside(dir: string, segment: string, size: number, why: string)
   return { segment, damagedFile, damagedBytes: size, why, replacedSeq: null };
 }
 
-/** Where whole records end, when reading from one of them on. */
+/** The end of the whole records, reading from one record on. */
 async function endOfWhole(handle: FileHandle, from: { offset: number; seq: number }): Promise<ScanEnd> {
   const scan = scanSegment(handle, { ...from, verifyFrom: from.seq });
   let step = await scan.next();
@@ -247,7 +247,7 @@ async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecor
   const record = await recordAt(handle, offset, size);
   if (record === null) return null;
   const next = await recordAt(handle, offset + record.length, size);
-  if (next === null || seqAt(next, 0) !== seq + 1 || !checksumHolds(next, 0, next.length)) return null;
+  if (next === null || seqAt(next, 0) !== seq + 1 || !checksumMatches(next, 0, next.length)) return null;
   // The neighbour's time: the time of the damaged record is as doubtful as the rest of it.
   const { timeNs } = decodeRecord(next, 0, next.length);
   const time = Number(timeNs / 1_000_000n);

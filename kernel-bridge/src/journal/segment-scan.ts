@@ -1,8 +1,8 @@
 /** Reads one segment file forwards, in chunks, and reports how far its records are whole. */
 import type { FileHandle } from 'node:fs/promises';
-import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
+import { checksumMatches, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
-/** Bytes of a payload that are needed, given its beginning; more than it has: all of it. */
+/** The number of payload bytes to read, given its beginning; more than its length: the whole payload. */
 export type NeededBytes = (beginning: Buffer) => number;
 
 /** Large enough to keep the disk busy, small enough to bound the memory of many simultaneous readers. */
@@ -92,7 +92,7 @@ export async function* scanSegment(
   }
 }
 
-/** Where what is needed of the record ends in `bytes`, which begins with it. */
+/** Offset in `bytes`, which begins with the record, after the part of the record to read. */
 function neededEnd(bytes: Buffer, needed: NeededBytes = () => Infinity): number {
   return RECORD_OVERHEAD + needed(bytes.subarray(RECORD_OVERHEAD));
 }
@@ -100,7 +100,7 @@ function neededEnd(bytes: Buffer, needed: NeededBytes = () => Infinity): number 
 function faultOf(bytes: Buffer, at: number, end: number, seq: number, verifyFrom: number): string | null {
   const wrong = wrongNumber(bytes, at, seq);
   if (wrong !== null) return wrong;
-  return seq >= verifyFrom && !checksumHolds(bytes, at, end) ? 'its checksum is wrong' : null;
+  return seq >= verifyFrom && !checksumMatches(bytes, at, end) ? 'its checksum is wrong' : null;
 }
 
 function wrongNumber(bytes: Buffer, at: number, seq: number): string | null {

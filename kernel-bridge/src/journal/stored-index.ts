@@ -6,7 +6,7 @@
 import { appendFileSync, truncateSync } from 'node:fs';
 import { type FileHandle, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
+import { checksumMatches, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
 const ENTRY_BYTES = 16;
 /** A segment of one large record has few; a larger file is not our index. */
@@ -82,7 +82,7 @@ export async function isEntryTrue(handle: FileHandle, { seq, offset }: IndexEntr
   const size = probe.kind === 'partial' ? probe.needed : probe.end;
   if (size > MAX_CHECKED_BYTES) return false;
   bytes = await readAt(handle, offset, size);
-  return bytes.length === size && checksumHolds(bytes, 0, size);
+  return bytes.length === size && checksumMatches(bytes, 0, size);
 }
 
 async function readAt(handle: FileHandle, offset: number, length: number): Promise<Buffer> {

@@ -103,7 +103,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     expect(await started()).toMatch(/^none: .*Failed to connect to bus/s);
   });
 
-  it('works without when systemd-run fails only at its first use', async () => {
+  it('starts keepers without a scope when systemd-run fails at its first use', async () => {
     await systemdRun(
       STAND_IN.replace('while', 'case "$*" in *tpulab-kernel*) echo no scope for you; exit 1;; esac\nwhile')
     );

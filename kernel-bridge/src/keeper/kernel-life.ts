@@ -53,7 +53,7 @@ export class KernelLife {
   readonly #stopped = new AbortController();
   #takingOver: Promise<void> | null = null;
   #settle!: () => void;
-  /** Resolves when no earlier message is still to come; immediately for a process of our own. */
+  /** Resolves when no earlier message is still to come; immediately for a process that this keeper started. */
   readonly settled: Promise<void>;
   #rejected = 0;
   #ended: Promise<void> | null = null;
@@ -134,7 +134,7 @@ export class KernelLife {
     return (await this.#request('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
   }
 
-  /** True when iopub has brought the idle status of a request sent now; false when it was dropped, or when this life ends before. */
+  /** True when iopub has brought the idle status of a request sent now; false when it was dropped, or when the process ends first. */
   async passedIopub(): Promise<boolean> {
     const question = this.own.request('kernel_info_request');
     const stopped = aborted(this.#stopped.signal);
@@ -175,7 +175,7 @@ export class KernelLife {
     );
   }
 
-  /** Later requests of clients are for the next life. */
+  /** Later requests of clients wait for the next process. */
   closeRequests(): void {
     this.#acceptsRequests = false;
     this.requests.close();

@@ -92,7 +92,7 @@ describe('retention', () => {
     expect(await firstSeq('a')).toBe(1);
   });
 
-  it('above the total removes from ended kernels first, the one that ended first before the others', async () => {
+  it('above the total removes from ended kernels first, in the order in which they ended', async () => {
     await kernel('ended-first', 20, 3);
     await kernel('ended-last', 20, 1);
     await kernel('running', 20, null);

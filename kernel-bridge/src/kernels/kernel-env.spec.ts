@@ -23,7 +23,7 @@ describe('kernelEnv', () => {
     });
   });
 
-  it('[5] of the request only KERNEL_* passes', () => {
+  it('[5] passes only KERNEL_* of the request', () => {
     const request = { KERNEL_USERNAME: 'ada', PATH: '/evil', LD_PRELOAD: 'x', kernel_x: 'y' };
     const env = kernelEnv({ gateway: { PATH: '/bin' }, spec, request, kernelId: 'k' });
     expect(env).toEqual({ PATH: '/bin', KERNEL_USERNAME: 'ada', TPULAB_KERNEL_ID: 'k' });

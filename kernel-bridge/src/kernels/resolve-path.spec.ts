@@ -49,7 +49,7 @@ describe('looking a file up below the root folder', () => {
 });
 
 describe('looking a file up as a kernel names it', () => {
-  it('resolves relative paths from the folder of the kernel, and answers with absolute ones', async () => {
+  it("resolves relative paths from the kernel's folder, and answers with absolute ones", async () => {
     const found = await resolveForKernel(path.join(root, 'sub'), 'a.py');
     expect(found).toBe(path.join(root, 'sub', 'a.py'));
     expect(await resolveForKernel(root, 'a.py')).toBeNull();

@@ -225,7 +225,7 @@ describe('the index file', () => {
       async (file: string) => writeFile(file, (await readFile(file, 'utf8')).replace('"ok"', '"error"'))
     ],
     ['away', (file: string) => rm(file)]
-  ])('that is %s is made anew', (_what, harm) =>
+  ])('that is %s is rebuilt', (_what, harm) =>
     inFolder(async ({ journalDir, indexFile }) => {
       await threeCells().writeTo(journalDir);
       const before = await readBack({ journalDir, indexFile });

@@ -99,7 +99,7 @@ describe('outputs of a running kernel', () => {
     expect(executions[0]!.outputs[0]!.output).toMatchObject({ data: { 'text/plain': "'after'" } });
   });
 
-  it('come in pages that together are all', async () => {
+  it('come in pages that together contain all outputs', async () => {
     const all = (await outputs('?history=true')).executions.map(({ msgId }) => msgId);
     const paged: string[] = [];
     let after: number | null = 0;

@@ -1,5 +1,5 @@
 /**
- * Pre-flight checks that clients of the gateway start: `tpulab check` of a saved notebook as a process of its own, and the last report
+ * Pre-flight checks that clients of the gateway start: `tpulab check` of a saved notebook in a separate process, and the last report
  * of each notebook. One check at a time, because a check uses all cores.
  */
 import { createHash } from 'node:crypto';

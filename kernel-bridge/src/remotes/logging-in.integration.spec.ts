@@ -167,14 +167,14 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(await hub.until('connected')).toMatchObject({ hosts: [vm.destination] });
     });
 
-    it.each(['', '-q', '--account=x', 'a b'])('%j is no project of Google Cloud', async project => {
+    it.each(['', '-q', '--account=x', 'a b'])('%j is not a project of Google Cloud', async project => {
       const query = new URLSearchParams({ project }).toString();
       const answer = await hub.rest('GET', `/bridge/v1/machines/candidates?${query}`);
       expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
     });
 
     it.each(['-oProxyCommand=touch /tmp/x', 'a b', '', 'host;id'])(
-      '%j is no destination',
+      '%j is not a destination',
       async destination => {
         const body = { source: { kind: 'ssh', destination } };
         const answer = await hub.rest('POST', '/bridge/v1/machines', { body });
@@ -338,7 +338,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(remote).toMatchObject({ state: ends, error: { code } });
     });
 
-    it('a preempted machine that is created again under its name is connected without a question', async () => {
+    it('a preempted machine that is recreated under its name is connected without a question', async () => {
       await knowAs('tpu.1234-0');
       await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
       await hub[Symbol.asyncDispose]();

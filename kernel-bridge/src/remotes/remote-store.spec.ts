@@ -70,7 +70,7 @@ describe('names of remotes', () => {
 });
 
 describe('the log of a remote', () => {
-  it('omits secrets: those that it was given, and texts that look like one', async () => {
+  it('omits known secrets, and texts that look like secrets', async () => {
     const log = new RemoteLog(folder, 'vm');
     log.hide('open sesame');
     log.add('the passphrase is open sesame, you know');

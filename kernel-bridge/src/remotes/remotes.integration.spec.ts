@@ -210,7 +210,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
   });
 
-  it('an attempt in which ssh hangs is started again when a person wants it', async () => {
+  it('an attempt in which ssh hangs is restarted on request', async () => {
     const program = path.join(vm.laptop.bin, 'hanging-ssh');
     const hung = path.join(vm.laptop.folder, 'hung');
     // The first ssh hangs without output; the later ones are the real ssh.

@@ -112,7 +112,7 @@ it('sends files of the site alone: nothing outside, hidden or linked, and to no 
   expect(status).toBe(403);
 });
 
-it('has a page with build instructions, where it is not built', async () => {
+it('shows build instructions if it is not built', async () => {
   const bare = fastify();
   addDocsRoutes(bare, new BaseUrl('/'), path.join(folder, 'assets'));
   const page = await bare.inject({ method: 'GET', url: '/docs/' });

@@ -212,7 +212,7 @@ describe('links', () => {
     });
   });
 
-  it('expire, and one to a missing file is not made; tokens of clients are no links', async () => {
+  it('expire, and are refused for a missing file; tokens of clients are not links', async () => {
     const store = new TokenStore(bridge.folder);
     const { token } = await store.create('brief', new Date(Date.now() + 3_600_000), { reads: NOTEBOOK });
     using looking = await bridge.connect(kernelId, { token });

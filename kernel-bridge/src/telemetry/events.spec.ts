@@ -141,7 +141,7 @@ describe('/bridge/v1/events', () => {
   });
 
   it.each(['{', '[]', '{"op":"subscribe"}', '{"op":"subscribe","topics":["all"]}', '{"op":"x","topics":[]}'])(
-    'answers %s with an error, and goes on',
+    'answers %s with an error, and continues',
     async request => {
       using page = new EventsPage(bridge);
       await page.subscribe(request);

@@ -145,7 +145,7 @@ it('reports for a run that ended before the server began that it was down', () =
   expect(texts()).toEqual(['Run lm failed after 230 steps (while the server was down).']);
 });
 
-it('reports a run, and not its cell as well', () => {
+it('reports a run, but not its cell too', () => {
   busy('a');
   vi.advanceTimersByTime(90 * MIN);
   reply('a', { status: 'error', execution_count: 1, ename: 'ValueError', evalue: 'x' });

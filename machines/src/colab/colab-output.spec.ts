@@ -26,7 +26,7 @@ describe('what colab prints', () => {
   });
 
   it.each([[[]], [['Current balance: 1.00 compute units']], [['Usage rate: 1.76/hr']]])(
-    'is no usage when it is %j',
+    'is not a usage when it is %j',
     lines => expect(parseUsage(lines)).toBeNull()
   );
 

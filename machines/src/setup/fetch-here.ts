@@ -25,7 +25,7 @@ export interface FetchContext {
   readonly onLine: (line: string) => void;
 }
 
-/** `3.12`: the version of our own Python, which a host gets if its own does not fit. */
+/** `3.12`: the version of the Python that a host gets if its own does not fit. */
 export const OWN_PYTHON = '3.12';
 
 const POLL_MS = 500;

@@ -14,7 +14,8 @@ import { BYTE_ORDER_MARK, FAREWELL, isProxied } from './ssh-process.js';
 const SHOWN_CHARACTERS = 300;
 
 /**
- * gcloud's messages, which also come from a tunnel below ssh. Tested before all others: after a failed refresh, gcloud advises to log in, also when only the network is down.
+ * gcloud's messages, which also come from a tunnel below ssh. Tested before all others: after a failed refresh, gcloud advises to log in, even when only the
+ * network is down.
  * The messages come from requests, urllib3 and the C library below it.
  */
 export const OFFLINE =

@@ -23,7 +23,7 @@ Are you sure you want to continue connecting (yes/no/[fingerprint])? `;
     expect(hostKeyQuestion(text)).toEqual({ type: 'DSA', fingerprint: PRINT, address: null, command: null });
   });
 
-  it('is no other question', () => {
+  it('does not match any other question', () => {
     expect(hostKeyQuestion("ada@vm's password: ")).toBeNull();
     expect(hostKeyQuestion('ED25519 key fingerprint is SHA256:short.')).toBeNull();
   });

@@ -231,7 +231,7 @@ export function viaMaster(controlPath: string, more: readonly string[], command?
   ];
 }
 
-/** `-L` from a local unix socket to one there. A colon would end the path. */
+/** `-L` from a local unix socket to one on the host. A colon would end the path. */
 export function socketForward(localPath: string, remotePath: string): string[] {
   return ['-L', `${localPath}:${remotePath}`];
 }

@@ -181,7 +181,7 @@ describe.each(['rsync', 'tar'] as const)('names of any bytes, by %s', transport 
   });
 });
 
-it('what rsync could not read is named, below the folder', () => {
+it('files that rsync could not read are named relative to the folder', () => {
   const folders = { local: '/srv/my work', remote: '/srv/there' };
   const words = `rsync: [sender] send_files failed to open "/srv/my work/a/caf\\#351.txt": Permission denied (13)
 rsync: [sender] opendir "/srv/my work/secret" failed: Permission denied (13)

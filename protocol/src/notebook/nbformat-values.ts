@@ -78,17 +78,17 @@ export function lines(text: string): string[] {
 
 /** With the keys of all objects sorted, and without lone surrogates, which UTF-8 cannot represent. */
 export function sorted(value: unknown): unknown {
-  return wellFormedIn(value, (a, b) => (a < b ? -1 : 1));
+  return wellFormedValues(value, (a, b) => (a < b ? -1 : 1));
 }
 
 /** Without lone surrogates, with the keys of objects in their order or in this one. */
-export function wellFormedIn(value: unknown, order?: (a: string, b: string) => number): unknown {
+export function wellFormedValues(value: unknown, order?: (a: string, b: string) => number): unknown {
   if (typeof value === 'string') return wellFormed(value);
-  if (Array.isArray(value)) return value.map(each => wellFormedIn(each, order));
+  if (Array.isArray(value)) return value.map(each => wellFormedValues(each, order));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value);
   if (order !== undefined) entries.sort(([a], [b]) => order(a, b));
-  return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), wellFormedIn(each, order)]));
+  return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), wellFormedValues(each, order)]));
 }
 
 /** With U+FFFD for each lone surrogate. */

@@ -183,7 +183,7 @@ describe('a text of megabytes', () => {
 });
 
 // E3, X8
-describe('the kernel of a notebook', () => {
+describe("a notebook's kernel", () => {
   const there = new Map([
     ['tpulab-jax', 'python'],
     ['bash', 'bash'],

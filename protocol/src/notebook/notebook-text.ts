@@ -80,7 +80,7 @@ export class NotebookText {
     );
   }
 
-  /** All of it, as nbformat 4.5, with an id for each cell. The file does not change. */
+  /** The whole notebook as nbformat 4.5, with an id for each cell. The file does not change. */
   content(): NotebookContent {
     const notebook = objectOf(JSON.parse(this.#text));
     const { orig_nbformat: _, ...metadata } = objectOf(notebook['metadata']);
@@ -138,7 +138,7 @@ export class NotebookText {
     return this.#result(text);
   }
 
-  /** The text of the file with this content, which was derived from its own. */
+  /** The text of the file with this content, which was derived from the file's content. */
   withContent(content: NotebookContent): string {
     const old = new Map(this.#ids.map((id, index) => [id, index]));
     const indices = content.cells.map(({ id }) => old.get(id));

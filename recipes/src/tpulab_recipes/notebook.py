@@ -19,7 +19,7 @@ def show_source(*parts: Callable[..., Any]) -> Any:
 
 
 def show_devices() -> Any:
-    """The devices of this kernel, drawn while the notebook goes on; to be the last expression of a cell."""
+    """The devices of this kernel, drawn while the notebook runs; to be the last expression of a cell."""
     return _widget("DeviceMonitor") or _note("The devices are in the *Devices* section of the TPULab panel.")
 
 
@@ -31,7 +31,7 @@ def show_controls(run: Any) -> Any:
 
 
 def show_steps(run: Any) -> Any:
-    """The split of the run's steps, drawn while it goes on."""
+    """The split of the run's steps, drawn while the run continues."""
     return _widget("StepTimeline", run) or _note("The split of each step is drawn in the TPULab panel.")
 
 

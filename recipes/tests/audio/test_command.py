@@ -14,9 +14,7 @@ pytest.importorskip("praatio")
 from tpulab_recipes.audio.__main__ import main  # noqa: E402
 
 
-def test_it_writes_the_corpus_and_ends_with_what_it_wrote(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_writes_the_corpus_and_prints_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), "--count", "2", "--sample-rate", "16000", "--hop", "160"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     files = sorted((tmp_path / "audio").iterdir())

@@ -73,7 +73,7 @@ def test_the_durations_are_whole_frames_and_sum_to_the_samples() -> None:
         assert 0.5 < np.abs(each.wave).max() <= 0.7
 
 
-def test_the_phonemes_are_those_of_the_words() -> None:
+def test_the_phonemes_match_the_words() -> None:
     spoken = {word: phonemes.split() for part in LEXICON.values() for word, phonemes in part.items()}
     each = utterance(CorpusSettings(), 3)
     assert each.text.lower().rstrip(".").split() == list(each.words)

@@ -40,7 +40,7 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     np.testing.assert_allclose(load(tmp_path / "two.flac", 8000), (left + right) / 2, atol=1e-4)
 
 
-def test_what_is_no_sound_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_file_without_sound_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "text.wav").write_text("not sound")
     soundfile.write(tmp_path / "empty.wav", np.zeros(0), 8000)
     for name, output in (
@@ -90,7 +90,7 @@ def test_a_wav_that_is_cut_off_is_named_and_a_stream_is_read_to_its_end(tmp_path
         load(tmp_path / "none.wav", 8000)
 
 
-def test_what_is_no_sound_is_named_as_what_it_is_and_as_the_user_knows_it(tmp_path: Path) -> None:
+def test_a_file_without_sound_is_named_with_its_kind_and_path(tmp_path: Path) -> None:
     """Case D07: an open file was called `<... object at 0x...>`."""
     page = io.BytesIO(b"<!doctype html><title>404</title>")
     with pytest.raises(DataError, match=r"^audio/a\.wav is an HTML page"):

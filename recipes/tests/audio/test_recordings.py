@@ -203,7 +203,7 @@ def test_the_command_prepares_encodes_and_counts(
         (("--recordings", "./nothing"), "does not exist"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_an_invalid_request_is_one_sentence(
     place: Path,
     tmp_path: Path,
     more: tuple[str, str],

@@ -70,7 +70,7 @@ def step(weights: list, x: jax.Array) -> tuple:
     return [weight - 0.1 * grad for weight, grad in zip(weights, grads, strict=True)], value
 
 
-def test_an_all_gather_that_nobody_asked_for_has_its_line(tmp_path: Path) -> None:
+def test_an_all_gather_that_nobody_requested_has_its_line(tmp_path: Path) -> None:
     source = tmp_path / "train.py"
     source.write_text(DATA_PARALLEL)
     request = checking.Request(source, chips.machines_named("v5e-8, v6e-8"))

@@ -75,7 +75,7 @@ def test_flags_may_be_written_with_underscores_as_the_originals_have_them() -> N
     assert read("--batch_size", "7").config.batch_size == 7
 
 
-def test_a_chip_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_chip_that_is_not_there_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("resnet_profiling", "--platform", "tpu") == 2
     assert "TPU" in capsys.readouterr().err
 
@@ -103,7 +103,7 @@ def test_resnet_trains_and_says_how_fast(capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
-def test_alexnet_trains_and_goes_on_after_its_last_checkpoint(
+def test_alexnet_trains_and_continues_after_its_last_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tpulab_recipes.fashion_mnist import data
@@ -126,7 +126,7 @@ def test_alexnet_trains_and_goes_on_after_its_last_checkpoint(
     assert "epoch 1: loss" in capsys.readouterr().out
     assert main("fashion_mnist", *settings, "--epochs", "2") == 0
     text = capsys.readouterr().out
-    assert "going on after epoch 1" in text
+    assert "resuming after epoch 1" in text
     assert "epoch 1:" not in text
     result = json.loads(text.splitlines()[-1])
     assert set(result) == {"device", "peak_memory_bytes", "epochs", "loss", "accuracy", "step_ms"}
@@ -134,7 +134,7 @@ def test_alexnet_trains_and_goes_on_after_its_last_checkpoint(
     assert re.search(r"epoch 2: loss [\d.]+, accuracy [\d.]+%, \d+ ms a step", text)
 
 
-def test_bert_trains_and_goes_on_after_its_last_checkpoint(
+def test_bert_trains_and_continues_after_its_last_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("transformers")
@@ -143,7 +143,7 @@ def test_bert_trains_and_goes_on_after_its_last_checkpoint(
     assert re.search(r"epoch 1: loss [\d.]+, weighted F1 [\d.]+", capsys.readouterr().out)
     assert main("intents", *settings, "--epochs", "1") == 0
     *_, going_on, nothing_left, last = capsys.readouterr().out.splitlines()
-    assert going_on == "going on after step 8"
+    assert going_on == "resuming after step 8"
     assert nothing_left.endswith("is at the last step: nothing is left to train.")
     assert json.loads(last)["steps"] == 8
 

@@ -17,7 +17,7 @@ from tpulab_recipes.common.inputs import (
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_text_in_unicode_is_read_and_its_mark_is_no_part_of_it(encoding: str, tmp_path: Path) -> None:
+def test_text_in_unicode_is_read_and_its_byte_order_mark_is_removed(encoding: str, tmp_path: Path) -> None:
     """Cases D01 and D02."""
     (tmp_path / "a").write_bytes("one é\r\ntwo 😀\n".encode(encoding))
     assert read_lines(tmp_path / "a") == [(1, "one é"), (2, "two 😀")]

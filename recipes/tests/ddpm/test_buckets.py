@@ -74,7 +74,7 @@ def test_an_export_goes_where_it_was_sent(
     assert [entry.name for entry in tmp_path.iterdir()] == ["exported"]
 
 
-def test_a_write_that_fails_in_the_middle_leaves_what_was_there(bucket: dict[str, bytes]) -> None:
+def test_a_write_that_fails_in_the_middle_leaves_the_old_content(bucket: dict[str, bytes]) -> None:
     folder = Folder("bucket://b/data")
     with folder.write("whole") as file:
         file.write(b"x" * 200)
@@ -111,7 +111,7 @@ def _raised_by(module: str, name: str, text: str, code: object = None) -> Except
     ],
     ids=["credentials", "name", "login", "connection", "request", "forbidden"],
 )
-def test_what_a_bucket_refuses_is_said_in_one_sentence(
+def test_what_a_bucket_refuses_is_reported_in_one_sentence(
     fault: Exception,
     output: str,
     bucket: dict[str, bytes],

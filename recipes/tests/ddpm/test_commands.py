@@ -202,7 +202,7 @@ def test_a_flag_changes_one_setting_of_its_preset_or_file(tmp_path: Path) -> Non
     assert train(*requested) == mine
 
 
-def test_a_bucket_that_cannot_be_reached_says_what_is_needed(
+def test_a_bucket_that_cannot_be_reached_states_what_is_needed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "gcsfs", None)  # as if it were not installed

@@ -38,7 +38,7 @@ def test_every_kind_of_shape_is_drawn_equally_often_and_recognised() -> None:
     assert np.mean(right) > 0.98
 
 
-def test_noise_is_not_recognised_as_what_was_asked_for() -> None:
+def test_noise_is_not_recognised_as_what_was_requested() -> None:
     noise = np.random.default_rng(0).uniform(-1, 1, (320, 16, 16, 3))
     shapes = draw_shapes(320, seed=3).shapes
     assert np.mean([recognise(image) == shape for image, shape in zip(noise, shapes, strict=True)]) < 0.15
@@ -55,7 +55,7 @@ def test_the_linear_encoder_is_exact_on_its_span_and_close_on_shapes() -> None:
     assert np.abs(pca.decode(latents) - images).mean() < 0.02
 
 
-def test_the_shipped_basis_is_the_one_that_its_command_makes() -> None:
+def test_the_shipped_basis_equals_the_output_of_its_command() -> None:
     made = fit_patch_pca(draw_shapes(2048, seed=20).images)
     shipped = PatchPca.shipped()
     np.testing.assert_allclose(made["basis"], shipped.basis, atol=1e-6)
@@ -81,7 +81,7 @@ def test_files_are_byte_for_byte_those_of_another_writer(tmp_path: Path) -> None
     assert (tmp_path / "theirs").read_bytes() == buffer.getvalue()
 
 
-def test_checksums_are_those_of_the_standard() -> None:
+def test_checksums_match_the_standard() -> None:
     crc = 0x8A9136AA  # CRC-32C of 32 zero bytes, RFC 3720, B.4
     assert masked_crc(bytes(32)) == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -173,7 +173,7 @@ def _config(batch: int) -> Config:
     return replace(SMALL, train=replace(SMALL.train, batch_size=batch))
 
 
-def test_batches_go_on_where_they_were_and_every_epoch_holds_every_image_once(encoded: Path) -> None:
+def test_batches_continue_where_they_were_and_every_epoch_holds_every_image_once(encoded: Path) -> None:
     for source in (EncodingSource(str(encoded / "data"), _config(60)), ShapesSource(_config(60), count=600)):
         batches = list(islice(source.batches(0), 20))
         assert batches[0]["image"].shape == (60, 8, 8, 8)
@@ -279,7 +279,7 @@ def test_reading_ahead_passes_errors_on_and_ends_with_its_reader() -> None:
     assert readers() == 0
 
 
-def test_the_frechet_distance_is_that_of_two_gaussians_and_grows_with_damage() -> None:
+def test_the_frechet_distance_matches_two_gaussians_and_grows_with_damage() -> None:
     rng = np.random.default_rng(0)
     first = rng.standard_normal((200_000, 3)) * [1, 2, 3]
     second = rng.standard_normal((200_000, 3)) * [2, 2, 1] + [1, 0, 0]

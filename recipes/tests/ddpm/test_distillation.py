@@ -30,7 +30,7 @@ def _equal(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(ours))
 
 
-def test_rounds_halve_the_steps_in_one_program_and_go_on_after_each(shallow: Config) -> None:
+def test_rounds_halve_the_steps_in_one_program_and_continue_after_each(shallow: Config) -> None:
     updates = 8
     distill = {"distill.start_num_steps": 8, "distill.end_num_steps": 2, "distill.learning_rate": 2e-3}
     config = shallow.but({**distill, "distill.steps_per_halving": updates})
@@ -103,7 +103,9 @@ def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
     assert rows == {2}, rows
 
 
-def test_an_interrupted_halving_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_halving_continues_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = shallow_config()
     with CheckpointFolder(str(tmp_path / "teacher")) as folder:
         folder.save(state_of(Network(config), speaking_network(config)), config)

@@ -96,7 +96,9 @@ def test_images_are_fetched_resized_and_kept_in_the_order_of_the_table(
     assert all("tpulab" in agent for agent in server.agents)
 
 
-def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureServer, tmp_path: Path) -> None:
+def test_an_interrupted_download_continues_with_what_is_missing(
+    server: PictureServer, tmp_path: Path
+) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(20)])
     options = _options(tmp_path)
     Folder(options.write_dir).make()
@@ -110,7 +112,7 @@ def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureSer
     assert sum(server.requests.values()) == 20
 
 
-def test_one_host_is_asked_for_few_images_at_a_time_however_many_processes_there_are(
+def test_one_host_gets_few_requests_at_a_time_however_many_processes_there_are(
     server: PictureServer, tmp_path: Path
 ) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(24)])
@@ -126,7 +128,7 @@ def test_one_host_is_asked_for_few_images_at_a_time_however_many_processes_there
     assert server.most_at_once > 3
 
 
-def test_a_download_that_is_stopped_asks_for_no_more(
+def test_a_download_that_is_stopped_requests_no_more(
     server: PictureServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The first row is over without a request; those of the others are answered when the fetcher has stopped.
@@ -154,7 +156,7 @@ def test_a_download_that_is_stopped_asks_for_no_more(
     assert not list((tmp_path / "images").iterdir())
 
 
-def test_progress_is_told_for_each_image(server: PictureServer, tmp_path: Path) -> None:
+def test_progress_is_reported_for_each_image(server: PictureServer, tmp_path: Path) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(5)])
     reported: list[tuple[int, str]] = []
 
@@ -190,7 +192,7 @@ def test_tables_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         plan(options)
 
 
-def test_the_report_of_a_shard_says_what_could_not_be_had(server: PictureServer, tmp_path: Path) -> None:
+def test_the_report_of_a_shard_states_what_could_not_be_had(server: PictureServer, tmp_path: Path) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/missing-{i}" for i in range(3)])
     with pytest.raises(DataError, match="None of the images"):
         download(_options(tmp_path), Silent())

@@ -27,7 +27,7 @@ def _no_programs() -> None:
 
 
 @pytest.mark.usefixtures("_no_programs")
-def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batches(shallow: Config) -> None:
+def test_data_and_samples_share_one_program_and_the_value_matches_small_batches(shallow: Config) -> None:
     network = Network(shallow)
     evaluate = ShapesEvaluator(network, count=40, batch=16, steps=2)
     found = evaluate(network.init(0))
@@ -42,7 +42,7 @@ def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batc
     assert frechet.compilations() == 3
 
 
-def test_a_training_without_an_evaluator_says_so_when_it_is_asked(shallow: Config) -> None:
+def test_a_training_without_an_evaluator_reports_it_on_request(shallow: Config) -> None:
     requested: list[Hook] = []
 
     class Asking(PlainRun):

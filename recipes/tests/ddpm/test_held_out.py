@@ -64,7 +64,7 @@ def test_training_reads_all_but_what_is_held_out(data: Path, processes: int) -> 
     hosts = [EncodingSource(str(data), config, process=i, processes=processes) for i in range(processes)]
     held_out = _held_out(hosts[0])
     assert len(held_out) == HELD_OUT
-    assert hosts[0].held_out_words == "held out: 60 of 600 records"
+    assert hosts[0].held_out_text == "held out: 60 of 600 records"
     trained = [_trained_on(host) for host in hosts]
     assert all(not seen & held_out for seen in trained)
     assert all(len(seen) > 100 for seen in trained)
@@ -99,7 +99,7 @@ def test_few_examples_come_from_all_shards(data: Path) -> None:
     assert [sum(image.tobytes() in shard for image in few) for shard in shards] == [2, 0, 1]
 
 
-def test_a_folder_of_its_own_is_held_out_and_all_else_is_trained_on(data: Path, tmp_path: Path) -> None:
+def test_a_separate_folder_is_held_out_and_the_rest_is_trained_on(data: Path, tmp_path: Path) -> None:
     """The share then says nothing."""
     first = sorted(data.glob("*.tfrecord"))[0]
     shutil.copy(first, tmp_path / first.name)
@@ -110,27 +110,27 @@ def test_a_folder_of_its_own_is_held_out_and_all_else_is_trained_on(data: Path, 
     source = EncodingSource(str(rest), _config(20, held_out_share=SHARE, held_out_dir=str(tmp_path)))
     assert len(_trained_on(source)) == 300
     assert len(_held_out(source)) == 300
-    assert str(tmp_path) in source.held_out_words
+    assert str(tmp_path) in source.held_out_text
     with pytest.raises(ConfigError, match=r"held_out_dir.*is the folder that training reads"):
         EncodingSource(str(rest), _config(20, held_out_dir=f"{rest}/"))
     with pytest.raises(StorageError, match="does not exist"):
         EncodingSource(str(rest), _config(20, held_out_dir=str(tmp_path / "none"))).examples(1)
 
 
-def test_holding_out_too_much_is_said(data: Path) -> None:
+def test_holding_out_too_much_is_reported(data: Path) -> None:
     with pytest.raises(DataError, match=r"held out: 540 of 600 records\), too few"):
         EncodingSource(str(data), _config(80, held_out_share=0.9))
 
 
-def test_nothing_held_out_is_said_to_be_training_data(data: Path) -> None:
+def test_without_held_out_data_the_report_names_training_data(data: Path) -> None:
     source = EncodingSource(str(data), _config(60, held_out_share=0.0))
-    assert source.held_out_words == "nothing is held out"
+    assert source.held_out_text == "nothing is held out"
     examples = source.examples(16)
     assert not examples.held_out
     assert {image.tobytes() for image in examples.rows["image"]} <= _trained_on(source)
 
 
-def test_the_evaluator_asks_for_what_was_held_out(data: Path, shallow: Config) -> None:
+def test_the_evaluator_requests_what_was_held_out(data: Path, shallow: Config) -> None:
     """The same weights, seeds and number of images, with words of its own and words that training reads."""
     found = {}
     for share in (SHARE, 0.0):
@@ -151,7 +151,7 @@ def test_the_evaluator_asks_for_what_was_held_out(data: Path, shallow: Config) -
     assert found[SHARE]["frechet"] != found[0.0]["frechet"]
 
 
-def test_a_distance_by_inception_takes_the_number_of_samples_that_is_asked_for(
+def test_a_distance_by_inception_takes_the_number_of_samples_that_is_requested(
     data: Path, shallow: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[tuple[str, list[tuple[int, ...]]]] = []

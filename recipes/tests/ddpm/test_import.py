@@ -142,7 +142,7 @@ def test_folders_whose_names_have_no_latin_letters(tmp_path: Path) -> None:
     assert [image.caption for image in _images(tmp_path)] == ["caf?", "\u72ac", "\u732b"]
 
 
-def test_an_import_goes_on_and_takes_what_has_changed(tmp_path: Path) -> None:
+def test_an_import_continues_and_takes_what_has_changed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     for number in range(8):
@@ -507,7 +507,7 @@ def test_cifar10_goes_from_the_archive_into_training(tmp_path: Path) -> None:
     assert all(tuple(np.rint((image[0, 0] + 1) * 127.5).astype(int)) in known for image in batch)
 
 
-def test_half_of_the_images_are_mirrored_where_a_preset_asks_for_it() -> None:
+def test_half_of_the_images_are_mirrored_where_a_preset_requests_it() -> None:
     config = CIFAR10.but({"train.batch_size": 64})
     seen: list[np.ndarray] = []
 

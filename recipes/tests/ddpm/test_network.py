@@ -98,7 +98,7 @@ def test_each_kind_of_conditioning_is_dropped_at_its_own_rate_and_both_texts_tog
     assert float(nothing["clip_emb"].max()) == 0
 
 
-def test_noise_levels_and_places_are_told_by_waves() -> None:
+def test_noise_levels_and_places_are_encoded_as_waves() -> None:
     waves = sinusoids(jnp.array([0.0, 0.5]), 8)
     np.testing.assert_allclose(waves[0], [0, 0, 0, 0, 1, 1, 1, 1], atol=1e-6)
     assert float(waves[1, 0]) == pytest.approx(np.sin(500), abs=1e-4)

@@ -98,7 +98,7 @@ def test_ancestral_sampling_draws_the_gaussian_again(kind: str) -> None:
     assert drawn.std() == pytest.approx(DEVIATION, rel=0.04)
 
 
-def test_the_posterior_is_that_of_two_gaussian_steps() -> None:
+def test_the_posterior_matches_two_gaussian_steps() -> None:
     t, s = -1.0, 1.5
     a_t, s_t = (float(part) for part in alpha_sigma(t))
     a_s, s_s = (float(part) for part in alpha_sigma(s))

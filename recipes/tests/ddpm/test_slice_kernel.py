@@ -131,7 +131,7 @@ def alone(*parts: str, programs: Path) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
-def test_the_notebook_trains_on_a_slice_and_goes_on_after_a_host_was_killed(tmp_path: Path) -> None:
+def test_the_notebook_trains_on_a_slice_and_continues_after_a_host_was_killed(tmp_path: Path) -> None:
     # Unix sockets have short paths.
     run, saved = tmp_path / "run", tmp_path / "saved"
     kernel = Slice(tmp_path / "k", tmp_path / "programs")

@@ -48,7 +48,7 @@ def test_the_training_step_compiles_and_fits(name: str, chip: str) -> None:
     assert row["tflop_per_step_and_device"] > 0.5 * least
 
 
-def test_a_network_that_does_not_fit_is_said_to() -> None:
+def test_a_network_that_does_not_fit_is_reported() -> None:
     config = PRESETS["laion256"]
     heavy = replace(
         config,

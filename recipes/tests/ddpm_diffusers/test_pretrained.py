@@ -55,7 +55,7 @@ def _states(models: Path, which: str, captions: list[str], **changed: Any) -> li
     return torch_models.text_states(captions, which, **requested | changed)
 
 
-def test_clips_states_are_those_of_diffusers_own_pipeline(models: Path) -> None:
+def test_clips_states_match_diffusers_own_pipeline(models: Path) -> None:
     place = str(models / "clip")
     pipeline = StableDiffusionXLPipeline(
         vae=None,
@@ -77,7 +77,7 @@ def test_clips_states_are_those_of_diffusers_own_pipeline(models: Path) -> None:
         np.testing.assert_allclose(states, expected[0, : len(states)], atol=1e-5)
 
 
-def test_t5s_states_are_those_of_each_caption_alone(models: Path) -> None:
+def test_t5s_states_match_each_caption_alone(models: Path) -> None:
     place = str(models / "t5")
     tokenizer = transformers.T5Tokenizer.from_pretrained(place)
     encoder = transformers.T5EncoderModel.from_pretrained(place, dtype=torch.float32).eval()
@@ -104,7 +104,7 @@ def test_bert_encodes_each_caption_as_if_it_were_alone(models: Path) -> None:
         np.testing.assert_allclose(states, expected[: len(states)], atol=1e-5)
 
 
-def test_image_embeddings_are_those_of_clips_own_forward_pass(models: Path, pictures: np.ndarray) -> None:
+def test_image_embeddings_match_clips_own_forward_pass(models: Path, pictures: np.ndarray) -> None:
     from PIL import Image
 
     place = str(models / "clip")
@@ -224,7 +224,7 @@ class Extractor(torch.nn.Module):
         return (images.float() / 255).flatten(1) @ self.weight
 
 
-def test_the_frechet_distance_is_torchmetrics_own_and_that_of_two_gaussians() -> None:
+def test_the_frechet_distance_equals_torchmetrics_and_the_formula_for_two_gaussians() -> None:
     rng = np.random.default_rng(0)
     extractor = Extractor()
     metric = FrechetInceptionDistance(feature=extractor)
@@ -249,7 +249,7 @@ def test_the_frechet_distance_is_torchmetrics_own_and_that_of_two_gaussians() ->
     assert frechet_distance(*sets) == pytest.approx(closed, rel=1e-9)
 
 
-def test_inceptions_distance_is_that_of_torch_fidelitys_features(
+def test_inceptions_distance_matches_torch_fidelitys_features(
     tmp_path: Path,
 ) -> None:
     from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3

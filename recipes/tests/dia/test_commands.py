@@ -194,7 +194,7 @@ def test_the_rest_is_encoded_and_what_is_left_out_is_counted_each_time(
     (place / "audio_prompts/clip0_prompt.txt").write_text("[S1] Another text.")
     assert main([*command[:4], str(again), "--epochs", "2", "--preset", "small"]) == 0
     shown = capsys.readouterr()
-    assert "going on after step 3" in shown.out
+    assert "resuming after step 3" in shown.out
     assert "the data have changed since that checkpoint" in shown.err
 
 

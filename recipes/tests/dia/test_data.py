@@ -55,7 +55,7 @@ def _folder(place: Path, seconds: dict[str, float], *, sides: int = 1) -> Path:
     return place
 
 
-def test_encodes_once_and_goes_on(tmp_path: Path) -> None:
+def test_encodes_once_and_continues(tmp_path: Path) -> None:
     place, codec, backend = (
         _folder(tmp_path, {"a": 0.3, "b": 0.6, "c": 0.2}),
         tiny_codec(),
@@ -107,7 +107,7 @@ def test_a_clip_without_sound_or_words_is_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_leaves_out_what_cannot_be_learnt_and_says_so(
+def test_leaves_out_what_cannot_be_learnt_and_reports_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = _folder(tmp_path, {"good": 0.3, "long": 2.0, "torn": 0.2, "wordy": 0.2})

@@ -37,7 +37,7 @@ def test_delays_and_reverts_like_the_original(name: str, key: str, delay: tuple[
     np.testing.assert_array_equal(reverted(table, delay, 1025)[:, : codes.shape[1]], codes)
 
 
-def test_labels_are_those_of_transformers() -> None:
+def test_labels_match_transformers() -> None:
     file = golden("hf_train")
     long, short = file["in/codes0"], file["in/codes1"]
     their_inputs, their_labels = file["out/real/decoder_input_ids"], file["out/real/labels"].reshape(2, 9, -1)

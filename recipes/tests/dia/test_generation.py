@@ -112,7 +112,7 @@ def test_sampled_tables_are_the_originals(model: Any, texts: list[torch.Tensor])
     assert not torch.equal(again[1], again[2])
 
 
-def test_tables_are_those_of_transformers_where_all_known_cells_are_kept(
+def test_tables_match_transformers_where_all_known_cells_are_kept(
     model: Any, texts: list[torch.Tensor]
 ) -> None:
     table, _ = generate_table(model, CPU, texts, replace(ORIGINAL, short_prompt_table=False))
@@ -121,7 +121,9 @@ def test_tables_are_those_of_transformers_where_all_known_cells_are_kept(
     same_table(table, ended, "out/hf_tokens_open", [40, 13, 49], rows=16)
 
 
-def test_goes_on_in_the_voice_of_a_prompt_alone_and_in_a_batch(model: Any, texts: list[torch.Tensor]) -> None:
+def test_continues_in_the_voice_of_a_prompt_alone_and_in_a_batch(
+    model: Any, texts: list[torch.Tensor]
+) -> None:
     prompt = tensor("generate", "in/prompt")
     table, ended = generate_table(model, CPU, texts[:1], ORIGINAL, prompts=[prompt])
     same_table(table, ended, "out/prompt/tokens", ended.tolist())

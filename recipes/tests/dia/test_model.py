@@ -50,7 +50,7 @@ def test_rotates_as_the_references_do(key: str) -> None:
     near(rotate(x.transpose(1, 2), positions).transpose(1, 2), "rope", key, 2e-5)
 
 
-def test_loss_logits_and_gradients_are_those_of_transformers() -> None:
+def test_loss_logits_and_gradients_match_transformers() -> None:
     model = reference_model().train()
     batch = {
         key: tensor("hf_train", f"out/tiny/{key}").long()

@@ -61,7 +61,7 @@ def test_encoding_never_writes_to_what_it_reads(tmp_path: Path) -> None:
     assert _inputs(place) == before
 
 
-def test_goes_on_where_it_was_interrupted_and_takes_corrections(
+def test_continues_where_it_was_interrupted_and_takes_corrections(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case D11: training took whatever was encoded, and corrections never."""

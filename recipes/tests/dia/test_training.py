@@ -93,7 +93,7 @@ def test_no_scores_of_attention_wait_for_the_backward_pass(rule: str) -> None:
     assert FULL_SIZE.remat
 
 
-def test_loss_is_that_of_transformers() -> None:
+def test_loss_matches_transformers() -> None:
     file, model = golden("hf_train"), reference_model()
     layout = Layout.of(model.config)
     text = file["out/tiny/input_ids"].astype(np.int32)

@@ -131,7 +131,7 @@ def test_what_is_unchanged_is_not_computed_again_and_corrections_are_taken(
     assert found["mel_mean"] != first["mel_mean"]
 
 
-def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_data(
+def test_training_continues_with_an_interrupted_preparation_and_never_takes_other_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case R2: training silently took the synthetic corpus."""
@@ -154,7 +154,7 @@ def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_
     with pytest.raises(DataError, match=command):
         read_features(str(output), config)
     ensure_prepared(config, Silent(), built_in=False)
-    assert f"going on with the preparation of {folder}" in capsys.readouterr().out
+    assert f"resuming the preparation of {folder}" in capsys.readouterr().out
     assert json.loads((output / "statistics.json").read_text())["names"] == [f"clip{n}" for n in range(4)]
     assert not (output / "corpus").exists()
     ensure_prepared(config, Silent(), built_in=False)

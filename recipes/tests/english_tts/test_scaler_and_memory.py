@@ -111,7 +111,7 @@ def test_the_trend_is_the_last_five_looks_against_the_five_before() -> None:
     assert trends[9] == pytest.approx(20)
 
 
-def test_a_tpu_is_watched_and_not_cleaned_and_unknown_is_low() -> None:
+def test_a_tpu_is_only_monitored_and_unknown_pressure_is_low() -> None:
     manager = AdaptiveMemoryManager(DeviceType.TPU, probe=lambda: MemoryUse(99, 100))
     assert not any(manager.adaptive_cleanup(batch)["cleaned"] for batch in range(200))
     assert manager.get_memory_report()["pressure"] == "CRITICAL"

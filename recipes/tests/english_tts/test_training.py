@@ -29,7 +29,7 @@ from whole_torch import LONG_ON_TORCH_XLA
 New = Callable[..., Any]
 
 
-def test_the_rate_is_that_of_torchs_schedulers() -> None:
+def test_the_rate_matches_torchs_schedulers() -> None:
     def torchs(config: EnglishTrainingConfig, schedule: Any, steps: int) -> list[float]:
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
         scheduler, found = schedule(optimizer), []
@@ -143,7 +143,7 @@ _trained(place.parent)
 """
 
 
-def test_a_run_that_is_killed_while_it_saves_goes_on_with_the_same_losses(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_while_it_saves_continues_with_the_same_losses(tmp_path: Path) -> None:
     _, all_losses, all_scaler, all_best = _trained(tmp_path / "whole")
     newest = checkpoint_manager.find_latest_checkpoint(tmp_path / "whole")
     assert newest is not None
@@ -329,7 +329,7 @@ def test_a_checkpoint_is_written_by_time(new_trainer: New, monkeypatch: pytest.M
     assert saved[-1] == trainer.steps_done
 
 
-def test_a_run_says_what_it_trains_and_that_its_data_have_changed(
+def test_a_run_states_what_it_trains_and_that_its_data_have_changed(
     new_trainer: New, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As the other recipes do: they share one loop."""
@@ -349,5 +349,5 @@ def test_a_run_says_what_it_trains_and_that_its_data_have_changed(
     again.train_set[0].mel[0] += 1
     assert again.setup_checkpoint_resumption() == first.steps_done
     shown = capsys.readouterr()
-    assert f"going on after step {first.steps_done}" in shown.out
+    assert f"resuming after step {first.steps_done}" in shown.out
     assert "the data have changed since that checkpoint" in shown.err

@@ -46,7 +46,7 @@ def test_a_damaged_file_is_refused_with_what_is_wrong(tmp_path: Path, content: b
         read_idx(str(tmp_path / "x"))
 
 
-def test_a_folder_without_the_files_says_which_files_are_expected(tmp_path: Path) -> None:
+def test_a_folder_without_the_files_states_which_files_are_expected(tmp_path: Path) -> None:
     with pytest.raises(IdxError, match=r"There is no file.*four files"):
         load(str(tmp_path), "train")
 
@@ -63,13 +63,13 @@ def test_reads_through_addresses_that_fsspec_knows(tmp_path: Path) -> None:
     assert load("memory://bucket", "test").labels.tolist() == [0, 1, 2]
 
 
-def test_a_missing_file_in_a_bucket_is_told_as_one_in_a_folder() -> None:
+def test_a_missing_file_in_a_bucket_is_reported_as_one_in_a_folder() -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(IdxError, match=r"There is no file memory://nowhere.*four files"):
         load("memory://nowhere", "train")
 
 
-def test_a_bucket_without_the_package_for_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_without_the_package_for_it_states_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fsspec")
     monkeypatch.setitem(sys.modules, "gcsfs", None)  # as if it were not installed
     with pytest.raises(

@@ -73,7 +73,7 @@ def test_accuracy_with_a_ragged_last_batch_is_a_plain_count(backend: Backend) ->
     assert found.confusion.sum(axis=1).tolist() == np.bincount(TEST.labels, minlength=10).tolist()
 
 
-def test_training_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend) -> None:
+def test_training_resumes_from_a_checkpoint_bit_for_bit(backend: Backend) -> None:
     whole = Trainer(TINY, backend)
     expected = losses(whole, 6)
     half = Trainer(TINY, backend)

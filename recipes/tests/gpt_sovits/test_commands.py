@@ -183,7 +183,7 @@ def test_the_original_s_configuration_is_read_and_unknown_keys_are_named(tmp_pat
             read_s2_config(file, FULL_SIZE)
 
 
-def test_what_cannot_be_used_is_one_clear_sentence(
+def test_unusable_input_is_one_clear_sentence(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = tmp_path / "odd.list"
@@ -231,7 +231,7 @@ def test_sound_too_short_a_damaged_voice_and_odd_settings_are_refused() -> None:
             config_from(odd, "settings.json")
 
 
-def test_batches_are_those_of_the_original_s_collate_function() -> None:
+def test_batches_match_the_original_s_collate_function() -> None:
     name, file = "collate", golden("collate")
     config = Config(
         segment_size=8,

@@ -75,7 +75,7 @@ def test_hiding_the_right_side_makes_texts_independent_of_their_batch() -> None:
 
 
 @pytest.mark.parametrize("case", ["plain", "k1", "k5", "k99", "p90", "p10", "t07", "t0", "all", "penalty"])
-def test_probabilities(case: str) -> None:
+def test_probabilities_after_top_p_temperature_and_top_k(case: str) -> None:
     name = "s1_sampling"
     settings = dict(meta(name)["settings"].get(case, {}))
     logits = tensor(name, "in/logits")
@@ -134,7 +134,7 @@ def test_greedy_ids_are_the_original_s_alone_and_in_a_batch() -> None:
         np.testing.assert_array_equal(output, file[f"out/no_penalty/{number}/y"][0])
 
 
-def test_an_early_stop_keeps_every_id_it_asked_for() -> None:
+def test_an_early_stop_keeps_every_id() -> None:
     """The original writes one more, and its callers then lose the first (docs, first stage, 11)."""
     file, model, backend = golden("s1_infer"), _model(), make("cpu", "cpu")
     texts, berts, prompt = _items()

@@ -47,7 +47,7 @@ def _trainer(backend: Any) -> FirstStageTrainer:
     return FirstStageTrainer(c, model, backend)
 
 
-def test_the_optimizer_is_the_original_s() -> None:
+def test_the_optimizer_matches_the_original() -> None:
     name, weights = "s1_scaled_adam", {}
     for each in "abcsuv":
         weights[each] = torch.nn.Parameter(tensor(name, f"in/p/{each}"))

@@ -120,7 +120,7 @@ def test_a_stream_sends_each_piece_before_the_next_is_made(
         ("/control?command=exit", None, 404, "only /tts"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_an_invalid_request_is_one_sentence(
     server: VoiceServer, path: str, body: Any, status: int, words: str
 ) -> None:
     found, answer = _ask(server, path, body)
@@ -179,7 +179,7 @@ def test_a_seed_of_minus_one_is_another_each_time(server: VoiceServer) -> None:
     assert seeds[0] != seeds[1]
 
 
-def test_pages_of_elsewhere_and_large_requests_are_refused(server: VoiceServer) -> None:
+def test_pages_of_other_sites_and_large_requests_are_refused(server: VoiceServer) -> None:
     path = "/tts?text=a"
     assert _ask(server, path, Host="evil.example")[0] == 403
     assert _ask(server, path, Origin="https://evil.example")[0] == 403

@@ -199,7 +199,7 @@ def test_every_key_shape_and_place_of_the_published_checkpoints_is_ours() -> Non
         assert sum(each.numel() for each in judge.parameters()) == 46_747_132
 
 
-def test_phonemes_are_those_of_both_versions() -> None:
+def test_phonemes_match_both_versions() -> None:
     """Digests of the original's own tables."""
     for version, count, digest in (
         ("v1", 322, "f7c3b280b9cc519b0829a6f182fcdd208643a07f1e20c1ab2bf4fc9e8e9a7ca6"),

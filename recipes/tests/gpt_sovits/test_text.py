@@ -75,7 +75,7 @@ def test_texts_are_cut_as_the_original_cuts_them() -> None:
 
 
 @needs_jieba
-def test_a_longest_piece_keeps_no_mark_as_a_piece_of_its_own() -> None:
+def test_a_longest_piece_keeps_no_mark_as_a_separate_piece() -> None:
     (piece,) = split("word " * 400)
     assert piece.strip() == ("word " * 400).strip()
 

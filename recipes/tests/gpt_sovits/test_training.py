@@ -232,7 +232,7 @@ def test_resumes_bit_for_bit_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
         trainer_of(config.but(c_kl=2.0), backend).load_state(load_checkpoint(tmp_path)[1])
 
 
-def test_a_training_checkpoint_is_one_that_adamw_elsewhere_goes_on_from(tmp_path: Path) -> None:
+def test_a_training_checkpoint_is_one_that_adamw_elsewhere_resumes_from(tmp_path: Path) -> None:
     """As the original resumes: its modules and its four groups, with what we wrote."""
     trainer = trainer_of(TINY, make("cpu", "cpu"))
     train(trainer, clips(4), 1)

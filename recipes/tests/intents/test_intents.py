@@ -105,7 +105,7 @@ class TestData:
             row["category"] for row in rows
         ]
 
-    def test_a_folder_without_the_files_says_what_is_missing(self, tmp_path: Path) -> None:
+    def test_a_folder_without_the_files_states_what_is_missing(self, tmp_path: Path) -> None:
         (tmp_path / "train.csv").write_text("text,category\nhello,greeting\n")
         with pytest.raises(DataError, match=r"no test\.csv"):
             load_utterances(str(tmp_path))
@@ -122,7 +122,7 @@ class TestData:
         with pytest.raises(DataError, match="'y'"):
             load_utterances(str(tmp_path))
 
-    def test_a_hub_that_cannot_be_reached_says_what_to_do(self) -> None:
+    def test_a_hub_that_cannot_be_reached_states_what_to_do(self) -> None:
         with pytest.raises(DataError, match="Without a network put banking77"):
             load_utterances("mteb/banking77")
         with pytest.raises(ConfigError, match="hf download"):
@@ -182,7 +182,7 @@ class TestBertBase:
         assert sum(parameter.numel() for parameter in model.parameters()) == 109_482_240 + 77 * (768 + 1)
         assert logits.shape == (2, 77)
 
-    def test_without_the_published_vocabulary_one_is_trained_and_said_to_be(
+    def test_without_the_published_vocabulary_one_is_trained_and_reported(
         self, utterances, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         texts = utterances.train["text"]
@@ -255,7 +255,7 @@ def test_loss_falls_and_all_steps_are_one_compilation(backend: Backend, utteranc
     assert backend.compilations().count - before == int(backend.compiles_steps)
 
 
-def test_it_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend, utterances, tokenizer) -> None:
+def test_it_resumes_from_a_checkpoint_bit_for_bit(backend: Backend, utterances, tokenizer) -> None:
     whole, data = small(backend, utterances, tokenizer)
     expected = run(whole, data, 6)
     half, _ = small(backend, utterances, tokenizer)
@@ -271,9 +271,7 @@ def test_it_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend, utterances, 
         short.load_state(state)
 
 
-def test_the_outputs_are_those_of_transformers_on_the_processor(
-    backend: Backend, utterances, tokenizer
-) -> None:
+def test_the_outputs_match_transformers_on_the_host_cpu(backend: Backend, utterances, tokenizer) -> None:
     trainer, data = small(backend, utterances, tokenizer)
     host = make_model(trainer.config, utterances.names, len(tokenizer), 24).eval()
     host.load_state_dict(backend.to_host(trainer.model.state_dict()))

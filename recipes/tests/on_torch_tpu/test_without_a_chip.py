@@ -38,7 +38,7 @@ def answer(program: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def test_without_the_automatic_load_the_seam_says_which_variable_is_in_the_way() -> None:
+def test_without_the_automatic_load_the_seam_states_which_variable_is_in_the_way() -> None:
     program = """
 import os
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -246,7 +246,7 @@ print(torch_launch.main(["--nproc-per-node", "2", {str(script)!r}, {str(tmp_path
 
 
 @without_chips
-def test_a_launch_on_chips_that_cannot_be_found_says_so() -> None:
+def test_a_launch_on_chips_that_cannot_be_found_is_reported() -> None:
     program = """
 from tpulab_recipes.runtime import torch_launch
 torch_launch.count_chips = lambda: 2
@@ -320,7 +320,7 @@ def without_a_device(torch: Any = None) -> TorchTpuBackend:
 
 
 @pytest.mark.skipif(count_chips() > 0, reason="this machine has chips: the contract suite runs on them")
-def test_the_contract_suite_has_this_backend_and_says_why_it_does_not_run() -> None:
+def test_the_contract_suite_has_this_backend_and_reports_why_it_does_not_run() -> None:
     """Each test of it, by name: none is left out and none runs on something else instead."""
     suite = ROOT / "recipes" / "tests" / "runtime" / "test_contract.py"
     config = ROOT / "recipes" / "pyproject.toml"

@@ -43,7 +43,7 @@ STEPS = 200
 GATE = 0.2
 
 
-def test_a_small_dia_says_the_sentences_that_it_was_trained_on(tmp_path: Path) -> None:
+def test_a_small_dia_speaks_the_sentences_that_it_was_trained_on(tmp_path: Path) -> None:
     say, ear, backend = speaker(), Ear(), make("cpu", "cpu")
     waves = [files.resample(np.float32(say(text, seed=0)), 24_000, 16_000) for text in SENTENCES]
     pause = np.zeros(2 * 16_000, np.float32)

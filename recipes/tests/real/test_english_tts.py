@@ -80,7 +80,7 @@ def judged(trainer: EnglishTrainer) -> dict[str, tuple[float, float]]:
     return found
 
 
-def test_the_preset_hibari_says_sentences_that_it_never_saw() -> None:
+def test_the_preset_hibari_speaks_sentences_that_it_never_saw() -> None:
     shutil.rmtree(VOICE, ignore_errors=True)
     prepare("", CONFIG.output_dir, CONFIG)
     dataset = LJSpeechDataset(CONFIG)

@@ -55,7 +55,7 @@ def captured(
     return backend, capture.done[0]
 
 
-def test_the_trace_has_the_steps_that_were_asked_for(captured: tuple[Backend, Path]) -> None:
+def test_the_trace_has_the_steps_that_were_requested(captured: tuple[Backend, Path]) -> None:
     summary = summarize(read_trace(captured[1]))
     assert len(summary.step_ms) == 4
     assert len(summary.between_ms) == 3
@@ -187,7 +187,7 @@ def test_only_the_part_of_a_compilation_within_the_steps_counts() -> None:
     assert (summary.window_ms, summary.compile_ms, summary.gap_ms) == (20.0, 7.0, 13.0)
 
 
-def test_waits_for_input_are_no_gap_and_count_whole_where_the_device_still_works() -> None:
+def test_waits_for_input_are_not_a_gap_and_count_whole_where_the_device_still_works() -> None:
     ms = 1e6
     steps = [Event(STEP_NAME, 20 * n * ms, 5 * ms) for n in range(3)]
     waits = [
@@ -213,6 +213,6 @@ def test_waits_for_input_are_no_gap_and_count_whole_where_the_device_still_works
     ]
 
 
-def test_a_trace_without_steps_says_so() -> None:
+def test_a_trace_without_steps_is_reported() -> None:
     with pytest.raises(TraceError, match="no step in this trace"):
         summarize([Plane("/host:CPU", [Line("python", [Event("something", 0, 1)])])])

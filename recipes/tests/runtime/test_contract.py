@@ -26,7 +26,7 @@ def uniform(backend: Backend, key: Any) -> np.ndarray:
     return torch.rand(8, device=backend.device()).cpu().numpy()
 
 
-def test_it_says_in_words_what_it_runs_on(backend: Backend) -> None:
+def test_it_prints_what_it_runs_on(backend: Backend) -> None:
     text = backend.describe()
     assert "\n" not in text
     assert {"jax": "JAX", "torch": "orch"}[backend.framework] in text
@@ -70,7 +70,7 @@ def test_what_came_back_does_not_change_with_the_original(backend: Backend) -> N
     assert np.array_equal(np.asarray(copy), rows(4))
 
 
-def test_a_step_computes_what_was_asked_for(backend: Backend) -> None:
+def test_a_step_computes_what_was_requested(backend: Backend) -> None:
     x = backend.to_device(rows(4))
     with backend.step():
         y = x @ x.T
@@ -81,7 +81,7 @@ def test_a_step_computes_what_was_asked_for(backend: Backend) -> None:
 def test_an_error_in_a_step_is_the_users_own(backend: Backend) -> None:
     with pytest.raises(ZeroDivisionError), backend.step():
         _ = 1 / 0
-    test_a_step_computes_what_was_asked_for(backend)
+    test_a_step_computes_what_was_requested(backend)
 
 
 def test_a_compiled_step_equals_the_plain_one_and_compiles_once_for_each_shape(backend: Backend) -> None:
@@ -111,10 +111,10 @@ def test_a_compiled_step_that_reads_a_value_back_is_refused_and_the_next_one_wor
     with pytest.raises(DeviceRuntimeError, match="keep values on the device") as refused:
         backend.compile(lambda a: a * a.sum().item())(x)
     assert refused.value.code == "bad_program"
-    test_a_step_computes_what_was_asked_for(backend)
+    test_a_step_computes_what_was_requested(backend)
 
 
-def test_a_budget_that_is_exceeded_says_so(backend: Backend) -> None:
+def test_a_budget_that_is_exceeded_is_reported(backend: Backend) -> None:
     if not backend.compiles_steps:
         assert backend.compilations() == Compilations(0, 0.0)
         return
@@ -281,7 +281,7 @@ def test_memory_is_a_number_or_unknown_for_each_device(backend: Backend) -> None
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("float32", 1e-5), ("bfloat16", 3e-2)])
-def test_a_precision_is_what_it_says(backend: Backend, name: Any, tolerance: float) -> None:
+def test_a_precision_has_its_effect(backend: Backend, name: Any, tolerance: float) -> None:
     draw = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
     with backend.precision(name) as precision:
         x = precision.cast(backend.to_device({"x": draw}))["x"]

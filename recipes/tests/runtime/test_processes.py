@@ -82,7 +82,7 @@ class TestOneProcessForEachDevice:
             {"x": [3, 4, 5], "rate": 0.5},
         ]
 
-    def test_weights_that_were_drawn_apart_are_those_of_the_first(self, both: Output) -> None:
+    def test_weights_that_were_drawn_apart_match_the_first(self, both: Output) -> None:
         assert both[0]["drawn_apart"] != both[1]["drawn_apart"]
         assert [printed["prepared"] for printed in both] == [both[0]["drawn_apart"]] * 2
 
@@ -90,7 +90,7 @@ class TestOneProcessForEachDevice:
         """Of 16 tensors of a small network, together."""
         assert [printed["messages_a_step"] for printed in both] == [1.0, 1.0]
 
-    def test_metrics_of_their_own_are_reduced_to_the_same_in_both(self, both: Output) -> None:
+    def test_their_metrics_are_reduced_to_the_same_in_both(self, both: Output) -> None:
         assert [printed["reduced"] for printed in both] == [{"mean": 1.5, "sum": 3.0, "max": 2.0}] * 2
 
     def test_they_train_as_one_process_with_both_shares_does(self, both: Output, folder: Path) -> None:
@@ -150,7 +150,7 @@ class TestOneProgramOverTwoProcesses:
         for printed in both:
             assert np.array_equal(printed["whole"], np.arange(48, dtype=np.float32).reshape(16, 3))
 
-    def test_a_mean_over_all_rows_is_that_of_one_process(self, both: Output) -> None:
+    def test_a_mean_over_all_rows_matches_one_process(self, both: Output) -> None:
         assert [printed["mean"] for printed in both] == pytest.approx([23.5, 23.5])
 
     def test_accuracy_is_a_plain_count_although_the_last_batch_is_ragged(self, both: Output) -> None:

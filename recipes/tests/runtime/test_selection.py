@@ -38,12 +38,12 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
     assert 'did you mean "torch_xla"?' in text
 
 
-def test_a_name_from_the_environment_variable_is_said_to_be_from_there() -> None:
+def test_an_error_names_the_environment_variable_that_chose_the_backend() -> None:
     assert "from TPULAB_BACKEND" in choose("runtime.use()", TPULAB_BACKEND="tensorflow")[1]
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_a_chip_that_was_asked_for_and_is_missing_is_an_error(name: str) -> None:
+def test_a_chip_that_was_requested_and_is_missing_is_an_error(name: str) -> None:
     if count_chips() > 0:
         pytest.skip("this machine has TPU chips")
     code, text = choose(f"runtime.use({name!r}, platform='tpu')")
@@ -62,7 +62,7 @@ def test_a_folder_with_the_name_of_a_framework_is_not_taken_for_it(
 
 
 @needs_torch_xla
-def test_a_variable_that_asks_for_a_chip_is_no_reason_to_run_on_the_processor() -> None:
+def test_a_variable_that_requests_a_chip_does_not_allow_running_on_the_host_cpu() -> None:
     if count_chips() > 0:
         pytest.skip("this machine has TPU chips")
     assert choose("runtime.use('torch_xla')", PJRT_DEVICE="TPU")[1].startswith("no_chip: PJRT_DEVICE=TPU")
@@ -83,7 +83,7 @@ def test_another_choice_later_is_refused_and_the_same_one_is_not() -> None:
 
 
 @needs_torch_xla
-def test_one_program_cannot_be_asked_for_after_the_first_tensor() -> None:
+def test_one_program_cannot_be_requested_after_the_first_tensor() -> None:
     call = "import torch_xla; torch_xla.device(); runtime.use('torch_xla', spmd=True)"
     assert choose(call)[1].startswith("too_late: Tensors were made")
 

@@ -126,7 +126,9 @@ def test_dropout_would_differ_without_the_random_state(backend: Any) -> None:
     assert other.train(5) != expected
 
 
-def test_a_checkpoint_goes_on_with_the_same_weights_on_another_backend(backend: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_continues_with_the_same_weights_on_another_backend(
+    backend: Any, tmp_path: Path
+) -> None:
     other = make({"cpu": "torch_xla"}.get(backend.name, "cpu"), None)
     begun = Loop(backend, Settings())
     begun.train(2)

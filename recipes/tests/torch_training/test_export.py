@@ -70,7 +70,7 @@ def test_jax_computes_the_same_update_from_the_exported_step(
     assert all(not before[name].equal(after[name]) for name in before if "weight" in name)
 
 
-def test_the_program_says_which_inputs_are_rows_and_which_are_state(
+def test_the_program_states_which_inputs_are_rows_and_which_are_state(
     trainer: ResNetTrainer, backend: Any
 ) -> None:
     program = exported_from(trainer, backend).program
@@ -96,7 +96,7 @@ def test_a_step_that_reads_a_value_back_is_refused(trainer: ResNetTrainer, backe
     assert refused.value.code == "bad_program"
 
 
-def test_an_export_asks_no_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_queries_no_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in torch_lowering.VARIABLES:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

@@ -105,7 +105,7 @@ def test_a_run_prints_what_it_trains_logs_saves_and_evaluates(
     assert [file.name for file in checkpoints(tmp_path)] == [f"step-{n:08d}.pt" for n in (5, 8, 10)]
 
 
-def test_a_run_that_is_killed_goes_on_to_the_same_end(
+def test_a_run_that_is_killed_resumes_to_the_same_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = _training(tmp_path / "whole")
@@ -117,7 +117,7 @@ def test_a_run_that_is_killed_goes_on_to_the_same_end(
     capsys.readouterr()
     fit(again, Loop(quiet=True))
     shown = capsys.readouterr()
-    assert "going on after step 6" in shown.out
+    assert "resuming after step 6" in shown.out
     assert "the data have changed" in shown.err
     for one, other in zip(whole.trainer.model.parameters(), again.trainer.model.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -274,7 +274,7 @@ def test_weights_and_biases_without_a_key_or_in_a_bad_mode_is_refused_before_the
         Loop(wandb_project="p").check(str(tmp_path / "run"))
 
 
-def test_a_run_that_uses_one_of_eight_chips_says_so_before_it_starts(
+def test_a_run_that_uses_one_of_eight_chips_is_reported_before_it_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = _training("", epochs=1)

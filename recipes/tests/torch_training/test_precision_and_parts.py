@@ -51,7 +51,7 @@ def test_bf16_trains_with_masters_gradients_and_moments_in_fp32(backend: Any) ->
     assert losses[-1] < 0.1 * losses[0]
 
 
-def test_gradients_in_parts_are_those_of_the_whole_batch(backend: Any) -> None:
+def test_gradients_in_parts_match_the_whole_batch(backend: Any) -> None:
     found = []
     for parts in (1, 4):
         model, batch = _model(backend), {"x": backend.to_device(ROWS)}

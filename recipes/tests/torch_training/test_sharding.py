@@ -165,7 +165,7 @@ def test_two_processes_with_slices_train_as_one_with_all(alone: tuple[Path, dict
         np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
 
 
-def test_a_process_alone_has_nothing_to_slice_over_and_is_told() -> None:
+def test_a_process_alone_has_nothing_to_slice_over_and_is_warned() -> None:
     # Without a chip torch_tpu's cannot be made; it refuses before it needs one.
     for backend in (make("cpu", None), object.__new__(TorchTpuBackend)):
         with pytest.raises(

@@ -122,7 +122,7 @@ def test_no_reader_runs_code_of_a_file_in_any_format(reader: Callable[[Path], An
         assert "weights_only" not in str(refused.value)
 
 
-def test_files_that_are_something_else_are_named_as_what_they_are(tmp_path: Path) -> None:
+def test_files_of_another_kind_are_named_correctly(tmp_path: Path) -> None:
     """Case D10."""
     whole = tmp_path / "whole.pth"
     torch.save({"weight": {"a": torch.zeros(1000)}}, whole)
@@ -174,7 +174,7 @@ def test_weights_for_transformers_that_are_something_else_are_named(
         assert "\n" not in str(no.value)
 
 
-def test_a_configuration_for_transformers_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_configuration_for_transformers_is_named(tmp_path: Path) -> None:
     tiny_codec().model.save_pretrained(tmp_path)
     for written, output in (
         ("[1]", r"codec: \S+config\.json must hold a JSON object"),

@@ -59,7 +59,7 @@ def test_state_made_before_the_first_step_changes_no_parameter_of_any_step(name:
         assert torch.equal(a, b)
 
 
-def test_one_vector_is_updated_as_each_tensor_and_either_goes_on_from_the_other() -> None:
+def test_one_vector_is_updated_as_each_tensor_and_either_resumes_from_the_other() -> None:
     first, rates = torch.nn.Linear(3, 2), {"lr": 0.02, "betas": (0.8, 0.99), "eps": 1e-9}
     second = copy.deepcopy(first)
 
@@ -181,7 +181,7 @@ def test_a_bucket_holds_checkpoints_as_a_folder_does(tmp_path: Path, monkeypatch
     assert "passed over: memory://bucket/run/step-00000005.pt cannot be read" in capsys.readouterr().err
 
 
-def test_torn_checkpoints_are_named_and_only_a_whole_one_is_gone_on_from(tmp_path: Path, capsys) -> None:
+def test_torn_checkpoints_are_named_and_only_a_whole_one_is_resumed_from(tmp_path: Path, capsys) -> None:
     """Case D17."""
     for step in (1, 2):
         (tmp_path / f"step-0000000{step}.pt").write_bytes(b"PK\x03\x04 torn")

@@ -30,7 +30,7 @@ def printed(outputs: list[Message]) -> str:
     )
 
 
-def test_its_kernelspecs_are_those_of_the_bridge(front: Front, bridge: Bridge) -> None:
+def test_its_kernelspecs_match_the_bridge(front: Front, bridge: Bridge) -> None:
     shown = front.rest("GET", "/api/kernelspecs")
     known = bridge.rest("GET", "/api/kernelspecs")
     assert shown["default"] == known["default"] == "python3"

@@ -68,7 +68,7 @@ def joined(given: list[Any]) -> list[Any]:
 
 
 @pytest.mark.usefixtures("gateway")
-def test_nbclient_gets_the_same_outputs_as_from_a_kernel_of_its_own(folder: Path) -> None:
+def test_nbclient_gets_the_same_outputs_as_from_its_own_kernel(folder: Path) -> None:
     through = execute(notebook(*CELLS), folder, kernel_manager_class=BridgeKernelManager)
     directly = execute(notebook(*CELLS), folder)
     assert outputs(through) == outputs(directly)
@@ -76,7 +76,7 @@ def test_nbclient_gets_the_same_outputs_as_from_a_kernel_of_its_own(folder: Path
 
 
 @pytest.mark.usefixtures("gateway")
-def test_nbclient_is_told_of_an_exception_and_stops(folder: Path) -> None:
+def test_nbclient_receives_an_exception_and_stops(folder: Path) -> None:
     failing = notebook("print('before')", "raise ValueError('on purpose')", "print('never')")
     with pytest.raises(CellExecutionError, match="on purpose"):
         execute(failing, folder, kernel_manager_class=BridgeKernelManager)

@@ -47,7 +47,7 @@ describe('the command that deletes a machine', () => {
       'gcloud compute tpus queued-resources delete my-tpu --force --zone=us-east5-b'
     ],
     [{ ...NODE, product: 'instance' } as const, 'gcloud compute instances delete my-tpu --zone=us-east5-b']
-  ])('is that of its product and project', (source, command) => {
+  ])('belongs to its product and project', (source, command) => {
     expect(deleteCommand(source)).toBe(command);
   });
 

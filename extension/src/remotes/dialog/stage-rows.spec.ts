@@ -72,7 +72,7 @@ describe('the stages of connecting', () => {
     ]);
   });
 
-  it('are few where nothing is missing, and where nothing may be installed', () => {
+  it('are few if nothing is missing, or nothing may be installed', () => {
     const there = ['node', 'bridge', 'uv', 'python', 'environment', 'gateway'].map(name =>
       stage(name, 'skipped')
     );

@@ -34,7 +34,7 @@ from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.sync_watch import SyncWatch
 from tpulab.measure.tracked_run import step_runs
 from tpulab.measure.tracker import Tracker
-from tpulab.memory.error import in_words, memory_error
+from tpulab.memory.error import memory_error, memory_error_text
 from tpulab.runtimes.capabilities import capabilities
 from tpulab.runtimes.devices import DeviceReport
 from tpulab.runtimes.import_hook import AfterImport
@@ -266,7 +266,7 @@ class Agent:
                 config.update("jax_num_cpu_devices", -1)
 
     def _advise_on_missing(self, package: str, parts: list[str]) -> None:
-        """Reports what a missing hook hides, so that a panel does not look empty without a reason."""
+        """Reports the effect of a missing hook, so that a panel is not empty without a reason."""
         version = getattr(sys.modules.get(package), "__version__", "of this environment")
         self.adviser.report(
             "missing-hook",
@@ -290,7 +290,7 @@ class Agent:
             self.recorder.events.append(message)
             self.wake()
             if self.tracker.text is not None:
-                write_line(in_words(message))
+                write_line(memory_error_text(message))
 
     def _check_devices(self, message: DevicesMessage) -> None:
         kind = message["devices"][0]["kind"] if message["devices"] else None

@@ -31,7 +31,7 @@ MOST_PROGRAMS = 200
 CALLBACKS = ("debug_callback", "debug_print", "pure_callback", "io_callback")
 #: Large results that are named for each program.
 MOST_VALUES = 5
-#: Operations that are fused into their users, or a program of their own that is inspected.
+#: Operations that are fused into their users, or that call a separate program that is inspected.
 _NO_BUFFERS = (
     "broadcast_in_dim",
     "iota",
@@ -384,7 +384,7 @@ def _as_shapes(call: JitCall | None) -> JitCall | None:
 
 
 def _with_rows(call: JitCall, rows: int, now: int) -> JitCall:
-    """With so many rows instead of its own number."""
+    """The call with this number of rows."""
     import jax
 
     def scaled(leaf: Any) -> Any:

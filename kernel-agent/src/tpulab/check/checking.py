@@ -131,7 +131,7 @@ Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is compiled for a machine: the programs of a run, whose modules are in `folder`; `ask` answers as
+    """The work for one machine: the programs of a run, whose modules are in `folder`; `ask` answers as
     `layouts.Answers` does."""
 
     machine: Machine
@@ -178,7 +178,7 @@ def compile_all(
         waiting = {one.machine.name: pool.submit(compile_one, one) for one in work}
         results = {name: future.result() for name, future in waiting.items()}
     except BaseException:
-        # Their threads wait for them, and would go on with the next program.
+        # Their threads wait for them, and would continue with the next program.
         stopped.set()
         end_children()
         raise

@@ -312,7 +312,8 @@ def is_unexpected(collective: Mapping[str, Any], program: Mapping[str, Any]) -> 
         return False
     if collective["bytes"] < UNEXPECTED_BYTES or collective["explicit"]:
         return False
-    # Where the state is sharded, the compiler chooses the gathered arrays: only more than all of it is odd.
+    # Where the state is sharded, the compiler chooses which arrays to gather: only more bytes than the whole
+    # state are unexpected.
     state = sum(
         each["bytes"]
         for number, each in enumerate(program["arguments"])

@@ -29,7 +29,7 @@ _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?((?:%[\w.\-]+(?:, )?)+)\}?")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _OPERATION = re.compile(r"\s([a-z][a-z0-9\-]*)\(")
-#: Results of these occupy no memory of their own.
+#: Results of these operations occupy no additional memory.
 _VIEWS = (
     "parameter",
     "tuple",
@@ -234,7 +234,7 @@ def _plain_size(shape: re.Match[str]) -> int:
 
 
 def _padded_size(shape: re.Match[str]) -> int:
-    """With the tiles of its layout: the minor dimensions are rounded up to the first of them."""
+    """Bytes with the layout's tiles: the minor dimensions are rounded up to the first tile."""
     dimensions = _dimensions(shape)
     order = [int(number) for number in (shape[3] or "").split(",") if number]
     tile = re.search(r"T\(([\d,]+)\)", shape[4] or "")

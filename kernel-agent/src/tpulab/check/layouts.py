@@ -259,7 +259,7 @@ def _root(name: str) -> str:
 
 
 class Answers:
-    """Answers to what a search asks about the programs of a recorder; modules go into `folder`."""
+    """Answers the requests of a search about recorded programs; modules go into `folder`."""
 
     def __init__(self, recorder: Recorder, folder: Path) -> None:
         self._recorder, self._folder = recorder, folder

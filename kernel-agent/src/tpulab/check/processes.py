@@ -110,7 +110,7 @@ def end_children() -> None:
 
 
 class MachineCompiler:
-    """The compiler of one machine type; its process begins anew after a program that ended it."""
+    """The compiler of one machine type; its process is restarted after a program that ended it."""
 
     def __init__(self, machine: Machine, folder: Path) -> None:
         self._machine, self._folder = machine, folder

@@ -131,7 +131,7 @@ class Search:
         return bool(candidate.compiled.get("compiles"))
 
     def _with_remat(self) -> None:
-        """Of the best if something fits, and of those that need the least if nothing does."""
+        """The best layouts if some fit, else the layouts that need the least memory."""
         ranked = self.ranked()
         count = 1 if ranked and self._fits(ranked[0]) else 3
         for candidate in ranked[:count]:
@@ -183,8 +183,8 @@ class Search:
         return float(share * (max(self.flops(candidate) / peak, moved) + collective_bytes(compiled) / links))
 
     def flops(self, candidate: Candidate) -> float:
-        """Of each device in a step. The compiler counts a loop once: the layout that divides the work evenly
-        shows how much that leaves out."""
+        """Operations of each device in a step. The compiler counts a loop once: the layout that divides the
+        work evenly shows how much is missing."""
         even = [each for each in self.tried.values() if each.layout.mesh[1] == 1 and self._fits(each)]
         counted = min((each.compiled["flops"] for each in even), default=0.0)
         missing = max(1.0, self._flops / self.machine.devices / counted) if counted else 1.0

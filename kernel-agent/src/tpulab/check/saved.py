@@ -76,7 +76,7 @@ def write(file: Path, programs: Iterable[Path]) -> int:
 
 
 class CompiledPrograms:
-    """The programs of a file. `loaded`: names of those that jax took; `refused`: reasons by name."""
+    """The programs of a file. `loaded`: names of the programs that jax loaded; `refused`: reasons by name."""
 
     def __init__(self, file: Path, every_chip: bool = True) -> None:
         """`every_chip`: give a reason for programs of other kinds of chips too. Raises `PreflightError`

@@ -80,6 +80,6 @@ def _keep_of_torch_xla(folder: pathlib.Path, limit: int) -> None:
     import torch_xla.runtime
 
     folder.mkdir(parents=True, exist_ok=True)
-    # This cache has no bound of its own.
+    # This cache has no size limit itself.
     delete_oldest(folder, limit)
     torch_xla.runtime.initialize_cache(str(folder))

@@ -163,7 +163,7 @@ def compile_message(
 def describe(
     name: str, number: int, cells: CellRegister, reasons: ReasonFinder, frame: FrameType | None
 ) -> Compilation:
-    """What the stack shows of a compilation that starts at `frame`."""
+    """Where a compilation that starts at `frame` comes from, by the stack."""
     folder = jax_folder() or ""
     call = find_jit_call(frame, folder, is_user_frame)
     location = find_location(cells, frame)

@@ -32,7 +32,7 @@ _REDUCTIONS = frozenset(
     ]
 )
 _LINALG = ("cholesky", "triangular_solve", "lu", "qr", "householder_product", "eigh", "eig", "svd", "schur")
-#: Moves, compares or creates values, or calls a program that is inspected: no arithmetic of its own.
+#: Moves, compares or creates values, or calls a program that is inspected: no arithmetic here.
 _FREE = frozenset(
     [
         *("broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "concatenate", "pad", "rev"),

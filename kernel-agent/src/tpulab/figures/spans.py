@@ -112,7 +112,7 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
 
 
 def without_holes(times: StepTimes, busy: Sequence[Span] | None) -> tuple[StepTimes, Sequence[Span] | None]:
-    """The step as if its holes had taken no time: their content is removed, and later spans move up."""
+    """The step without its holes: their content is removed, and later spans move up."""
     holes = union(times.holes, times.start, times.end)
 
     def moved(moment: int) -> int:

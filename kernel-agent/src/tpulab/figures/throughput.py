@@ -179,7 +179,7 @@ class Throughput:
             self._uncounted += program is None or not program.exact
 
     def reused(self, run: str) -> list[CompileMessage]:
-        """Of the programs that the run has started to call, those that were compiled before it."""
+        """The programs that the run calls and that were compiled before it."""
         new, self._new = self._new, []
         return [
             {**reported, "run": run, "reused": True}

@@ -32,7 +32,7 @@ class RunTotals:
     compiled: int = 0
     #: time of checkpoints, evaluations and the like, in steps or between them
     bands: dict[str, int] = field(default_factory=dict)
-    #: the part of it inside steps
+    #: the part of that time inside steps
     in_steps: int = 0
 
     @property

@@ -65,7 +65,7 @@ def send_well_formed(session: Session) -> None:
 
 
 def report_crashes() -> None:
-    """Into the log, also when a cell calls `faulthandler.enable()`. Descriptor 2 must still be the log."""
+    """Into the log, even when a cell calls `faulthandler.enable()`. Descriptor 2 must still be the log."""
     log = os.fdopen(os.dup(2), "w")
     plain = faulthandler.enable
 

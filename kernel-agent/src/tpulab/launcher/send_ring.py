@@ -162,7 +162,7 @@ class SendRing:
         return sum(lane.sent_bytes - lane.confirmed_bytes for lane in self._lanes.values())
 
     def waiting_bytes(self) -> int:
-        """Bytes sent to the present keeper and not confirmed: they are in libzmq or in the keeper."""
+        """Bytes sent to the current keeper and not confirmed: they are in libzmq or in the keeper."""
         with self._lock:
             return self._waiting if self._watched is not None else 0
 

@@ -202,7 +202,7 @@ class DeviceClock:
             self.poll(now_ns())
 
     def is_known(self, low: int, high: int, unsure: float) -> bool:
-        """Whether the state of the device in [low, high] is known, except for this share of it."""
+        """Whether the device's state is known for all of [low, high] except this share."""
         with self._guard:
             if low < self._unknown_before:
                 return False
@@ -256,7 +256,7 @@ class DeviceClock:
         self._last_end = ended
 
     def post_external(self, moment: int) -> int:
-        """Notes a launch at `moment` whose end a runtime reports (`add_external`). Returns its number."""
+        """Records a launch at `moment`; a runtime reports its end (`add_external`). Returns its number."""
         number = next(self._numbers)
         self._external.append((number, moment))
         return number

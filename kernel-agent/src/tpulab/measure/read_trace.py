@@ -56,8 +56,9 @@ def summary(timed: Iterable[tuple[Event, float]]) -> tuple[list[dict[str, Any]],
     return first, sum(entry["totalMs"] for entry in found.values())
 
 
-def of_line(line: Any, *, on_device: bool) -> Iterator[Event]:
-    """On a TPU the operations are the events of the line `XLA Ops`; on the CPU the events that name one."""
+def line_operations(line: Any, *, on_device: bool) -> Iterator[Event]:
+    """The operations of a line: on a TPU the events of the line `XLA Ops`, on the CPU the events that name
+    an operation."""
     if on_device and line.name != "XLA Ops":
         return
     for event in line.events:
@@ -85,7 +86,7 @@ def main(files: list[str]) -> None:
         devices += len(on_devices)
         for plane in on_devices or planes:
             for line in plane.lines:
-                timed += self_times(of_line(line, on_device=bool(on_devices)))
+                timed += self_times(line_operations(line, on_device=bool(on_devices)))
     operations, busy_ms = summary(timed)
     json.dump({"devices": devices, "busyMs": busy_ms, "operations": operations}, sys.stdout)
 

@@ -120,7 +120,7 @@ def _device_memory(read_devices: Callable[[], DevicesMessage | None]) -> tuple[i
     return fullest
 
 
-def in_words(message: MemoryErrorMessage) -> str:
+def memory_error_text(message: MemoryErrorMessage) -> str:
     """One line of text for people."""
     words = ["The device has no memory left"]
     if message["requestedBytes"] is not None:

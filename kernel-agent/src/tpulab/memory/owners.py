@@ -79,7 +79,7 @@ def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldByt
         if len(names) < NAMES_SHOWN:
             names.append(place.path())
     found = [(array, owners.get(id(array), {})) for array in live]
-    # An array that is the last item of a list, and has a name of its own, belongs to the others of the list.
+    # An array that is the last item of a list, and has its own name, belongs to the other items of the list.
     items = Counter(owner for _, by_kind in found for owner in set(_lists(_names(by_kind))))
     groups: dict[tuple[tuple[int, ...], str, str], HeldArrays] = {}
     for array, by_kind in found:

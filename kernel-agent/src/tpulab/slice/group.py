@@ -339,7 +339,7 @@ class Group:
             )
             return
         self.broken = HostLostError(
-            f"{self._capital(host)} is lost: {reason}. The others cannot go on without it. {RESTART}"
+            f"{self._capital(host)} is lost: {reason}. The others cannot continue without it. {RESTART}"
         )
         self._listener.lost(host, reason)
 

@@ -108,7 +108,7 @@ def straggler(splits: list[HostSplit]) -> Straggler | None:
     }
 
 
-def in_words(found: Straggler) -> str:
+def straggler_text(found: Straggler) -> str:
     return f"host {found['host']} is {found['lateMs']:.0f} ms later at each step: {found['cause']}"
 
 

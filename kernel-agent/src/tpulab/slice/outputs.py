@@ -16,7 +16,7 @@ OUTPUTS = frozenset({"stream", "display_data", "execute_result", "update_display
 
 
 class Outputs:
-    """For one cell. The lowest of its hosts speaks."""
+    """For one cell. Its lowest host reports."""
 
     def __init__(self, hosts: Sequence[int], publish: Publish, count: int) -> None:
         self.speaker = hosts[0]

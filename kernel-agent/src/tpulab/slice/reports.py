@@ -348,7 +348,7 @@ class _Order:
                     "id": f"host-{host}-{message['id']}",
                     "kind": "host-differs",
                     "message": f"`{message['action']}` was not applied on all hosts: {reason}",
-                    "remedy": "Restart the kernel if the hosts do not go on together.",
+                    "remedy": "Restart the kernel if the hosts do not continue together.",
                     "location": None,
                     "run": self._body.get("run"),
                 }

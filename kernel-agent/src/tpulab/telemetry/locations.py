@@ -29,7 +29,7 @@ _known: dict[str, bool] = {}
 
 
 def is_user_frame(frame: FrameType) -> bool:
-    """Whether a frame runs the user's code: a cell, a script or a module of their own."""
+    """Whether a frame runs the user's code: a cell, a script or the user's module."""
     file = frame.f_code.co_filename
     if file.startswith("<"):
         # Code without a file: a prompt or `python -c` is the user's, generated code of libraries is not.

@@ -1,4 +1,4 @@
-"""`tpulab.run`: a training that a page can watch and steer. Without a bridge it runs as if it did not exist.
+"""`tpulab.run`: a training that a page can watch and steer. Without a bridge the training runs unchanged.
 
 run = tpulab.run("mnist", config, hyperparameters={"learning_rate": tpulab.hyper(3e-4, min=1e-6, max=1e-2)})
 run.on_checkpoint(lambda step: save(state, step))
@@ -112,7 +112,7 @@ class TrainingRun:
 
     def log(self, **metrics: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
-        are ready. Outside a step, the numbers count for the previous step, also after the last one.
+        are ready. Outside a step, the numbers count for the previous step, even after the last one.
 
         Text, figures of matplotlib, images of PIL and arrays of two dimensions and more are shown as such
         (`tpulab.image`): 16 at once, then one a second. An array on a device is read immediately, which
@@ -273,7 +273,7 @@ class TrainingRun:
         load(checkpoint)
         self._resumed = self.controller.checkpointed = checkpoint.step
         where = f" ({checkpoint.saved})" if checkpoint.saved else ""
-        write_line(f"{self.name or 'The run'} goes on at step {checkpoint.step}, from {source}{where}")
+        write_line(f"{self.name or 'The run'} resumes at step {checkpoint.step}, from {source}{where}")
         return checkpoint.step
 
     @property

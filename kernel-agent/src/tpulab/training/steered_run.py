@@ -61,7 +61,7 @@ class SteeredRun(TrackedRun, ControlListener):
         if self.log is not None and message["phase"] != "accepted":
             self.log.command(message)
         if self.tracker.text is not None and message["phase"] != "accepted":
-            write_line(f"{self.run.name}: {in_words(message)}")
+            write_line(f"{self.run.name}: {command_text(message)}")
 
     def waits(self) -> None:
         if self.tracker.between_steps is not None:
@@ -88,7 +88,7 @@ class SteeredRun(TrackedRun, ControlListener):
             self.log.end(state, self.run.closed, self.run.metrics)
 
 
-def in_words(message: ControlMessage) -> str:
+def command_text(message: ControlMessage) -> str:
     """One line about the result of a command."""
     what: str = message["action"]
     if message["action"] == "call":

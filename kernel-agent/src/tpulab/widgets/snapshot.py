@@ -101,7 +101,7 @@ class SnapshotStore:
             "kernelId": os.environ.get("TPULAB_KERNEL_ID"),
             "devices": devices,
             "run": run,
-            "pace": shown.throughput,
+            "throughput": shown.throughput,
             "steps": [list(row) for row in shown.steps],
             "metrics": {
                 name: [list(points.steps), list(points.values)] for name, points in shown.metrics.items()
@@ -174,7 +174,7 @@ class SnapshotStore:
 
 def without_run(snapshot: dict[str, Any]) -> dict[str, Any]:
     """The same before a run has started."""
-    return {**snapshot, "run": None, "pace": None, "steps": [], "metrics": {}, "commands": []}
+    return {**snapshot, "run": None, "throughput": None, "steps": [], "metrics": {}, "commands": []}
 
 
 def _devices() -> Any:

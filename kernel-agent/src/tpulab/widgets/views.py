@@ -73,7 +73,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         if hasattr(run, "when_announced"):
             self.run_name = run.name or "run"
             run.when_announced(lambda run_id: self.set_trait("run_id", run_id))
-        #: content of the picture: the newest of its run, also when another one has started
+        #: content of the picture: the newest of its run, even when another run has started
         self._pictured = self._newest if self._is_of_its_run(self._newest) else without_run(self._newest)
         publisher_.add(self)
 

@@ -110,7 +110,7 @@ describe('the text of devices', () => {
     sampleHz: 2
   };
 
-  it('names the holder of a chip, explains an unknown chip, and why there are no figures', () => {
+  it('names the holder of a chip, explains an unknown chip, and why there are no metrics', () => {
     const text = devicesText(page);
     expect(text).toContain('v6e-1: the process that uses the chips does not answer (port 8431: stuck)');
     expect(text).toContain('chip 0  v6e, 918 bf16 TFLOP/s  /dev/vfio/0 held by python3 7 (kernel k)');

@@ -63,7 +63,7 @@ describe('tpulab doctor', () => {
     );
   });
 
-  it('reports in words and by its exit code when a host cannot be reached', async () => {
+  it('reports by a sentence and its exit code that a host cannot be reached', async () => {
     const { stdout } = await run('nobody@127.0.0.1', '--ssh', path.join(folder, 'no-such-ssh'));
     expect(stdout).toContain('WRONG  ssh');
     expect(stdout).toMatch(/^[1-9]\d* errors?, (?:no|\d+) warnings?$/m);

@@ -116,7 +116,7 @@ describe('tpulab journal list', () => {
     expect(lines.filter(line => line.includes('20 records'))).toHaveLength(2);
   });
 
-  it('reports that there are none, also where there is no state folder yet', async () => {
+  it('reports that there are none, even without a state folder', async () => {
     expect((await journal('list')).stdout).toBe('0 journals, 0 B\n');
     await rm(stateDir, { recursive: true });
     expect((await journal('list', '--json')).json).toEqual({ journals: [], bytes: 0 });
@@ -173,7 +173,7 @@ describe('tpulab journal show', () => {
 });
 
 describe('tpulab journal verify', () => {
-  it('finds all journals in order, also while they are written', async () => {
+  it('finds all journals in order, even while they are written', async () => {
     const id = await makeKernel('running');
     // The beginning of a record of 200 bytes.
     await appendFile(await newestSegment(id), Buffer.from([200, 0, 0, 0, 1, 2, 3, 4, 21, 0, 0]));

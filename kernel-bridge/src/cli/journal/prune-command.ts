@@ -96,7 +96,7 @@ async function chosen(stateDir: string, requested: readonly string[]): Promise<J
   return [...found.values()];
 }
 
-/** A person who names a kernel of another machine knows that the machine will not return. Refused while its keeper shows activity. */
+/** Naming a kernel of another machine confirms that the machine will not return. Refused while its keeper shows activity. */
 function released(
   journal: JournalFolder,
   { name, isSilent }: { name: string; isSilent: boolean }

@@ -24,7 +24,7 @@ const whyUnread = (code = 'unknown error'): string => UNREAD[code] ?? code;
 
 export class NotebookFile {
   private constructor(
-    /** The file itself, if `asked` is a link to it. */
+    /** The file itself, if the requested path is a link to it. */
     readonly path: string,
     readonly notebook: NotebookText,
     readonly text: string,

@@ -143,7 +143,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect((JSON.parse(stdout) as { remotes: unknown[] }).remotes).toHaveLength(1);
   });
 
-  it('gives a known machine the requested setup, also while it is connected', async () => {
+  it('gives a known machine the requested setup, even while it is connected', async () => {
     expect(wanted).toEqual([]);
     for (const more of [
       ['--install', '--environment', 'torch-xla'],

@@ -380,7 +380,7 @@ print("try", n)`;
     return JSON.parse(stdout);
   };
 
-  it('runs again, from the first cell on new processes, and reports how often and why', async () => {
+  it('reruns from the first cell on new processes, and reports how often and why', async () => {
     const file = await notebook('x = globals().get("x", 0) + 1', losing(2), 'print(x)');
     const { endedAt, ...ended } = (await restarts(file)) as { endedAt: string };
     expect(endedAt).not.toBeNull();
@@ -412,7 +412,7 @@ print("try", n)`;
   });
 });
 
-it('refuses what cannot be run, with what to do', async () => {
+it('refuses an invalid run with a remedy', async () => {
   const file = await notebook('');
   expect((await run(file)).error).toMatchObject({ code: 'notebook_unusable' });
   const missing = {

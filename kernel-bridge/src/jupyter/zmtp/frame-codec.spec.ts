@@ -65,7 +65,7 @@ describe('frames', () => {
     );
   });
 
-  it('are not copied when they are large', () => {
+  it('are not copied when large', () => {
     const large = Buffer.alloc(1024 * 1024);
     const pieces = encodeMessage([Buffer.from('topic'), large]);
     expect(pieces.some(piece => piece.buffer === large.buffer)).toBe(true);

@@ -424,7 +424,7 @@ describe('a WebSocket', () => {
     expect([statuses, refused]).toEqual([[404, 503, 503], 1]);
   });
 
-  it('that was not opened is no pipe: further output of the far side does not arrive', async () => {
+  it('that was not opened does not forward: further output of the far side does not arrive', async () => {
     far.on('upgrade', (_request: IncomingMessage, socket: Socket) => {
       socket.write('HTTP/1.1 404 Not\x1b[2J Here\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\n');
       socket.write('<script>alert(1)</script>');

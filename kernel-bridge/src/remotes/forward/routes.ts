@@ -91,7 +91,7 @@ function split(url: string): { name: string; target: string } {
   return { name, target };
 }
 
-/** The access headers that every answer of ours has, plus the headers for answers of a remote. */
+/** The access headers of every answer, plus the headers for answers of a remote. */
 function accessHeaders(reply: FastifyReply): Record<string, string> {
   const access = Object.entries(reply.getHeaders())
     .filter(([name]) => name.startsWith('access-control-') || name === 'vary')

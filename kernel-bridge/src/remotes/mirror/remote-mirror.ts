@@ -100,7 +100,7 @@ export class RemoteMirror implements AsyncDisposable {
     return true;
   }
 
-  /** Invalid data is ignored: it does not describe kernels of ours. */
+  /** Invalid data is ignored: it does not describe known kernels. */
   #take(data: unknown): void {
     for (const event of eventsOf(String(data))) {
       if (Value.Check(KernelEvent, event) && !event.removed) this.#follow(event.kernelId);

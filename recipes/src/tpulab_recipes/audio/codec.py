@@ -34,7 +34,7 @@ class Codec:
         return digest(*(each.detach().cpu().numpy().tobytes() for each in self.model.parameters()))
 
     def samples(self, seconds: float) -> int:
-        """The length in samples, a whole number of frames, that holds so many seconds."""
+        """The smallest whole number of frames that holds so many seconds, in samples."""
         return -(-round(seconds * self.sample_rate) // self.hop) * self.hop
 
     def frames(self, samples: int) -> int:
@@ -65,7 +65,7 @@ class Codec:
 def load_codec(name: str = "") -> Codec:
     """The codec of that name at Hugging Face or in that folder (`descript/dac_44khz`); empty: `tiny_codec`.
 
-    Raises `ConfigError` when there is none, `CheckpointError` for a damaged one.
+    Raises `ConfigError` when there is no such codec, `CheckpointError` for a damaged one.
     """
     if not name:
         return tiny_codec()

@@ -84,7 +84,7 @@ class Utterance:
 
 
 def utterance(settings: CorpusSettings, number: int) -> Utterance:
-    """The utterance of that number, the same whatever else is made."""
+    """The utterance with that number; it does not depend on the other utterances."""
     random = np.random.default_rng([settings.seed, number])
     voice = VOICES[number % settings.speakers]
     words = _sentence(random)

@@ -1,5 +1,5 @@
 """Sound with its text (`audio.sources`) to codes, once: `encoded_audio/NAME.pt`, Int16[frame, channel],
-beside the texts. Nothing that is read is written to."""
+beside the texts. The inputs are never changed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _usable(each: Source, text_length: int, skipped: Skipped) -> bool:
 def _is_missing(
     each: Source, codes: Folder, there: set[str], row: dict[str, Any] | None, made_by: str
 ) -> bool:
-    """Whether a clip must be encoded. Codes without a row are of another program, and stay as they are."""
+    """Whether a clip must be encoded. Codes without a row come from another program and stay unchanged."""
     name = f"{each.name}.pt"
     if name not in there:
         return True

@@ -15,9 +15,9 @@ import numpy as np
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.inputs import foreign_kind, unexpected_kind
 
-#: Sizes that a program writes into the header of a WAV that it cannot rewind, such as a pipe.
+#: Placeholder sizes in the header of a WAV written to a stream that cannot be rewound, such as a pipe.
 _UNKNOWN = (0, 0xFFFFFFFF)
-#: Samples of floats may exceed full scale, but not as integers do that were saved as floats.
+#: Float samples may exceed full scale; beyond this, they are integers that were saved as floats.
 _LOUDEST = 64.0
 #: In Hz. Telephones have 8,000.
 _LOWEST_RATE = 1000
@@ -105,7 +105,7 @@ def _require_whole_mp3(data: bytes, shown: str) -> None:
     place = next((found for tag in (b"Xing", b"Info") if (found := data.find(tag, start, start + 48)) > 0), 0)
     flags = int.from_bytes(data[place + 4 : place + 8], "big")
     if place and flags & 2:
-        # Behind the number of frames, where there is one.
+        # After the number of frames, where the header has one.
         size = int.from_bytes(data[place + 8 + 4 * (flags & 1) :][:4], "big")
         if len(data) - start < 0.99 * size:
             raise DataError(

@@ -13,7 +13,7 @@ from tpulab_recipes.audio.phonemes import PHONEMES
 #: Bandwidths of the four resonators in Hz; the fourth formant is the same for all phonemes.
 _BANDWIDTHS = (60.0, 90.0, 150.0, 250.0)
 _FOURTH = 3500.0
-#: How long formants and loudness take from one phoneme to the next.
+#: Duration of the transition of formants and loudness from one phoneme to the next.
 _TRANSITION_S = 0.03
 #: How often the resonators change: formants move more slowly than that.
 _BLOCKS_A_SECOND = 125

@@ -226,7 +226,7 @@ class DiscriminatorS(_Discriminator):
 
 
 class MultiPeriodDiscriminator(nn.Module):
-    """`divisor` makes it narrower, for lessons. Its answers: scores of the real and of the generated wave,
+    """`divisor` makes it narrower, for lessons. Returns the scores of the real and of the generated wave,
     and the feature maps of both, each a list over the discriminators."""
 
     def __init__(self, periods: Sequence[int] = PERIODS, divisor: int = 1) -> None:

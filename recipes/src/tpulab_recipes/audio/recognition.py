@@ -21,7 +21,7 @@ from tpulab_recipes.audio.phonemes import PHONEMES, PRONUNCIATIONS
 
 _RATE = 16_000
 _HOP, _WINDOW, _ORDER, _CEPSTRA = 160, 400, 18, 16
-#: What holding a state of a template, or skipping one, costs beside the distance.
+#: The cost of holding or skipping a template state, added to the distance.
 _WARP_COST = 0.5
 #: Loudness, in powers of e, against the cepstra.
 _LOUDNESS = 0.25
@@ -114,7 +114,7 @@ def _cepstra(a: NDArray[np.float64]) -> NDArray[np.float64]:
 def _templates(voice: Voice) -> _Templates:
     parts = []
     for number, word in enumerate(WORDS):
-        # Between two neutral vowels, so that the word's ends glide as they do inside of a sentence.
+        # Between two neutral vowels, so that the word's ends glide as they do inside a sentence.
         labels = ["AH", *PRONUNCIATIONS[word], "AH"]
         lengths = [round(PHONEMES[each].ms / 1000 / voice.rate * _RATE) for each in labels]
         found = features(synthesise(labels, lengths, voice, _RATE, np.random.default_rng(number)))

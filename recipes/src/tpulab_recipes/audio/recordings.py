@@ -69,7 +69,7 @@ def prepare(
     recordings that were, the lengths of all clips there, and what was left out.
 
     Args:
-        made_by: of `transcribe`, in words; another one makes all clips again.
+        made_by: describes `transcribe`; a change recreates all clips.
         seconds: the longest clip.
         tagged: whether a text begins with its speaker, [S1] or [S2].
     """
@@ -218,7 +218,7 @@ def _write(
 
 
 def _corrected(prompts: Folder, clips: dict[str, list[Any]]) -> bool:
-    """Whether somebody has changed a text since it was written."""
+    """Whether a text was edited since it was written."""
     there = [name for name in clips if prompts.exists(name + PROMPT)]
     return any(
         digest(prompts.get(name + PROMPT).decode("utf-8", "replace")) != clips[name][0] for name in there

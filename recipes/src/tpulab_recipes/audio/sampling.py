@@ -33,14 +33,14 @@ def decode(
 
 
 def best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id comes first,
-    on every backend; `topk` leaves that open."""
+    """The k largest values of each row and their ids. Of equal values (common in bfloat16) the lowest id
+    comes first, on every backend; `topk` does not define the order."""
     values, ids = scores.sort(dim=-1, descending=True, stable=True)
     return values[..., :k], ids[..., :k]
 
 
 def nucleus(scores: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
-    """Float[..., id]: softmax of the scores, Float[..., id], inside of top-k and top-p (Holtzman et al. 2020,
+    """Float[..., id]: softmax of the scores, Float[..., id], inside top-k and top-p (Holtzman et al. 2020,
     arXiv 1904.09751), and 0 outside."""
     values, ids = best(scores, top_k)
     kept = values.softmax(-1)

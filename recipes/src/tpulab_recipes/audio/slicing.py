@@ -16,7 +16,7 @@ RATE, FRAME = 16_000, 512
 _BEGINS, _ENDS = 0.5, 0.35
 #: Seconds of silence that cut nothing, that separate clips in any case, and that stay around a clip.
 _BRIDGED, _SEPARATES, _AROUND = 0.1, 1.5, 0.15
-#: Seconds of speech below which there is none: clicks and breaths.
+#: Shorter sounds, in seconds, are not speech: clicks and breaths.
 _LEAST = 0.25
 
 

@@ -20,7 +20,7 @@ from tpulab_recipes.common.errors import DataError, MissingPackage
 
 #: The model counts durations in frames of 25 ms, at 24 kHz.
 _FRAME, _RATE = 600, 24_000
-#: Its tensor of durations, which is no output of the published file.
+#: The model's tensor of durations, which the published file does not output.
 _DURATIONS = b"/Round_output_0"
 _WORDS = {
     "person": (

@@ -36,11 +36,11 @@ def load_whisper(name: str, language: str = "") -> Transcriber:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if not Path(name).is_dir():
-        # Without the hub, transformers would ask for each of its files again and again, for minutes.
+        # Without access to the hub, transformers would retry each file for minutes.
         loaded("whisper", name, lambda name: huggingface_hub.hf_hub_download(name, "config.json"))
     processor: Any = loaded("whisper", name, AutoProcessor.from_pretrained)
     model: Any = loaded("whisper", name, WhisperForConditionalGeneration.from_pretrained).eval().to(device)
-    # Models of English alone take neither.
+    # English-only models accept neither argument.
     multilingual = getattr(model.generation_config, "is_multilingual", False)
     options = {"task": "transcribe", "language": language or None} if multilingual else {}
 

@@ -48,7 +48,7 @@ class Command:
         return backend
 
     def choose_backend(self) -> runtime.Backend:
-        # A step is written down on the processor, whatever runs here; by torch_xla on request.
+        # A step is recorded on the host CPU, whatever device runs here; by torch_xla on request.
         is_export = bool(getattr(self, "export", "") or getattr(self, "step", False))
         installed = "torch_tpu" in runtime.installed_backends()
         if is_export and (self.backend == "torch_tpu" or (self.backend is None and installed)):
@@ -61,7 +61,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class WithProgress:
-    """A command that shows how far it is."""
+    """A command that shows its progress."""
 
     quiet: bool = False
     """Show no progress."""
@@ -82,7 +82,7 @@ def read_command(
     with 0 after `--help`.
     """
     requested = preset_argument(argv) or "small"
-    # tyro itself refuses a preset that there is not.
+    # tyro itself refuses an unknown preset.
     name = requested if requested in presets else "small"
     default = with_defaults(command, preset=name, config=presets[name])
     found = parse(command, recipe, argv, default=default)

@@ -1,4 +1,4 @@
-"""What can go wrong in this recipe, one class for each decision that a caller can take."""
+"""Errors of the recipes: one class for each decision that a caller can take."""
 
 from __future__ import annotations
 

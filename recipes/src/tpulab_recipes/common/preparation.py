@@ -37,7 +37,7 @@ class Skipped:
 
 
 def report_left_out(output: str | Path, reasons: Sequence[str]) -> None:
-    """Prints how many were left out for each kind of reason, and names every one in `left_out.txt`."""
+    """Prints the number of files left out for each reason, and lists every file in `left_out.txt`."""
     folder = Folder(output)
     if not reasons:
         folder.remove("left_out.txt")
@@ -50,7 +50,7 @@ def report_left_out(output: str | Path, reasons: Sequence[str]) -> None:
 
 
 def _kind(reason: str) -> str:
-    """The reason without the name of the clip and without its figures."""
+    """The reason without the clip's name and numbers."""
     head, colon, rest = reason.partition(": ")
     kind = re.sub(r"\S*[/.]\w\S*", "…", rest if colon and " " not in head else reason)
     return re.sub(r"(?<![\w-])\d+(\.\d+)?", "N", kind).rstrip(".")
@@ -76,8 +76,8 @@ def computed_ahead(
 
 
 class Ledger:
-    """What each result in a folder was made of, in `made.jsonl`. An interrupted preparation resumes where it
-    was, and a corrected input is seen.
+    """What each result in a folder was made of, in `made.jsonl`. An interrupted preparation resumes, and a
+    corrected input is detected.
 
     Before a result is written: `begin`, which removes the old one, so that a fingerprint never stands beside
     a result of something else.

@@ -1,4 +1,4 @@
-"""Progress of long work on the terminal: a bar for people, a line now and then for log files."""
+"""Progress of long work on the terminal: a bar on a terminal, an occasional line in log files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Says nothing."""
+    """Prints nothing."""
 
     def start(self, what: str, total: int, note: str = "") -> None: ...
     def advance(self, count: int, note: str = "") -> None: ...

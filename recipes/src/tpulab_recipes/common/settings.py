@@ -20,8 +20,8 @@ Group = TypeVar("Group")
 
 
 def changed(group: Group, values: Any, path: str = "") -> Group:
-    """The group with `values` over it. Raises `ConfigError` for a key that there is not, with the nearest one
-    that there is, and for a value of another type. `path` is where the group stands, with a dot behind it."""
+    """The group with `values` over it. Raises `ConfigError` for an unknown key, with the nearest known
+    one, and for a value of another type. `path` is where the group stands, with a dot behind it."""
     if not isinstance(values, Mapping):
         raise ConfigError(path.rstrip("."), f"must be a group of keys, not {values!r}.")
     hints = typing.get_type_hints(type(group))
@@ -39,7 +39,7 @@ def changed(group: Group, values: Any, path: str = "") -> Group:
 
 
 def _checked(value: Any, kind: Any, path: str) -> Any:
-    """The value as its type has it: JSON and TOML know no tuples, and JSON no infinity."""
+    """The value converted to its type: JSON and TOML have no tuples, and JSON has no infinity."""
     of = typing.get_args(kind)
     if typing.get_origin(kind) is Literal:
         if value not in of:
@@ -111,8 +111,8 @@ def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
 def differences(
     saved: Mapping[str, Any], requested: Mapping[str, Any], may_differ: Collection[str] = ()
 ) -> str:
-    """`seed is 0 there and 1 here; …` for the settings that differ between a checkpoint and the request;
-    empty where none does."""
+    """`seed is 0 there and 1 here; …`: the settings that differ between a checkpoint and the request; empty
+    if none do."""
     return "; ".join(
         f"{name} is {saved.get(name)!r} there and {requested.get(name)!r} here"
         for name in sorted(saved.keys() | requested.keys())

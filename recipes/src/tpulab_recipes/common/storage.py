@@ -98,7 +98,7 @@ class Folder:
             return {name: self.get(name) for name in names}
         with explained(self.url):
             found = self._fs.cat([self.path(name) for name in names], on_error="raise") if names else {}
-            # One file comes alone.
+            # A single file is not returned as a dictionary.
             pieces = found if isinstance(found, dict) else {self.path(names[0]): found}
             by_path = {str(path): bytes(data) for path, data in pieces.items()}
             return {name: by_path[self._fs._strip_protocol(self.path(name))] for name in names}
@@ -193,7 +193,7 @@ class Folder:
             self._fs.rm(self.path(name))
 
     def remove_unfinished(self, start: str) -> None:
-        """Deletes what `write` left of files whose names begin so, in a process that was killed."""
+        """Deletes partial files with this prefix that `write` left in a process that was killed."""
         if self.remote:
             return
         for name in os.listdir(self._root):

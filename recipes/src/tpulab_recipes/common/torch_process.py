@@ -53,7 +53,8 @@ class _Process:
         }
         self._lock = threading.Lock()
         try:
-            # A session of its own: Ctrl-C is for this process, whose end closes the pipe and ends the other.
+            # A separate session: Ctrl-C reaches only this process. When it ends, the pipe closes and the
+            # other process ends.
             self._child = subprocess.Popen(
                 [python, "-m", "tpulab_recipes.common.torch_process"],
                 stdin=subprocess.PIPE,
@@ -89,14 +90,15 @@ def _process(python: str) -> _Process:
 
 
 def call(function: str, /, **arguments: Any) -> Any:
-    """What that function answers. Raises `DataError` with its message, or when the process has ended, and
+    """The return value of the function. Raises `DataError` with its message, or when the process has ended,
+    and
     `MissingPackage` when there is no torch."""
     return _process(torch_python()).call(function, arguments)
 
 
 def _serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    # What libraries print must not stand between answers.
+    # Output printed by libraries must not mix with the answers.
     os.dup2(2, 1)
     while True:
         try:

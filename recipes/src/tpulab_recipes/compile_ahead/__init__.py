@@ -1,1 +1,2 @@
-"""Training steps as StableHLO, and the TPU compiler for chips that are not there. Training needs none."""
+"""Training steps as StableHLO, and the TPU compiler for chips that are not attached. Training does not use
+this package."""

@@ -2,7 +2,7 @@
 
 By default the step runs once on the processor, where each operation below autograd is written down: gradients
 and optimizer too, so no part of a loop is written a second time. torch_tpu lowers what was written down
-(`torch_lowering`). What a random operation answers (the mask of a dropout) becomes an input of the program,
+(`torch_lowering`). The result of a random operation (the mask of a dropout) becomes an input of the program,
 as its generator is on the chip. torch_xla, which traces lazily, is the second producer of the same.
 """
 
@@ -73,7 +73,7 @@ def export_step(
 
     Args:
         backend: a `LoweringBackend`, or torch_xla's on one device.
-        step: one update; it answers its figures, a tensor or a tree of them. It may use `backend.step()`.
+        step: one update; returns its metrics, a tensor or a tree of tensors. It may use `backend.step()`.
         batch: on the device (`backend.shard_batch`).
         model: the module whose parameters and buffers the step changes.
         optimizer: whose state exists already (`create_optimizer_state`); a list where a step has several.
@@ -118,7 +118,7 @@ def _by_torch_tpu(
     for role, tensors in (("batch", batch), ("state", state())):
         for tensor in tensors:
             recording.find(tensor, role)
-    # Attention as one operation of the processor's own is nothing that a TPU has.
+    # A TPU has no counterpart of the CPU's fused attention.
     with (
         torch.random.fork_rng(devices=()),
         sdpa_kernel(SDPBackend.MATH),
@@ -223,13 +223,14 @@ class _Recording:
         return number
 
     def find(self, tensor: Any, role: Role) -> int:
-        """Its number. What nothing here has made is an input: a constant, for example."""
+        """The number of a tensor. A tensor that no recorded operation made is an input, for example a
+        constant."""
         number = self.number(tensor)
         if number is None and tensor.numel() and _place(tensor)[0] in self._storages:
             raise DeviceRuntimeError(
                 "bad_program",
                 f"The step uses a tensor of shape {tuple(tensor.shape)} that is part of another one and was "
-                "not made in the step; make such a view inside of it.",
+                "not made in the step; make such a view inside it.",
             )
         return self.add_input(tensor, role) if number is None else number
 
@@ -270,7 +271,7 @@ class _Recording:
                         recording.add_input(tensor, "other")
                     return made
                 given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
-                # An argument that is answered was changed in place, and keeps its number.
+                # A returned argument was changed in place, and keeps its number.
                 numbers = [
                     recording.add(one) if isinstance(one, torch.Tensor) and id(one) not in given else None
                     for one in outputs

@@ -1,5 +1,5 @@
-"""Lowers a recorded training step to StableHLO by torch_tpu, for which no chip need be there. A process of
-its own, which `torch_export` starts: it registers the device `tpu`, which nothing takes back, and reads its
+"""Lowers a recorded training step to StableHLO by torch_tpu, without a chip. A separate process, which
+`torch_export` starts: it registers the device `tpu`, which nothing takes back, and reads its
 variables while PyTorch is imported.
 
     python -m tpulab_recipes.compile_ahead.torch_lowering RECORDING ARTIFACT
@@ -49,7 +49,7 @@ class Operations:
 
 
 def lower(operations: Operations) -> bytes:
-    """A StableHLO portable artifact whose `main` takes the inputs and answers the results."""
+    """A StableHLO portable artifact whose `main` takes the inputs and returns the results."""
     import torch
     from torch.utils import _pytree as pytree
     from torch_tpu import _loader
@@ -90,7 +90,7 @@ def lower(operations: Operations) -> bytes:
 
 
 def _run(operation: Any, args: Any, kwargs: Any) -> Any:
-    """The operation, or its parts where torch_tpu has not the whole (`mish`)."""
+    """The operation, or its parts where torch_tpu lacks the operation itself (`mish`)."""
     from torch._decomp import decomposition_table
 
     try:

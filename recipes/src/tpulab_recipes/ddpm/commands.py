@@ -168,7 +168,7 @@ class Train(OnHosts):
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
         from tpulab_recipes.ddpm.model.unet import Network
-        from tpulab_recipes.ddpm.training.checkpoint import data_words
+        from tpulab_recipes.ddpm.training.checkpoint import describe_data
         from tpulab_recipes.ddpm.training.evaluator import evaluator_for
         from tpulab_recipes.ddpm.training.trainer import Figures, Trainer
 
@@ -207,10 +207,10 @@ class Train(OnHosts):
             if process == 0:
                 Folder(global_dir).make().put("config.json", json.dumps(to_dict(config), indent=2))
             began = trainer.resumed_at
-            where = "from the beginning" if began is None else f"going on at step {began}"
-            where += f"; on {data_words(trainer.data)}"
+            where = "from the beginning" if began is None else f"resuming at step {began}"
+            where += f"; on {describe_data(trainer.data)}"
             if isinstance(source, EncodingSource):
-                where += f"; {source.held_out_words}"
+                where += f"; {source.held_out_text}"
             left = "the first step compiles" if shown < until else f"nothing is left up to step {until}"
             progress.start("train", max(0, until - shown), f"{where}; {left}")
             trainer.train(until)
@@ -464,7 +464,7 @@ class Distill(OfCheckpoint):
             distill = config.distill
             rounds = CheckpointFolder(posixpath.join(self.write_dir, "under_way"), keep=1)
             with CheckpointFolder(self.write_dir) as out, rounds:
-                # A student that was saved is the next teacher; its folder is numbered by the halvings done.
+                # A saved student is the next teacher; its folder is numbered by the completed halvings.
                 done = out.latest() or 0
                 steps = distill.start_num_steps
                 if done:
@@ -482,7 +482,7 @@ class Distill(OfCheckpoint):
                     if number and halvings_before == done:
                         rounds.refuse_changes(config, may_change=())
                         under_way = rounds.load(distiller.network, distiller.mesh)
-                        progress.advance(number, f"going on after {number} updates")
+                        progress.advance(number, f"resuming after {number} updates")
                     found = distiller.halve(
                         lambda *_: progress.advance(1),
                         under_way=under_way,

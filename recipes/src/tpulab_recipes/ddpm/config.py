@@ -46,7 +46,7 @@ class DatasetArgs:
 
 @dataclass(frozen=True)
 class Dataset:
-    #: `encodings` (TFRecords that `encode` wrote) or `shapes` (made on the fly). Not in jax-ddpm.
+    #: `encodings` (TFRecords that `encode` wrote) or `shapes` (generated). Not in jax-ddpm.
     name: Literal["encodings", "shapes"] = "encodings"
     args: DatasetArgs = DatasetArgs()
     #: Share of each shard of encodings, its last records and at least one, that training does not read: the
@@ -54,9 +54,9 @@ class Dataset:
     held_out_share: float = 0.01
     #: A folder of encodings for the evaluator instead; then training reads all the others. Not in jax-ddpm.
     held_out_dir: str = ""
-    #: Batches that are read at a time, each on a thread. Not in jax-ddpm.
+    #: Number of batches that are read in parallel, each on a thread. Not in jax-ddpm.
     read_ahead: int = 4
-    #: Processes that read and decode, where one is not enough; 0: the training's own. Not in jax-ddpm.
+    #: Worker processes that read and decode; 0: the training process itself. Not in jax-ddpm.
     read_workers: int = 0
 
 
@@ -98,7 +98,7 @@ class UNetArgs:
     aesth_score_range: tuple[float, float] = (2.0, 9.0)
     use_glu: bool = True
     use_pos_enc: bool = True
-    #: Groups of the GroupNorm layers. Ours: small networks have fewer than 32 channels to share out.
+    #: Groups of the GroupNorm layers. Not in jax-ddpm: small networks have fewer than 32 channels to divide.
     norm_groups: int = 32
     #: Levels up to this one are computed again in the backward pass, for networks that do not fit a chip
     #: otherwise: about a third more operations. -1: none. Not in jax-ddpm.
@@ -233,12 +233,12 @@ class Config:
 
     def but(self, changes: Mapping[str, Any]) -> Config:
         """This configuration with other settings: groups in groups, or `{"train.batch_size": 64}`. Raises
-        `ConfigError` for a key that there is not and for what does not fit."""
+        `ConfigError` for an unknown key and for values that do not fit."""
         return config_from(changes, self)
 
 
 def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config:
-    """`base` (the defaults) with `values` over it. Raises `ConfigError` for what does not fit."""
+    """`base` (the defaults) updated with `values`. Raises `ConfigError` for values that do not fit."""
     config = changed(base or Config(), values)
     check_config(config)
     return config

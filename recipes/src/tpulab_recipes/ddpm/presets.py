@@ -24,7 +24,7 @@ LAION512_LARGE = LAION256.but(
         "model.args.emb_ch": 1024,
         "model.args.ch_mult": (2, 3, 4, 4),
         "model.args.attn_resolutions": (64, 32, 16),
-        # The only one that a v5e-8 does not hold without.
+        # The only preset that does not fit a v5e-8 without it.
         "model.args.remat_levels": 2,
         "train.batch_size": 128,
         "train.weight_decay": 0.02,
@@ -83,7 +83,7 @@ CIFAR10 = LAION256.but(
     }
 )
 
-#: Captioned shapes of 16 x 16 pixels, as 8 x 8 latents. Everything that the large ones have, in a small size.
+#: Captioned shapes of 16 x 16 pixels, as 8 x 8 latents. Every feature of the large presets, in a small size.
 SMALL = LAION256.but(
     _NO_CONDITIONING
     | _CONTINUOUS_TIME

@@ -135,7 +135,7 @@ class Sampler:
             logvar_type=model.logvar_type,
             logvar_coefficient=model.logvar_coeff,
             clip=model.eval_clip_denoised,
-            # A network that was not taught to inpaint is led by putting the known part back at every step.
+            # A network that was not trained to inpaint is guided by restoring the known part at every step.
             known=None if conditioning.inpainting else Known(known, mask),
         )
         return mask * x + (1 - mask) * known

@@ -415,7 +415,7 @@ def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[li
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; answers the exit status (`exit_status`)."""
+    """Runs a command; returns the exit status (`exit_status`)."""
     arguments = sys.argv[1:] if argv is None else argv
 
     def run() -> None:

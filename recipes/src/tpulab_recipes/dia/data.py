@@ -58,7 +58,7 @@ class Layout:
 
 def delayed(codes: NDArray[Any], delay: Sequence[int], bos: int) -> NDArray[Any]:
     """Int[batch, row, channel]: row t has channel c of frame t - delay[c], BOS where there is none. Codes
-    that are delayed past the end are lost: extend the codes by max(delay) first."""
+    delayed past the end are lost: extend the codes by max(delay) first."""
     rows = np.arange(codes.shape[1])[:, None] - np.asarray(delay)
     moved = np.take_along_axis(codes, np.maximum(rows, 0)[None], axis=1)
     return np.where(rows < 0, bos, moved)

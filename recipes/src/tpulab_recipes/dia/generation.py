@@ -147,7 +147,7 @@ def generate_table(
     training, implementation = model.training, model.config._attn_implementation
     make_static(model).eval()
     try:
-        # The caches have the parameters' dtype, also when called from a training in bfloat16.
+        # The caches have the parameters' dtype, even when called from a training in bfloat16.
         with torch.autocast(model.device.type, enabled=False):
             decoder = _Decoder(model, backend, s, texts, rows, draws, last=s.max_tokens - max(delay))
             return decoder.run(table, text, mask, on_progress)
@@ -210,7 +210,7 @@ class _Decoder:
         return self.encoded
 
     def step(self) -> torch.Tensor:
-        """Writes row `self.row` of the table; answers whether all texts have ended, their tails included."""
+        """Writes row `self.row` of the table; returns whether all texts have ended, their tails included."""
         before = self.table.index_select(1, self.row[None] - 1).repeat(2, 1, 1)
         logits = self.model(
             attention_mask=self.mask,

@@ -96,7 +96,7 @@ class Trainer(Resumable):
 
     @compiled_step
     def train_step(self, batch: Any) -> Any:
-        """One update with a batch on the device; answers its mean loss, still on the device."""
+        """One update with a batch on the device; returns its mean loss, still on the device."""
         weight = self.config.first_channel_weight
         # Of all processes: the mean over all labels is not the mean of their means.
         counted = self.backend.mean_over_processes(label_count(batch["labels"], weight))  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ class Trainer(Resumable):
 
     @torch.no_grad()
     def losses(self, batch: Any) -> Any:
-        """Summed loss, and how many labels count."""
+        """Summed loss, and the number of labels that count."""
         with self.backend.precision(self.config.precision):
             return loss_sum(self.trained, batch), (batch["labels"] != IGNORED).sum()
 
@@ -148,7 +148,7 @@ class Trainer(Resumable):
             self.backend.sync()
 
     def load_weights(self, state: dict[str, Any]) -> None:
-        """Takes the weights of a checkpoint alone, to export them."""
+        """Loads only the weights of a checkpoint, to export them."""
         load_saved_weights(self.model, state["model"])
         if self.average is not None:
             load_saved_weights(self.average, state["average"])

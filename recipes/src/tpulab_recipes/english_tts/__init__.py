@@ -17,7 +17,7 @@ SEED_MODULES = (
 )
 
 
-#: And its two dependencies.
+#: The seed's two dependencies.
 SEED_DEPENDENCIES = {"data.ljspeech_dataset": "data", "kokoro.model": "model"}
 
 

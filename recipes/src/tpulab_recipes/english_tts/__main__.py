@@ -278,7 +278,7 @@ def _resumed(config: EnglishTrainingConfig, backend: runtime.Backend, *, best: b
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; answers the exit status (`exit_status`)."""
+    """Runs a command; returns the exit status (`exit_status`)."""
     given = sys.argv[1:] if argv is None else argv
     arguments = [SEED_FLAGS.get(each, each) for each in given]
     presets = {name: make() for name, make in PRESETS.items()}

@@ -1,6 +1,6 @@
 """Monitors memory while a voice is trained, and frees caches where that helps.
 
-CUDA and MPS keep freed memory in a cache of their own, which can be emptied. A TPU's memory is planned by the
+CUDA and MPS keep freed memory in a cache, which can be emptied. A TPU's memory is planned by the
 compiler: there is nothing to empty, and the manager only reports.
 """
 
@@ -155,7 +155,7 @@ class AdaptiveMemoryManager:
         }
 
     def emergency_cleanup(self) -> dict[str, Any]:
-        """All that can be freed, after an allocation has failed."""
+        """Frees everything possible after an allocation has failed."""
         self.emergencies += 1
         return self.adaptive_cleanup(self._last_cleanup or 0, force=True)
 
@@ -169,7 +169,7 @@ class AdaptiveMemoryManager:
 
     @property
     def overhead_percent(self) -> float:
-        """Of the time since it was made, measured."""
+        """Share of the time since the manager was created."""
         return 100 * self.overhead_s / max(self._clock() - self._began, 1e-9)
 
     def metrics(self) -> dict[str, float]:

@@ -261,7 +261,7 @@ def ensure_prepared(c: EnglishTrainingConfig, progress: Progress, *, built_in: b
         raise DataError(f"the data folder {data_dir} does not exist.")
     if not data_dir and marker.exists():
         data_dir = str(read_json(marker)["data_dir"])
-        print(f"going on with the preparation of {data_dir}, which was interrupted.", flush=True)
+        print(f"resuming the preparation of {data_dir}, which was interrupted.", flush=True)
     elif not data_dir and (output / "statistics.json").exists():
         return
     elif not data_dir and not built_in:

@@ -73,7 +73,7 @@ class EnglishTrainer(KokoroTrainer):
         super().before_step()
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """As the base's; a peak rate that was changed from the page is the run's again."""
+        """As the base class; a peak rate that was changed from the page is applied to the run again."""
         super().load_state(state)
         if isinstance(self.run, PlainRun):
             self.run.values["learning_rate"] = self.peak

@@ -52,7 +52,7 @@ def speak(
     rate: float = 1.0,
     fit: bool = False,
 ) -> list[Speech]:
-    """Says each of these sequences of phonemes, Int[phoneme].
+    """Speaks these sequences of phonemes, Int[phoneme] each.
 
     Args:
         model: on the backend's device.
@@ -154,10 +154,11 @@ class _Speaker:
         return memory
 
     def step(self) -> torch.Tensor:
-        """Says frame `now`; answers whether all have ended."""
+        """Generates frame `now`; returns whether all utterances have ended."""
         model, now = self.model, self.now
         before = self.mel.index_select(1, (now - 1).clamp(min=0)) * (now > 0)
-        before = before * (model.config.frame_dropout < 1)  # A decoder that never saw a frame sees none now.
+        # A decoder that was trained without frames gets no frames.
+        before = before * (model.config.frame_dropout < 1)
         x = model.mel_in(before) + self.beside.index_select(1, now)
         bias = self.bias.index_select(2, now)
         for number, block in enumerate(model.decoder):

@@ -29,7 +29,7 @@ _PATIENCE_S = 2.0
 
 
 class InterbatchProfiler:
-    """Collects the steps of one run (`follow`), or those of its own `start_batch` and `end_batch`.
+    """Collects the steps of one run (`follow`), or steps between `start_batch` and `end_batch`.
 
     Raises `MissingPackage` without `tpulab`.
     """

@@ -128,7 +128,7 @@ class RelativeAttention(Attention):
         return self.joined(weights @ value + _by_distance(weights) @ offsets)
 
     def step(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, place: torch.Tensor) -> Any:
-        """One frame, Float[B, 1, D], at `place`, Int[1], against caches, Float[B, head, T, width]. Answers
+        """One frame, Float[B, 1, D], at `place`, Int[1], against caches, Float[B, head, T, width]. Returns
         the result and both caches with this frame."""
         keys = keys.index_copy(2, place, self.split(self.key(x)))
         values = values.index_copy(2, place, self.split(self.value(x)))
@@ -248,11 +248,11 @@ class KokoroModel(nn.Module):
         self.register_buffer("mel_std", torch.ones(c.n_mels))
 
     def normalised(self, mel: torch.Tensor) -> torch.Tensor:
-        """Of Float[..., M], the natural logarithm of the mel spectrogram."""
+        """Normalises Float[..., M], the natural logarithm of the mel spectrogram."""
         return (mel - self.mel_mean) / self.mel_std
 
     def log_mel(self, mel: torch.Tensor) -> torch.Tensor:
-        """The way back."""
+        """The inverse of `normalised`."""
         return mel * self.mel_std + self.mel_mean
 
     def encode(self, phonemes: torch.Tensor, phoneme_lengths: torch.Tensor) -> torch.Tensor:
@@ -276,7 +276,7 @@ class KokoroModel(nn.Module):
         return logits - math.log(self.config.stop_positive_weight)
 
     def log_durations(self, encoded: torch.Tensor) -> torch.Tensor:
-        """Float[B, P]: natural logarithms of frames. No gradient goes on to the encoder, as in FastSpeech 2's
+        """Float[B, P]: natural logarithms of frames. No gradient reaches the encoder, as in FastSpeech 2's
         implementations: durations would otherwise rule what it learns."""
         found: torch.Tensor = self.durations(encoded.detach())[..., 0]
         return found

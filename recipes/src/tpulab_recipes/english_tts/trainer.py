@@ -135,7 +135,7 @@ class KokoroTrainer(Resumable):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the utterances to train on."""
+        """A digest of the training utterances."""
         rows = self.train_set
         return digest(*(part for one in rows for part in (one.name, one.phonemes, one.durations, one.mel)))
 
@@ -159,7 +159,7 @@ class KokoroTrainer(Resumable):
 
     @compiled_step
     def train_step(self, batch: Any) -> Losses:
-        """One update with a batch on the device; answers its losses, still on the device."""
+        """One update with a batch on the device; returns its losses, still on the device."""
         with self.get_autocast_context():
             found = self._losses(batch, self._torch.mean_over_processes)
         self.scaler.scale(found.total).backward()
@@ -261,7 +261,7 @@ class KokoroTrainer(Resumable):
         )
 
     def _step(self, batch: Any) -> Mapping[str, Any]:
-        """One step of the loop, and what watches it."""
+        """One step of the loop, with the profiler and the memory manager."""
         c, number = self.config, self.steps_done
         if self.profiler and number and number % c.interbatch_report_interval == 0:
             self.profiler.print_report()
@@ -443,7 +443,7 @@ class KokoroTrainer(Resumable):
     save_checkpoint_with_scaler = save_checkpoint
 
     def setup_checkpoint_resumption(self) -> int:
-        """Goes on from `resume_checkpoint`; answers the step, 0: from the beginning."""
+        """Resumes from `resume_checkpoint`; returns the step, 0: from the beginning."""
         place = self.config.resume_checkpoint
         if not place:
             return 0

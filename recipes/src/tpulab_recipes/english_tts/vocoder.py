@@ -137,7 +137,7 @@ class VocoderTrainer(Resumable):
 
     @compiled_step
     def train_step(self, batch: Any) -> dict[str, Any]:
-        """One update of each; answers the losses, still on the device."""
+        """One update of each; returns the losses, still on the device."""
         wave, (generator, judges) = batch["wave"][:, None], self.optimizers
         with self.backend.precision(self.precision):
             made = self.generator(batch["mel"])
@@ -210,7 +210,7 @@ def windows(
 
 
 def train_vocoder(trainer: Any) -> HifiGan:
-    """Trains the HiFi-GAN of an `EnglishTrainer` on its recordings, or goes on, in `vocoder/`."""
+    """Trains the HiFi-GAN of an `EnglishTrainer` on its recordings, or resumes it, in `vocoder/`."""
     c, held_out = trainer.config, trainer.held_out or trainer.train_set
     own = VocoderTrainer(c, trainer.backend, trainer.statistics)
     fit(

@@ -24,7 +24,7 @@ class Train(Command):
     data: str = ""
     """Folder or gs:// address with the idx files. Empty: drawn images."""
     checkpoints: str = ""
-    """Folder to write a checkpoint to after each epoch, and to go on from."""
+    """Folder to write a checkpoint to after each epoch, and to resume from."""
     export: str = ""
     """File to write the training step to, as StableHLO; nothing is trained. `tpulab check
     FILE --chips v5e-8,v6e-8` reports what the step needs on each kind of TPU."""
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
         except CheckpointError as error:
             print(error, file=sys.stderr)
             return 2
-        print(f"going on after epoch {first}", flush=True)
+        print(f"resuming after epoch {first}", flush=True)
     for epoch in range(first, config.epochs):
         began, losses = time.perf_counter(), []
         for batch in backend.batches(train_batches(train, config.batch_size, config.seed, epoch)):

@@ -13,7 +13,7 @@ from tpulab_recipes.fashion_mnist.trainer import Evaluation
 
 
 def show_classes(images: Images) -> Any:
-    """Two examples of every class. Answers the figure."""
+    """Two examples of every class. Returns the figure."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")

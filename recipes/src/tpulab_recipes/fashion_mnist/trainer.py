@@ -88,7 +88,7 @@ class Trainer(Resumable):
 
     @compiled_step
     def train_step(self, batch: Any) -> Any:
-        """One update with a batch on the device (`pixels`, `labels`); answers its mean loss, still on the
+        """One update with a batch on the device (`pixels`, `labels`); returns its mean loss, still on the
         device."""
         loss = self._loss(batch["pixels"], batch["labels"]).mean()
         loss.backward()

@@ -512,7 +512,7 @@ def _needed(value: str, name: str) -> str:
 
 
 def _say_left_out(reasons: dict[str, str], folder: str, earlier: Sequence[str] = ()) -> None:
-    """`earlier`: reasons that were printed when they were found."""
+    """`earlier`: reasons that were already printed."""
     rows = [f"{name}: {reason}" for name, reason in reasons.items()]
     for row in rows:
         print(f"left out: {row}", file=sys.stderr)
@@ -520,7 +520,7 @@ def _say_left_out(reasons: dict[str, str], folder: str, earlier: Sequence[str] =
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; answers the exit status (`exit_status`)."""
+    """Runs a command; returns the exit status (`exit_status`)."""
     arguments = sys.argv[1:] if argv is None else argv
     return exit_status(lambda: read_subcommand(COMMANDS, "gpt_sovits", _ABOUT, PRESETS, arguments).run())
 

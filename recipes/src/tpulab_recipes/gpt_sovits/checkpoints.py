@@ -38,7 +38,7 @@ class _Plain(dict[str, Any]):
 def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
     """State dict in float32, and what else the file holds as plain values. Runs no code of the file.
 
-    Raises `CheckpointError`: not there, unreadable, of a later version, or without a state dict.
+    Raises `CheckpointError`: missing, unreadable, of a later version, or without a state dict.
     """
     try:
         with Path(file).open("rb") as opened:
@@ -133,7 +133,7 @@ def export_voice(model: Any, config: Config, file: str | Path, info: str) -> Non
 
 
 def export_training(model: Any, config: Config, file: str | Path, epoch: int, optimizer: Any = None) -> None:
-    """Writes a training checkpoint (`G_*.pth`, `D_*.pth`), from which the original goes on."""
+    """Writes a training checkpoint (`G_*.pth`, `D_*.pth`), from which the original resumes."""
     held = {
         "model": {key: value.detach().cpu() for key, value in model.state_dict().items()},
         "iteration": epoch,

@@ -19,7 +19,7 @@ from tpulab_recipes.common.errors import ConfigError, MissingPackage
 
 PUNCTUATION = "!?…,.-"
 #: Words of two characters, the second without a tone (light), or whose 儿 melts into the character before it
-#: (melts), with what looks like them and is not; and what is counted: after a number, 2 is 两 (measures).
+#: (melts), with their exceptions; and measure words: before one of these, 2 is read 两 (measures).
 _WORDS = {
     name: frozenset(words)
     for name, *words in (

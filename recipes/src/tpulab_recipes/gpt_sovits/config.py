@@ -24,7 +24,7 @@ Dilations = tuple[tuple[int, ...], ...]
 
 
 def check_version(version: str) -> None:
-    """Raises `ConfigError` for the models that are not here."""
+    """Raises `ConfigError` for unsupported models."""
     if version not in ("v1", "v2"):
         raise ConfigError("version", f"{version!r} is not v1 or v2; v2Pro and later are other models.")
 

@@ -95,8 +95,8 @@ def small_features(config: Config) -> Features:
 
 def hubert_features(place: str, rate: int) -> Features:
     """HuBERT's last states for a wave at `rate`, as the original's `cnhubert`: `place` is a folder or name of
-    a checkpoint (chinese-hubert-base). On the host: each wave has a length of its own, and would be a program
-    of its own."""
+    a checkpoint (chinese-hubert-base). On the host: each wave has its own length, and would be a separate
+    program."""
     from transformers import HubertModel
 
     model = loaded("cnhubert_base_dir", place, HubertModel.from_pretrained).eval()
@@ -127,7 +127,7 @@ def whisper_features(place: str, rate: int) -> Features:
             mel = mels(part, sampling_rate=16_000, return_tensors="pt").input_features
             with torch.no_grad():
                 states = encoder(mel).last_hidden_state[0].numpy()
-            # What follows is padding to 30 s.
+            # The rest is padding to 30 s.
             found.append(states[: -(-len(part) * len(states) // window)])
         return np.concatenate(found).T.astype(np.float32)
 
@@ -306,7 +306,7 @@ def prepare(
 ) -> tuple[int, dict[str, str]]:
     """Writes the folder of a list, and returns how many clips it has, and why others were left out.
 
-    An interrupted run goes on. What is there already stays, rows of the original's first step included,
+    An interrupted run resumes. Existing results stay, rows of the original's first step included,
     unless the text, the sound or the settings have changed. Wavs are searched in `inp_wav_dir`, else where
     the list gives, relative to it.
     """
@@ -606,7 +606,7 @@ def fit_tokens(generator: Any, clips: Sequence[Clip], seed: int) -> None:
         return
     with torch.no_grad():
         weight = generator.ssl_proj.weight
-        # Random features would spread what belongs together: the mean of the frames of a token is kept.
+        # Random features would separate related frames, so the mean of the frames of a token is kept.
         weight.copy_(torch.eye(len(weight))[:, :, None].expand_as(weight) / weight.shape[2])
         generator.ssl_proj.bias.zero_()
         found = [generator.ssl_proj(torch.from_numpy(clip.ssl)[None])[0].T for clip in clips]

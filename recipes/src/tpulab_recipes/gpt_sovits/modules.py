@@ -100,12 +100,12 @@ def kl_loss(
 
 
 def named(name: str, layer: nn.Module) -> nn.Sequential:
-    """A layer under a name of its own, as the original's wrappers have it in their keys."""
+    """A layer under its own name, as in the keys of the original's wrappers."""
     return nn.Sequential(OrderedDict({name: layer}))
 
 
 class LayerNorm(nn.Module):
-    """Over the channels."""
+    """Layer norm over the channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class LayerNorm(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention whose nearest `window` places have embeddings of their own (Shaw et al. 2018), shared by the
+    """Attention whose nearest `window` places have their own embeddings (Shaw et al. 2018), shared by the
     heads. Masked scores are -1e4, not -inf: rows of padded queries stay finite."""
 
     def __init__(self, channels: int, out: int, heads: int, p_dropout: float = 0.0, window: int = 0) -> None:
@@ -271,7 +271,7 @@ class DDSConv(nn.Module):
         return x * mask
 
 
-# Flows: forward answers (y, log-determinant of each row), `reverse=True` answers x.
+# Flows: forward returns (y, log-determinant of each row), `reverse=True` returns x.
 
 
 class Log(nn.Module):
@@ -523,7 +523,7 @@ class EuclideanCodebook(nn.Module):
     @torch.no_grad()
     def initialise(self, x: torch.Tensor, order: torch.Tensor | None = None, rounds: int = 50) -> None:
         """k-means of Float[row, width], from the rows that `order` (a permutation) begins with. Call it once,
-        before the first training step, on the host: the original does it inside of that step."""
+        before the first training step, on the host: the original does it inside that step."""
         size = len(self.embed)
         order = torch.randperm(len(x), device=x.device) if order is None else order
         means = x[order[torch.arange(size, device=x.device) % len(x)]]
@@ -577,7 +577,7 @@ class VectorQuantization(nn.Module):
         loss = x.new_zeros(())
         if self.training:
             loss = F.mse_loss(quantized.detach(), x)
-            # What comes out is of the codebook before the update.
+            # The result uses the codebook before the update.
             quantized = x + (quantized - x).detach()
             self._codebook.update(x.detach(), codes, order)
         return quantized.transpose(1, 2), codes, loss

@@ -159,7 +159,7 @@ class Text2SemanticDecoder(nn.Module):
         of_ids = self.id_states(codes, torch.arange(ids, device=x.device))
         states = torch.cat([of_text, of_ids], 1)
         hidden = self._hidden(text, ids, x.device) | ~torch.cat([counts, kept], 1)[:, None]
-        # A padded text in a row of its own sees itself: no row of the softmax is empty.
+        # A row of padding attends to itself: no row of the softmax is empty.
         for layer in self.layers:
             again = self.recompute if torch.is_grad_enabled() else None
             states = again(layer, states, hidden) if again else layer(states, hidden)
@@ -216,7 +216,7 @@ def generate(
         model: on the backend's device (`backend.prepare`).
         texts: phoneme numbers, Int[place] each: the prompt's text first, then the text to speak.
         berts: Float[channel, place] each; zeros where None (all languages but Chinese).
-        prompt: Int[text, token] of a voice to go on in, or None.
+        prompt: Int[text, token] of a voice to continue, or None.
         text_step: texts are padded to a multiple of it.
         draws: Float[text, entry], exponential, of a step, instead of those of the seed.
 
@@ -317,7 +317,7 @@ class _Writer:
         return states.index_select(1, last[None])[:, 0]
 
     def step(self, draws: torch.Tensor) -> torch.Tensor:
-        """Writes the next id; answers whether all texts have ended."""
+        """Writes the next id; returns whether all texts have ended."""
         s, eos = self.s, self.model.eos
         logits = self.model.ar_predict_layer(self.state).float()
         entries = torch.arange(eos + 1, device=logits.device)

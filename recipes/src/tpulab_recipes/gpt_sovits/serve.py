@@ -48,7 +48,7 @@ _WORDS = (
     "text_split_method",
     "streaming_mode",
 )
-#: Accepted where they ask for what happens anyway, and without an effect.
+#: Accepted without effect, when they request the default behaviour.
 _FIXED, _IDLE = {"media_type": ("wav",)}, ("batch_threshold", "split_bucket", "parallel_infer")
 #: Pieces that are spoken at once, and seconds between two, at most.
 MOST_AT_ONCE, LONGEST_PAUSE_S = 16, 5.0
@@ -56,7 +56,7 @@ MOST_AT_ONCE, LONGEST_PAUSE_S = 16, 5.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a request asks for."""
+    """The parameters of a request."""
 
     text: str
     sampling: Sampling
@@ -78,7 +78,7 @@ Synthesize = Callable[[Wanted], Iterator[np.ndarray]]
 
 
 def parsed_request(values: Mapping[str, Any], most_ids: int) -> Wanted:
-    """Raises `ConfigError` that names a parameter which cannot be."""
+    """Raises `ConfigError` that names an invalid parameter."""
     for name, value in values.items():
         if name in _FIXED and value not in _FIXED[name]:
             raise ConfigError(name, f"{value!r} is not one of {', '.join(map(str, _FIXED[name]))}.")
@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
             return wav_bytes(np.concatenate([first, *waves]), rate)
         self.send_response(200)
         self.send_header("Content-Type", "audio/wav")
-        # Without a length, the sound goes on until the connection ends.
+        # Without a length, the sound lasts until the connection ends.
         self.end_headers()
         self.close_connection = True
         self.wfile.write(endless_header(rate))
@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Texts are the user's own matter."""
+        """Requests are not logged: texts are private."""
 
 
 class VoiceServer(ThreadingHTTPServer):
@@ -224,7 +224,7 @@ class VoiceServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *connection: Any) -> None:
-        """A client that goes away is no fault of the server's."""
+        """A client that disconnects is not an error of the server."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(*connection)
 

@@ -52,7 +52,7 @@ def symbols(version: str) -> tuple[str, ...]:
 
 
 def numbers_of(phonemes: Sequence[str], version: str) -> list[int]:
-    """Raises `DataError` for what is no phoneme of that version."""
+    """Raises `DataError` for a symbol that is not a phoneme of that version."""
     table = _numbers(version)
     unknown = [each for each in phonemes if each not in table]
     if unknown:
@@ -183,7 +183,7 @@ def _read_part(text: str, language: str, version: str) -> tuple[list[str], str, 
 
 
 def phonemes_of(text: str, language: str = "en", version: str = "v2") -> list[str]:
-    """`read`, for those who want phonemes alone."""
+    """As `read`, but returns only the phonemes."""
     return read(text, language, version).phonemes
 
 
@@ -234,7 +234,7 @@ def _with_pitch(text: str) -> Iterator[str]:
 _ENDS, _STOPS = "，。？！,.?!~:：—…", ",.;?!、，。？！：…"
 #: The original's ways to cut a text: never, after 4 pieces, after 50 characters, at 。, at ., at all marks.
 SPLITS = ("cut0", "cut1", "cut2", "cut3", "cut4", "cut5")
-#: BERT reads no longer piece.
+#: BERT cannot read a longer piece.
 _LONGEST_PIECE = 510
 
 
@@ -267,7 +267,7 @@ def split(text: str, method: str = "cut5", language: str = "en") -> list[str]:
             if len(found[-1] + part) > _LONGEST_PIECE and found[-1]:
                 found.append("")
             found[-1] += part
-    # The mark at the end of a longest piece has become one of its own.
+    # The mark at the end of a longest piece has become a piece itself.
     return [each for each in found if re.search(r"\w", each)]
 
 
@@ -277,7 +277,7 @@ def _cut(text: str, method: str) -> list[str]:
     if method == "cut4":
         return re.split(r"(?<!\d)\.(?!\d)", text.strip("."))
     if method == "cut5":
-        # A point between digits is none.
+        # A point between digits does not end a sentence.
         return re.findall(rf"(?:\d\.(?=\d)|[^{_STOPS}])*(?:[{_STOPS}]|$)", text)
     whole = text.replace("……", "。").replace("——", "，")
     pieces = re.findall(f"[^{_ENDS}]*[{_ENDS}]", whole if whole[-1:] in tuple(_ENDS) else whole + "。")

@@ -26,9 +26,9 @@ from tpulab_recipes.torch_training import (
 )
 from tpulab_recipes.torch_training.snapshot import set_random_state
 
-#: What learns more slowly (`text_low_lr_rate`), a group each, in the original's order.
+#: Modules with a lower learning rate (`text_low_lr_rate`), one group each, in the original's order.
 SLOW = ("text_embedding", "encoder_text", "mrte")
-#: What the generator is given of a batch.
+#: The generator's inputs in a batch.
 GIVEN = ("ssl", "spec", "spec_lengths", "text", "text_lengths")
 FORWARD = (*GIVEN, "noise", "uniform")
 
@@ -90,7 +90,7 @@ class Trainer:
         return self.steps_done // self.steps_in_epoch + 1
 
     def rate_of_epoch(self, epoch: int) -> float:
-        """The original's schedulers step once before the first epoch; resumed, the rate goes on from here."""
+        """The original's schedulers step once before the first epoch; a resumed rate starts here."""
         return self.learning_rate * self.config.lr_decay**epoch
 
     def before_step(self) -> None:
@@ -102,7 +102,7 @@ class Trainer:
         self.weights = self.backend.replicate(torch.tensor([self.c_mel, self.config.c_kl]))
 
     def train_step(self, batch: Any) -> dict[str, Any]:
-        """One update of each; answers the losses under the original's names, still on the device."""
+        """One update of each; returns the losses under the original's names, still on the device."""
         return {**self.discriminator_step(batch), **self.generator_step(batch)}
 
     def discriminator_step(self, batch: Any) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Trainer:
         return (far * counted).sum(), counted.sum()
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds: models, optimizers, random numbers, the step and the settings."""
+        """The content of a checkpoint: models, optimizers, random numbers, the step and the settings."""
         held = snapshot(
             self.backend,
             model=self.models,

@@ -28,7 +28,7 @@ from tpulab_recipes.gpt_sovits.text import Reading, numbers_of, read, split
 #: of the last; phonemes and frames of a reference to multiples of these: few programs speak all sentences.
 TOKEN_SIZES, TEXT_STEP, FRAME_STEP = (125, 375, 750), 512, 512
 SILENCE_S = 0.3
-#: Seconds of a reference that a text is spoken like, as in the original.
+#: Allowed length of a reference in seconds, as in the original.
 REFERENCE_S = (3.0, 10.0)
 #: A frame of silence more than the style encoder's convolutions see.
 _MARGIN = 5
@@ -130,7 +130,7 @@ class Voice:
         speed: float = 1.0,
     ) -> list[np.ndarray]:
         """Float32[sample] of each sentence, in the voice of a reference whose text is known: the first stage
-        goes on from the reference's tokens, in all sentences at once. Raises `ConfigError` where no sound was
+        continues from the reference's tokens, in all sentences at once. Raises `ConfigError` if no sound was
         generated, and as `check_reference`."""
         self.check_reference(reference)
         entries = first_stage.ar_text_embedding.word_embeddings.num_embeddings
@@ -209,7 +209,7 @@ class Voice:
         readings = [read(piece, language, version, complete=True) for piece in pieces]
         for first in range(0, len(readings), batch):
             part = readings[first : first + batch]
-            # The last is filled, so that it is no program of its own.
+            # The last batch is filled up, so that it needs no program of its own.
             full = part + part[:1] * (min(batch, len(readings)) - len(part))
             waves = self.speak(first_stage, full, reference, known, sampling, speed=speed)
             for number, wave in enumerate(waves[: len(part)]):

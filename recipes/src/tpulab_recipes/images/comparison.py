@@ -17,7 +17,7 @@ from tpulab_recipes.images.shards import count_images, read_images
 #: Images of each set. With as few as there are features or fewer, a covariance has directions without any
 #: spread, and the distance says more of the number of images than of what they show.
 LEAST = {"frechet": FEATURES + 1, "fid": 2_049, "kid": 100}
-#: Figures that are published as FID compare this many.
+#: Published FID values compare this many images.
 PUBLISHED = 50_000
 _BATCH = 64
 _INCEPTION = "tpulab_recipes.images.inception"

@@ -1,7 +1,7 @@
 """`download`: from tables of addresses and captions to TFRecord shards of resized images.
 
 A shard belongs to some rows of one table and is named after that table, so tables that are added later change
-no other shard. An interrupted download goes on with the shards that are missing, and asks again for images
+no other shard. An interrupted download resumes with the shards that are missing, and asks again for images
 that failed for a reason that may pass, such as a server that was down. Corrected captions, scores and classes
 are taken without another request.
 """
@@ -24,10 +24,10 @@ from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.fetch import Fetcher, FetchLimits, may_pass
 from tpulab_recipes.images.shards import (
-    LeftOut,
     Row,
     ShardOptions,
     ShardReport,
+    SkippedImage,
     class_of,
     corrected_record,
     decoders,
@@ -145,7 +145,7 @@ def fetch_shard(
     rows: Sequence[int] | None = None,
 ) -> None:
     """Fetches these rows of a shard (None: all) and writes it whole, with what an earlier `report` says it
-    holds already. Only this process sends requests; those of `pool` decode and resize."""
+    holds already. Only this process sends requests; the processes of `pool` decode and resize."""
 
     def one(number: int, row: Row) -> bytes:
         wanted = fetcher.get(row.source), row, options, f"{task.name}-{number}"
@@ -167,7 +167,7 @@ def fetch_shard(
                 try:
                     records[number] = future.result()
                     left_out.pop(number, None)
-                except LeftOut as error:
+                except SkippedImage as error:
                     left_out[number] = (task.rows[number].source, str(error))
                 progress.advance(1)
         except BaseException:
@@ -243,8 +243,8 @@ def text_of(value: Any) -> str:
 
 @contextmanager
 def open_parquet(folder: Folder, name: str) -> Iterator[Any]:
-    """`pyarrow.parquet.ParquetFile`, of which only what is needed is read. Raises `DataError` for a file that
-    is none, or is damaged."""
+    """`pyarrow.parquet.ParquetFile`, which reads only the needed columns. Raises `DataError` for a damaged
+    file or another format."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -261,7 +261,7 @@ def open_parquet(folder: Folder, name: str) -> Iterator[Any]:
 
 
 def download_with_img2dataset(options: DownloadOptions) -> None:
-    """The same through img2dataset, which shows its own progress and goes on where it stopped."""
+    """The same through img2dataset, which shows its own progress and resumes where it stopped."""
     try:
         from img2dataset import download
     except ImportError as error:

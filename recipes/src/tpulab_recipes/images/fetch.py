@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 
-from tpulab_recipes.images.shards import LeftOut
+from tpulab_recipes.images.shards import SkippedImage
 
 USER_AGENT = "tpulab-recipes/0.1 (image data set download; respects X-Robots-Tag)"
 #: Directives by which a server forbids this use of its images (img2dataset honours the same).
@@ -19,7 +19,7 @@ DISALLOWED = {"noai", "noimageai", "noindex", "noimageindex"}
 
 @dataclass(frozen=True)
 class FetchLimits:
-    """What one image may cost."""
+    """Limits for one image."""
 
     timeout_s: float = 10.0
     max_bytes: int = 32 << 20
@@ -58,14 +58,14 @@ class Fetcher:
         self._stopped.set()
 
     def get(self, url: str) -> bytes:
-        """The image. Raises `LeftOut`."""
+        """The image. Raises `SkippedImage`."""
         limits = self._limits
         try:
             parts = urllib.parse.urlsplit(url)
         except ValueError as error:
-            raise LeftOut("not_http") from error
+            raise SkippedImage("not_http") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise LeftOut("not_http")
+            raise SkippedImage("not_http")
         # `setdefault` is atomic: all threads get the same semaphore.
         gate = self._hosts.setdefault(parts.hostname, threading.Semaphore(limits.per_host))
         problem, pause = "unknown", 0.0
@@ -75,7 +75,7 @@ class Fetcher:
             try:
                 with gate:
                     if self._stopped.is_set():
-                        raise LeftOut("stopped")
+                        raise SkippedImage("stopped")
                     return self._read(url)
             except urllib.error.HTTPError as error:
                 problem, pause = f"http_{error.code}", _retry_after(error)
@@ -84,7 +84,7 @@ class Fetcher:
                     break
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem, pause = type(error).__name__, 0.0
-        raise LeftOut(problem)
+        raise SkippedImage(problem)
 
     def _read(self, url: str) -> bytes:
         request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
@@ -92,12 +92,12 @@ class Fetcher:
         with urllib.request.urlopen(request, timeout=self._limits.timeout_s) as answer:
             directives = ",".join(answer.headers.get_all("X-Robots-Tag") or [])
             if {word.strip().lower() for word in directives.replace(":", ",").split(",")} & DISALLOWED:
-                raise LeftOut("disallowed")
+                raise SkippedImage("disallowed")
             pieces, size = [], 0
             while piece := answer.read(1 << 16):
                 size += len(piece)
                 if size > self._limits.max_bytes:
-                    raise LeftOut("too_large")
+                    raise SkippedImage("too_large")
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 pieces.append(piece)

@@ -32,10 +32,10 @@ from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.download import open_parquet, text_of
 from tpulab_recipes.images.shards import (
-    LeftOut,
     Row,
     ShardOptions,
     ShardReport,
+    SkippedImage,
     class_of,
     decoders,
     image_record,
@@ -80,12 +80,12 @@ class ImportOptions(ShardOptions):
 
 
 #: An image file, or pixels, or the reason why there is none, and what is known of it.
-Item = tuple[bytes | np.ndarray | LeftOut, Row]
+Item = tuple[bytes | np.ndarray | SkippedImage, Row]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What becomes one shard."""
+    """The source of one shard."""
 
     name: str
     fingerprint: int
@@ -132,17 +132,17 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
             while batch := list(itertools.islice(numbered, 16 * max(1, options.processes_count))):
                 made: list[tuple[int, Row, Any]] = []
                 for number, (data, row) in batch:
-                    if isinstance(data, LeftOut):
+                    if isinstance(data, SkippedImage):
                         made.append((number, row, data))
                         continue
                     wanted = data, row, options, f"{name}-{number}"
                     made.append((number, row, pool.submit(image_record, *wanted) if pool else wanted))
                 for number, row, pending in made:
                     try:
-                        if isinstance(pending, LeftOut):
+                        if isinstance(pending, SkippedImage):
                             raise pending
                         records[number] = pending.result() if pool else image_record(*pending)
-                    except LeftOut as error:
+                    except SkippedImage as error:
                         report.left_out.append((number, row.source, str(error)))
                 report.rows += len(batch)
                 read += len(batch)
@@ -195,12 +195,12 @@ def _folder(options: ImportOptions, *, classes: bool = False) -> list[Part]:
                 caption = decoded(folder.get(text), text).strip() if text in files else ""
             return folder.get(name), Row(name, caption)
         except DataError:
-            return LeftOut("caption"), Row(text)
+            return SkippedImage("caption"), Row(text)
         except StorageError as error:
             # A link to nothing or to itself, say. A bucket that cannot be reached ends the import.
             if folder.remote and not isinstance(error.__cause__, FileNotFoundError | PermissionError):
                 raise
-            return LeftOut(UNREADABLE), Row(name)
+            return SkippedImage(UNREADABLE), Row(name)
 
     def read(names: Sequence[str]) -> Iterator[Item]:
         with ThreadPoolExecutor(READS_AT_A_TIME) as threads:
@@ -374,7 +374,7 @@ def _parquet(options: ImportOptions) -> list[Part]:
 
 
 def _no_items(error: DataError) -> Iterator[Item]:
-    yield LeftOut("damaged_file"), Row(str(error))
+    yield SkippedImage("damaged_file"), Row(str(error))
 
 
 def _rows_of_table(
@@ -395,7 +395,7 @@ def _rows_of_table(
                     if isinstance(data, bytes):
                         yield _described(data, place, text, values.get(label or ""))
                     else:
-                        yield LeftOut("no_image"), Row(place, text)
+                        yield SkippedImage("no_image"), Row(place, text)
     except DataError as error:
         yield from _no_items(error)
 
@@ -406,7 +406,7 @@ def _described(image: bytes, place: str, text: str, label: Any) -> Item:
     try:
         return image, Row(place, text, class_of(label, "class", place))
     except DataError:
-        return LeftOut(UNUSABLE_TEXT), Row(place)
+        return SkippedImage(UNUSABLE_TEXT), Row(place)
 
 
 def _column(table: str, columns: Sequence[str], requested: str | None, usual: Sequence[str]) -> str | None:
@@ -465,7 +465,7 @@ def _samples(folder: Folder, name: str, keys: Sequence[str]) -> Iterator[Item]:
                     files[ending] = content
                 yield _sample(files, f"{name}: {stem}", keys)
     except DataError as error:
-        # What comes before the damage is used.
+        # The images before the damage are used.
         yield from _no_items(error)
 
 
@@ -473,13 +473,13 @@ def _sample(files: Mapping[str, bytes], place: str, keys: Sequence[str]) -> Item
     # Members have names such as `000.input.jpg` too.
     image = next((content for ending, content in files.items() if ending.endswith(IMAGE_SUFFIXES)), None)
     if image is None:
-        return LeftOut("no_image"), Row(place)
+        return SkippedImage("no_image"), Row(place)
     try:
         about: dict[str, Any] = json.loads(files.get(".json", b"{}"))
         about |= {".cls": files[".cls"].decode()} if ".cls" in files else {}
         text = decoded(files[".txt"], place) if ".txt" in files else text_of(about.get("caption"))
     except (ValueError, DataError, AttributeError, TypeError):
-        return LeftOut(UNUSABLE_TEXT), Row(place)
+        return SkippedImage(UNUSABLE_TEXT), Row(place)
     label = next((about[key] for key in keys if about.get(key) is not None), None)
     return _described(image, place, text.strip(), label)
 

@@ -34,7 +34,7 @@ CLASS_KEY = "class"
 MAX_ASPECT_RATIO = 20
 
 
-class LeftOut(Exception):
+class SkippedImage(Exception):
     """An image cannot be used. The text is the reason, for the report."""
 
 
@@ -57,7 +57,7 @@ class ShardOptions:
 
 @dataclass(frozen=True)
 class Row:
-    """What is stored with an image."""
+    """The values stored with an image."""
 
     source: str
     """Address or file name."""
@@ -67,17 +67,17 @@ class Row:
 
 
 def image_record(data: bytes | np.ndarray, row: Row, options: ShardOptions, key: str) -> bytes:
-    """An image as it lies in a shard. `data` is a file, or UInt8[height, width, 3]. Raises `LeftOut`."""
+    """An image as it lies in a shard. `data` is a file, or UInt8[height, width, 3]. Raises `SkippedImage`."""
     try:
         pixels = data if isinstance(data, np.ndarray) else decode_image(data, row.source)
     except DataError as error:
         heic = isinstance(data, bytes) and is_heic(data)
-        raise LeftOut("heic" if heic else "not_an_image") from error
+        raise SkippedImage("heic" if heic else "not_an_image") from error
     height, width = pixels.shape[:2]
     if min(height, width) < options.min_image_size:
-        raise LeftOut("too_small")
+        raise SkippedImage("too_small")
     if max(height, width) > MAX_ASPECT_RATIO * min(height, width):
-        raise LeftOut("too_elongated")
+        raise SkippedImage("too_elongated")
     if min(height, width) != options.image_size:
         pixels = resize_smallest_side(pixels, options.image_size)
     image = {"key": key, options.image_format: encode_image(pixels, options.image_format)}
@@ -105,7 +105,7 @@ def _described(image: dict[str, Any], size: dict[str, Any], row: Row) -> bytes:
 
 @dataclass(kw_only=True)
 class ShardReport:
-    """What a shard holds, and what it lacks."""
+    """The images in a shard, and the rows without one."""
 
     source: str
     """The table, archive or folder that it was made from."""

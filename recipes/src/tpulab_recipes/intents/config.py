@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
-#: Its configuration with random weights, for a machine that cannot reach the published ones.
+#: The published configuration with random weights, for a machine that cannot download the published weights.
 BERT_BASE = "bert-base"
 
 

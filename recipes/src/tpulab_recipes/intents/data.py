@@ -147,7 +147,7 @@ def encode(dataset: Any, tokenizer: Any, length: int) -> Encoded:
 
 def train_batches(data: Encoded, batch_size: int, seed: int, epoch: int, skip: int = 0) -> Iterator[Batch]:
     """Shuffled batches of exactly `batch_size`; the rows that are left over are another epoch's. A training
-    that goes on within the epoch skips the batches that it has learned from."""
+    that resumes within the epoch skips the batches that it has learned from."""
     order = np.random.default_rng((seed, epoch)).permutation(len(data))
     for start in range(skip * batch_size, len(data) - batch_size + 1, batch_size):
         chosen = order[start : start + batch_size]

@@ -36,7 +36,7 @@ def choose_tokenizer(
         return train_tokenizer(texts, vocabulary)
     if "tokenizer" not in state:
         raise DataError(
-            "This checkpoint does not hold the tokenizer of its training, so nothing can go on from it; "
+            "This checkpoint does not hold the tokenizer of its training, so no training can resume from it; "
             "start again in another folder."
         )
     from tokenizers import Tokenizer
@@ -45,7 +45,7 @@ def choose_tokenizer(
 
 
 def describe_vocabulary(model: str, tokenizer: Any) -> str:
-    """Where its entries come from, in words."""
+    """The source of the vocabulary, in words."""
     from transformers import BertConfig
 
     if model not in ("", BERT_BASE):

@@ -110,7 +110,7 @@ class Trainer(Resumable):
 
     @compiled_step
     def train_step(self, batch: Any) -> Any:
-        """One update with a batch on the device; answers its mean loss, still on the device."""
+        """One update with a batch on the device; returns its mean loss, still on the device."""
         with self.backend.precision(self.config.precision):
             loss = self._logits_and_loss(batch)[1]
         loss.backward()

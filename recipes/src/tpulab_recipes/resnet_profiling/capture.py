@@ -1,4 +1,4 @@
-"""Captures the framework's own profile of a few steps, while the training goes on."""
+"""Captures the framework's own profile of a few steps, while the training continues."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Capture:
                 self._finish()
 
     def close(self) -> None:
-        """Ends a capture that the loop left in the middle; what it has seen is written."""
+        """Ends a capture that the loop left early, and writes it."""
         if self.running:
             self._left = 0
             self._finish()
 
     def _begin(self) -> None:
-        # What is still under way from earlier steps is not part of this capture.
+        # Work of earlier steps that still runs is not part of this capture.
         self._backend.sync()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._backend.start_trace(str(self.folder))

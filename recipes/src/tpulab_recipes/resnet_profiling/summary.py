@@ -120,7 +120,7 @@ def summarize(planes: Iterable[Plane]) -> ProfileSummary:
 
 
 def _within(events: list[Event], begin_ns: float, end_ns: float) -> list[Event]:
-    """The parts of events between two times; without those that have none."""
+    """The parts of events between two times; events outside are omitted."""
     parts = []
     for event in events:
         start, end = max(event.start_ns, begin_ns), min(event.end_ns, end_ns)

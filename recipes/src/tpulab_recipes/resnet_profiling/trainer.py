@@ -42,7 +42,7 @@ class Trainer:
         set_learning_rate(self.backend, self.optimizer, value)
 
     def train_step(self, batch: Any) -> Any:
-        """One update with a batch on the device (`images`, `labels`); answers its mean loss, still on the
+        """One update with a batch on the device (`images`, `labels`); returns its mean loss, still on the
         device."""
         loss = torch.nn.functional.nll_loss(self.model(batch["images"]), batch["labels"].long())
         loss.backward()

@@ -86,7 +86,7 @@ def read_trace(file: Path | str) -> list[Plane]:
 
 
 def _lines(plane: Any) -> list[Line]:
-    """Those that have events."""
+    """The lines that have events."""
     shown = [(entry.key, entry.value) for entry in plane.event_metadata]
     names = {key: _text(value.display_name or value.name) for key, value in shown}
     lines = []

@@ -1,4 +1,4 @@
-"""What every backend offers. Recipes are written against this and nothing below it."""
+"""The interface of every backend. Recipes use this and nothing below it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Backend(ABC):
 
     @abstractmethod
     def seed(self, seed: int) -> Any:
-        """Seeds Python, NumPy and the framework alike in every process; answers a `jax.random.key` in JAX."""
+        """Seeds Python, NumPy and the framework alike in every process; returns a `jax.random.key` in JAX."""
 
     @abstractmethod
     def to_device(self, tree: Any) -> Any:
@@ -180,7 +180,7 @@ class Backend(ABC):
         return folder if world.is_main else f"{folder}/host-{world.process_index}"
 
     def from_main(self, read: Callable[[], Any]) -> Any:
-        """What `read` answers, a tree on the host, in every process. PyTorch's processes have the main one
+        """The result of `read`, a tree on the host, in every process. PyTorch's processes have the main one
         read, and tell the others, also what it raises: its files need not be on other hosts."""
         return read()
 

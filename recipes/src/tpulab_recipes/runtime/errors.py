@@ -1,4 +1,4 @@
-"""What the seam refuses, and why. `code` is stable and is what programs look at."""
+"""Errors of the device seam. `code` is stable, for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DeviceRuntimeError(RuntimeError):
 
 
 def reads_back() -> DeviceRuntimeError:
-    """For a step that was to be one program and is several."""
+    """For a step that compiles to several programs instead of one."""
     return DeviceRuntimeError(
         "bad_program",
         "This step reads a value back while it runs (`.item()`, a comparison, a print), so it is several "

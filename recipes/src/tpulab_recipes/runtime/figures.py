@@ -1,4 +1,4 @@
-"""What a backend reports about its devices, its processes, their memory and the compiler."""
+"""Reports of a backend about its devices, processes, memory and compiler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class World:
-    """Who takes part. One process drives `local_devices` of `global_devices`."""
+    """The processes and devices of a run. One process drives `local_devices` of `global_devices`."""
 
     process_index: int
     process_count: int
@@ -50,7 +50,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class Compilations:
-    """What the compiler has done in this process so far."""
+    """The compiler's work in this process so far."""
 
     count: int
     seconds: float

@@ -277,7 +277,7 @@ class _CompileCounter:
 
     @classmethod
     def of_process(cls, jax: Any) -> _CompileCounter:
-        """JAX has no public way to remove a listener, so there is one in a process, whatever is made anew."""
+        """JAX has no public way to remove a listener, so each process registers only one."""
         if cls._only is None:
             cls._only = cls()
             jax.monitoring.register_event_duration_secs_listener(cls._only.on_event)

@@ -1,4 +1,4 @@
-"""Several hosts at one work in JAX: how they wait for each other, and share out what each can do alone."""
+"""Several hosts in one JAX program: how they wait for each other and divide independent work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax.experimental import multihost_utils
 #: How long a host waits for the others to compile. The big network takes minutes on a busy host.
 COMPILE_LIMIT_MS = 60 * 60 * 1000
 
-#: A barrier has a name of its own. All hosts run the same program, so they count alike.
+#: Each barrier has its own name. All hosts run the same program, so they count alike.
 _barriers = itertools.count()
 
 

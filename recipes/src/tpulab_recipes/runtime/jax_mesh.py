@@ -110,7 +110,7 @@ def is_on_this_host(tree: Any) -> bool:
 
 
 def state_of_this_host(tree: Any) -> Any:
-    """The same arrays on the devices of this host alone, for programs that hosts run by themselves."""
+    """The same arrays on the devices of this host alone, for programs that each host runs alone."""
     if jax.process_count() == 1:
         return tree
     mesh = make_mesh(jax.local_devices())

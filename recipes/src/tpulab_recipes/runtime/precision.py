@@ -27,11 +27,11 @@ class Precision:
 
 
 def full_precision(like: Any) -> AbstractContextManager[Any]:
-    """Within the block nothing is cast on the device of this tensor, also inside of `Backend.precision`."""
+    """Within the block nothing is cast on the device of this tensor, also inside `Backend.precision`."""
     import torch
 
     kind = like.device.type
-    # `meta` has no autocast of its own; a plan takes that of the processor (`bfloat16_on_meta`).
+    # `meta` has no autocast; a plan uses the CPU's (`bfloat16_on_meta`).
     off: AbstractContextManager[Any] = torch.autocast("cpu" if kind == "meta" else kind, enabled=False)
     return off
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _END = object()
-#: How often a thread that waits for room looks whether it is still wanted.
+#: How often a thread that waits for space checks whether it should end.
 _POLL_S = 0.1
 
 

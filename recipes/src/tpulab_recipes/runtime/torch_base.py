@@ -1,4 +1,4 @@
-"""What the three PyTorch backends share: transfers, seeds, model and optimizer, precision by autocast."""
+"""Shared by the three PyTorch backends: transfers, seeds, model and optimizer, precision by autocast."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TorchBackend(Backend):
 
     @abstractmethod
     def set_device_random_state(self, state: Any) -> None:
-        """Puts the device's random numbers where `device_random_state` found them."""
+        """Restores a state from `device_random_state`."""
 
     @abstractmethod
     def _exact_products(self) -> AbstractContextManager[Any]:
@@ -52,7 +52,7 @@ class TorchBackend(Backend):
         return self._map(self._place, tree)
 
     def to_host(self, tree: Any) -> Any:
-        """Tensors on the processor, each with memory of its own; other leaves as they are."""
+        """Tensors on the host CPU, each in its own memory; other leaves unchanged."""
         torch = self.torch
         return self._map(lambda leaf: _own_copy(leaf) if isinstance(leaf, torch.Tensor) else leaf, tree)
 
@@ -129,7 +129,7 @@ class TorchBackend(Backend):
 
 
 def _own_copy(tensor: Any) -> Any:
-    """On the processor, with memory of its own: a step may go on changing the original while a checkpoint is
+    """On the host CPU, in its own memory: a step may keep changing the original while a checkpoint is
     written."""
     detached = tensor.detach()
     return detached.clone() if detached.device.type == "cpu" else detached.cpu()

@@ -1,5 +1,5 @@
-"""What processes of PyTorch exchange through their group of `torch.distributed`, whatever their
-gradients travel by."""
+"""Exchange between PyTorch processes through their `torch.distributed` group; gradients may use another
+way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpulab_recipes.runtime.trees import tree_map
 
 
 class _Tensor:
-    """Stands for one that follows by itself."""
+    """A placeholder for a tensor that is broadcast separately."""
 
 
 def group_size() -> int:
@@ -22,7 +22,7 @@ def group_size() -> int:
 
 
 def read_by_one(read: Callable[[], Any], *, is_main: bool) -> Any:
-    """The tree that `read` answers in the main process, in every process of the group; all call this. Raises
+    """The tree that `read` returns in the main process, in every process of the group; all call this. Raises
     in all what `read` raises there."""
     if group_size() == 1:
         return read()

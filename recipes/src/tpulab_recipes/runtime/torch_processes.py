@@ -25,8 +25,8 @@ from tpulab_recipes.runtime.torch_base import TorchBackend
 from tpulab_recipes.runtime.torch_group import group_size
 from tpulab_recipes.runtime.torch_slices import is_sliced, slice_parameters, sliced_as, whole
 
-#: What travels together. One message a tensor would cost a network with hundreds of small ones its latency
-#: each time.
+#: Bytes sent in one message. One message per tensor would cost a network with hundreds of small tensors a
+#: latency for each.
 BUCKET_BYTES = 25 * 2**20
 #: How long a process waits for the others to start.
 START_LIMIT = timedelta(minutes=10)
@@ -34,7 +34,7 @@ _LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class TorchProcessesBackend(TorchBackend):
-    #: What moves tensors between the processes.
+    #: The transport of tensors between the processes.
     transport: ClassVar[str] = "gloo"
 
     def join(self) -> None:
@@ -63,7 +63,7 @@ class TorchProcessesBackend(TorchBackend):
             self.torch.distributed.destroy_process_group()
 
     def world(self) -> World:
-        # Alone, a process computes on one device; the others wait for processes of their own.
+        # Alone, a process computes on one device; the other devices wait for their own processes.
         count = group_size()
         rank = self.torch.distributed.get_rank() if count > 1 else 0
         return World(rank, count, 1, count, one_program=count == 1)

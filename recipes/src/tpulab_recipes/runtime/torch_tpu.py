@@ -19,7 +19,7 @@ from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform
 from tpulab_recipes.runtime.torch_processes import TorchProcessesBackend
 
-#: What `torch_launch` has set before the processes start. Without it each would be a slice of its own.
+#: What `torch_launch` has set before the processes start. Without it each would be a separate slice.
 LAUNCH_VARIABLE = "TORCH_TPU_SLICEBUILDER_ADDRESSES"
 #: Parts of torch_tpu that it does not promise; each has a test that calls it.
 PRIVATE = (

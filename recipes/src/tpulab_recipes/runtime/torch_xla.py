@@ -376,7 +376,7 @@ def _check_group(platform: Platform, spmd: bool) -> None:
 
 
 def _choose_platform(requested: Platform | None) -> Platform:
-    """Says PJRT_DEVICE before torch_xla is imported, so that it neither guesses nor falls back."""
+    """Sets PJRT_DEVICE before torch_xla is imported, so that it neither guesses nor falls back."""
     chips, set_to = count_chips(), os.environ.get("PJRT_DEVICE", "")
     if requested == "tpu" and chips == 0:
         raise DeviceRuntimeError(

@@ -1,5 +1,5 @@
-"""What training loops in PyTorch share on a compiled device: learning rates that do not recompile, optimizer
-state, checkpoints, and snapshots that a run goes on from bit for bit."""
+"""Parts of PyTorch training loops on a compiled device: learning rates that do not recompile, optimizer
+state, checkpoints, and snapshots from which a run resumes bit for bit."""
 
 from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.torch_training.accumulation import backward_in_parts

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def backward_in_parts(loss_of: Callable[[dict[str, Any]], Any], batch: dict[str, Any], parts: int) -> Any:
-    """Adds the gradients of a batch's loss to the parameters, and answers that loss, on the device.
+    """Adds the gradients of a batch's loss to the parameters, and returns that loss, on the device.
 
     Of a compiled step: one program, in which the compiler can reuse a part's memory for the next. The
     optimizer's step comes after.

@@ -31,7 +31,7 @@ def save_checkpoint(
     import torch
 
     def moved(leaf: Any) -> Any:
-        # What is on the host is written before anything changes it, and needs no second copy.
+        # Tensors on the host are written before they can change, and need no second copy.
         on_host = type(leaf) is torch.Tensor and leaf.device.type == "cpu"
         return leaf.detach() if on_host else backend.to_host(leaf)
 
@@ -46,7 +46,7 @@ def save_checkpoint(
         with place.write(name) as file:
             torch.save(on_host, file)
     except RuntimeError as error:
-        # What PyTorch makes of an error of the file below it.
+        # PyTorch's form of an error of the underlying file.
         raise StorageError(f"{folder}: the checkpoint {name} cannot be written ({error}).") from error
     for old in checkpoint_names(place)[: -max(keep, 1)]:
         place.remove(old)

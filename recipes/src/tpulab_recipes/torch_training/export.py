@@ -14,7 +14,7 @@ def export(place: str, backend: Backend, trainer: Any, batch: Any, name: str) ->
     """Writes the step of a trainer (`model`, `optimizer`, `train_step`) for batches like this one, on the
     host.
 
-    Answers the exit status: 2, and the reason on stderr, where `export_step` refuses.
+    Returns the exit status: 2, and the reason on stderr, where `export_step` refuses.
     """
     try:
         exported = export_step(

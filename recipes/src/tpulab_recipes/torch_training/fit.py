@@ -71,7 +71,7 @@ OmittedLoop = tyro.conf.OmitArgPrefixes[Loop]
 
 @dataclass
 class Training:
-    """What `fit` needs of a recipe.
+    """The part of a recipe that `fit` needs.
 
     Args:
         trainer: has `config`, `backend`, `model`, `steps_done`, `rate` (of the last step), `state`,
@@ -86,7 +86,7 @@ class Training:
         extra: more for the checkpoint.
         step: trains one batch and returns figures, instead of the trainer's `train_step`, which it calls.
         write: writes a checkpoint of its own form; None: `save_checkpoint`.
-        resumes: whether to go on from the newest checkpoint of the output folder.
+        resumes: whether to resume from the newest checkpoint of the output folder.
         epoch_means: whether figures at the end of an epoch are means over it; else they are of its last step.
         named: the names under which figures are logged, those of an epoch (`True`) and those of a step.
         log: takes the figures of a step, instead of the writers that are opened here.
@@ -201,13 +201,13 @@ class _Loop:
         if t.progress is None:
             self.progress.finish()
         if trainer.steps_done < until and found is not None:
-            self.save()  # stopped from the page, to go on from there
+            self.save()  # stopped from the page; a later run resumes here
         for writer in self.writers:
             writer.close()
         return self.result
 
     def introduce(self) -> None:
-        """The first lines: what is trained, on what, and what is odd about it."""
+        """Prints the first lines: the model, the device, the data, and warnings."""
         t, world = self.t, self.backend.world()
         if not world.is_main:
             return
@@ -245,7 +245,7 @@ class _Loop:
         return run
 
     def _steer(self, run: Run) -> None:
-        """A peak rate that was changed from the page; a run of the recipe is its own matter."""
+        """A peak rate that was changed from the page; runs that the recipe opened itself are left alone."""
         if self.t.run is not None:
             return
         rate = float(run.hyper()["learning_rate"])
@@ -343,8 +343,8 @@ class _Loop:
 
 
 def report_resumed(step: int, before: str | None, now: str) -> None:
-    """Prints where a run goes on, and whether its data (fingerprints) are still those of then."""
-    print(f"going on after step {step}", flush=True)
+    """Prints where a run resumes, and whether its data have changed (fingerprints)."""
+    print(f"resuming after step {step}", flush=True)
     if before and now and before != now:
         print(
             "note: the data have changed since that checkpoint; batches are now made of the new ones.",
@@ -354,7 +354,7 @@ def report_resumed(step: int, before: str | None, now: str) -> None:
 
 
 def report_warmup(requested: int, total: int) -> None:
-    """Prints to what a warm-up is shortened that is not shorter than the run."""
+    """Prints the shortened warm-up, where it was not shorter than the run."""
     warmup = fitting_warmup(requested, total)
     if warmup != requested:
         print(

@@ -21,7 +21,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 def make_flat_adamw(backend: Backend, groups: Sequence[dict[str, Any]], **options: Any) -> torch.optim.AdamW:
     """AdamW (`lr`, `betas`, `eps`, `weight_decay`) of parameters on the device, its state made: `FlatAdamW`
-    where steps are compiled, PyTorch's own elsewhere. Either goes on from the other's state."""
+    where steps are compiled, PyTorch's own elsewhere. Either resumes from the other's state."""
     kind = FlatAdamW if backend.compiles_steps else torch.optim.AdamW
     optimizer = kind([dict(group) for group in groups], **options)
     use_tensor_learning_rate(backend, optimizer)

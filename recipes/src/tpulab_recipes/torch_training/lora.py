@@ -18,8 +18,8 @@ def add_lora(model: Any, rank: int, targets: Sequence[str]) -> Any:
 
 
 def saved_weights(model: Any) -> dict[str, Any]:
-    """What a checkpoint holds of a model: beside adapters not the weights that they adapt, which are the
-    pretrained model's own."""
+    """The part of a model in a checkpoint: with adapters, not the weights that they adapt, which come with
+    the pretrained model."""
     state: dict[str, Any] = model.state_dict()
     if not hasattr(model, "peft_config"):
         return state
@@ -37,5 +37,5 @@ def load_saved_weights(model: Any, state: Mapping[str, Any]) -> None:
 
 
 def core_of(model: Any) -> Any:
-    """The model itself, also inside of peft's; its adapters are in it."""
+    """The model itself, even if peft wraps it; the model contains the adapters."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model

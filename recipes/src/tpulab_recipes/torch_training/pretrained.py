@@ -42,7 +42,7 @@ def loaded(setting: str, place: str, load: Callable[[str], T]) -> T:
                 f"{place!r} is neither a folder here nor reachable at Hugging Face ({reason}); without a "
                 "network here, run `hf download NAME --local-dir FOLDER` elsewhere, and copy the folder.",
             ) from error
-        # A damaged file is named as what it is.
+        # A damaged file has its own error.
         if (folder / "config.json").exists():
             read_json(folder / "config.json", setting)
         for file in _weight_files(folder):

@@ -1,4 +1,4 @@
-"""What a trainer in PyTorch saves, and goes on from."""
+"""The state that a trainer in PyTorch saves and resumes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tpulab_recipes.torch_training.snapshot import restore, snapshot
 
 
 def average_of(backend: Any, model: Any, *, shard: bool = False) -> Any:
-    """A copy of a model, placed as it is, to become a running average. What is frozen is the same in both."""
+    """A copy of a model, placed as it is, to become a running average. Frozen parameters are shared by
+    both."""
     frozen = {id(each): each for each in model.parameters() if not each.requires_grad}
     return backend.prepare(copy.deepcopy(model, frozen).requires_grad_(False), shard=shard).eval()
 
@@ -29,10 +30,11 @@ class Resumable:
     """That of the last step."""
 
     def before_step(self) -> None:
-        """What changes from step to step, such as a learning rate; runs before the compiled step."""
+        """Updates values that change from step to step, such as a learning rate; runs before the compiled
+        step."""
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """The content of a checkpoint."""
         return snapshot(
             self.backend,  # type: ignore[arg-type]
             model=self.model,

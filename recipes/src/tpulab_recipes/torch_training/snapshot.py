@@ -1,4 +1,4 @@
-"""All that a training is at a step, so that a run that goes on from it computes bit for bit what the unbroken
+"""The state of a training at a step, so that a run resumed from it computes bit for bit what the unbroken
 run computes: dropout, the order of the data and the learning rate included.
 """
 
@@ -31,7 +31,7 @@ def snapshot(
     """The state after `step` updates, on the host, of tensors and plain values. `config` is a dataclass.
 
     The position in the data is `step`: batches depend on the seed and their number alone. Taking a snapshot
-    changes nothing of the run: its random numbers go on as if none had been taken.
+    does not change the run: its random numbers continue as without a snapshot.
     """
     drawn = random_state(backend)
     state = {
@@ -45,7 +45,7 @@ def snapshot(
         if part is not None:
             state[name] = part.state_dict()
     on_host: dict[str, Any] = backend.to_host(state)
-    # Reading tensors of a lazy device ends a graph, and each graph has a random seed of its own.
+    # Reading tensors of a lazy device ends a graph, and each graph has its own random seed.
     set_random_state(backend, drawn)
     return on_host
 
@@ -61,7 +61,7 @@ def restore(
     scaler: Any = None,
     may_change: Collection[str] = (),
 ) -> int:
-    """Puts everything where it was, and answers the number of updates done.
+    """Restores the state, and returns the number of updates done.
 
     Raises:
         CheckpointError: the snapshot was taken with other settings, which it names; those in `may_change`
@@ -83,7 +83,7 @@ def restore(
 def refuse_changes(
     saved: Mapping[str, Any], requested: Mapping[str, Any], may_change: Collection[str] = ()
 ) -> None:
-    """Raises `CheckpointError` when settings differ: going on would silently be another training."""
+    """Raises `CheckpointError` when settings differ: resuming would silently train something else."""
     changed = differences(saved, requested, may_change)
     if changed:
         raise CheckpointError(
@@ -93,7 +93,7 @@ def refuse_changes(
 
 
 def random_state(backend: TorchBackend) -> dict[str, Any]:
-    """Where all random number generators of this process are, as tensors and plain values."""
+    """The state of all random number generators of this process, as tensors and plain values."""
     torch = backend.torch
     kind, keys, place, has_gauss, gauss = np.random.get_state()
     version, words, second = random.getstate()
@@ -106,12 +106,12 @@ def random_state(backend: TorchBackend) -> dict[str, Any]:
 
 
 def set_random_state(backend: TorchBackend, state: Mapping[str, Any]) -> None:
-    """Puts all random number generators of this process where `random_state` found them."""
+    """Restores all random number generators of this process from a `random_state`."""
     version, words, second = state["python"]
     random.setstate((version, tuple(words), second))
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))
     backend.torch.set_rng_state(state["torch"])
-    # What another backend saved means nothing to this one's device, which goes on from its seed.
+    # The state of another backend does not apply to this device, which continues from its seed.
     if isinstance(state["device"], type(backend.device_random_state())):
         backend.set_device_random_state(state["device"])

@@ -20,7 +20,7 @@ SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt")
 def read_tensors(
     place: str | Path | IO[bytes], shown: str = "", *, stand_ins: Mapping[str, type] | None = None
 ) -> Any:
-    """What a `.safetensors` or PyTorch file holds, on the host: tensors and plain values.
+    """The content of a `.safetensors` or PyTorch file, on the host: tensors and plain values.
 
     Args:
         place: a path, or an open file, which is called `shown` in errors.

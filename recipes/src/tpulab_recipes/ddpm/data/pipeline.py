@@ -91,7 +91,7 @@ class EncodingSource:
     """Shards that `encode` wrote, read in an order that is drawn over all of them: shards may be sorted by
     what they show, as those of ImageNet are. The hosts share out each epoch without overlap.
 
-    Held out are the last records of each shard, or a folder of their own: whatever the seed, the number of
+    Held out are the last records of each shard, or a separate folder: whatever the seed, the number of
     hosts and the shards that are added later, a record that was held out stays so.
     """
 
@@ -105,7 +105,7 @@ class EncodingSource:
             )
         is_held_out: list[np.ndarray] = []
         for records in self._shards.counts:
-            # 0.1 times 30 is a little more than 3 in binary.
+            # 0.1 * 30 is slightly more than 3 in floating point.
             kept = 0 if elsewhere else math.ceil(round(share * records, 6))
             is_held_out.append(np.arange(records) >= records - kept)
         self._trained_on, self._held_out = (
@@ -114,7 +114,7 @@ class EncodingSource:
         self.records = sum(self._shards.counts)
         if self.batches_per_epoch < 1:
             raise DataError(
-                f"{folder} has {self.records} records ({self.held_out_words}), too few for a batch of "
+                f"{folder} has {self.records} records ({self.held_out_text}), too few for a batch of "
                 f"{config.train.batch_size} on each of {processes} hosts."
             )
 
@@ -139,7 +139,7 @@ class EncodingSource:
         ahead = grain.ReadOptions(num_threads=dataset.read_ahead, prefetch_buffer_size=dataset.read_ahead)
         batches = mine.to_iter_dataset(ahead)
         if dataset.read_workers:
-            # grain asks absl's flags, which nobody parses in a notebook.
+            # grain reads absl's flags, which are not parsed in a notebook.
             if not absl.flags.FLAGS.is_parsed():
                 absl.flags.FLAGS.mark_as_parsed()
             batches = batches.mp_prefetch(grain.MultiprocessingOptions(num_workers=dataset.read_workers))
@@ -163,7 +163,7 @@ class EncodingSource:
         return Examples(shards.read(numbers), shards.captions(numbers), held_out)
 
     @property
-    def held_out_words(self) -> str:
+    def held_out_text(self) -> str:
         """Describes the held-out data, for people."""
         elsewhere = self.config.dataset.held_out_dir
         if elsewhere:

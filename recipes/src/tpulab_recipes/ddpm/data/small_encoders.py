@@ -1,4 +1,4 @@
-"""Fixed encoders that need no weights of others: a linear one for images, hashed words for text.
+"""Fixed encoders without downloaded weights: a linear one for images, hashed words for text.
 
 The image encoder maps each 2 x 2 block of pixels to its leading principal components (`patch_pca.npz`, made
 by `python -m tpulab_recipes.ddpm.data.small_encoders`); decoding is exact for whatever lies in their span.

@@ -44,7 +44,7 @@ def choose_device(requested: str) -> tuple[str, bool]:
         _device = torch.device("cuda")
         return f"{torch.cuda.get_device_name()}, in bfloat16", True
     if requested == "xla" or (requested == "auto" and chips and has_xla):
-        os.environ.pop("PJRT_DEVICE", None)  # That of the process in which chips are JAX's.
+        os.environ.pop("PJRT_DEVICE", None)  # The host CPU, in the process where JAX owns the chips.
         try:
             backend: Any = make("torch_xla", "tpu" if chips else "cpu")
         except DeviceRuntimeError as error:
@@ -91,7 +91,7 @@ def _load(kind: Any, name: str, **more: Any) -> Any:
 def _transformers() -> Any:
     import transformers
 
-    # Half of a CLIP is loaded on purpose: no report of the other half's weights.
+    # Only half of a CLIP is loaded, on purpose: transformers must not warn of the other half's weights.
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     return transformers
@@ -123,7 +123,7 @@ def _image_encoder(name: str) -> tuple[Any, Any]:
 def _vae(name: str) -> Any:
     import diffusers
 
-    # In the repository of a whole pipeline the VAE has a folder of its own.
+    # In the repository of a whole pipeline the VAE has its own folder.
     try:
         vae = _load(diffusers.AutoencoderKL, name, subfolder="vae")
     except DataError as pipeline:

@@ -1,7 +1,7 @@
 """Export to diffusers: a folder that `DiffusionPipeline.from_pretrained` loads, with the network in torch.
 
 The folder holds the weights as safetensors, the network and the pipeline as two short Python files
-(`torch_unet.py` and `torch_pipeline.py` of this package, which import nothing of ours), and diffusers' own
+(`torch_unet.py` and `torch_pipeline.py` of this package, which import nothing else of it), and diffusers' own
 DDIM scheduler. The published network is not a configuration of diffusers' UNet2DConditionModel (its gates,
 its noise-level input and its position map differ), hence a file of its own. Writing needs no torch.
 """

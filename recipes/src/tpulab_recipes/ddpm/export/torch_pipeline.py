@@ -226,7 +226,7 @@ class TpulabPipeline(DiffusionPipeline):
         return conditions
 
     def texts(self):
-        """The encoders of text whose states the network takes. Older exports do not know all."""
+        """The text encoders whose states the network uses. Older exports do not list all of them."""
         return [which for which in TEXTS if self.unet.config.conditioning.get(f"{which}_width")]
 
     def states(self, which, prompts, length):
@@ -271,7 +271,7 @@ class TpulabPipeline(DiffusionPipeline):
         )
 
     def check_decoder(self):
-        """Raises `NotInTheExport` where latents cannot be made images here."""
+        """Raises `NotInTheExport` when latents cannot be decoded here."""
         if self.vae is None and self.config.patch_pca is None and self.unet.config.in_channels != 3:
             raise NotInTheExport(
                 "The export holds no decoder for its latents; export it again with --with-encoders. Or ask "

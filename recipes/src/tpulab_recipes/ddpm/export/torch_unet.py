@@ -150,7 +150,7 @@ class Context(nn.Module):
         super().__init__()
         width = args.seq_width
         parts = {
-            # Older exports know no BERT.
+            # Older exports have no BERT.
             **{
                 f"{name}_emb": conditioning.get(f"{name}_width")
                 for name in ("clip", "t5", "bert", "clip_image")

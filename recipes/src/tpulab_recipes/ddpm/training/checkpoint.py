@@ -93,7 +93,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         the disk has no room for it."""
         step = int(state.step)
         if step in self._damaged:
-            # Replaced only now, when there is a whole one to take its place.
+            # Replaced only when a complete checkpoint exists.
             self._manager.delete(step)
             self._damaged.remove(step)
         elif step in self.steps():
@@ -157,16 +157,16 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         data: dict[str, Any] | None = None,
     ) -> None:
         """Raises `CheckpointError` when the checkpoint (None: the newest) was trained with other settings or
-        on other data, and names them: going on would silently be another training. `accepted` are keys that
+        on other data, and names them: resuming would silently train something else. `accepted` are keys that
         may differ. `data` describes the records: `source`, `records` and `fingerprint`."""
         step = self._step(step)
         about = self.about(step)
         known = about.get(DATA)
         if data and known and known["fingerprint"] != data["fingerprint"] and DATA not in accepted:
             raise CheckpointError(
-                f"The checkpoint {self.url}/{step} was trained on {data_words(known)}, and this run reads "
-                f"{data_words(data)}. Name the folder with the same records, train into another folder, or "
-                f"accept the change with --accept-changed {DATA}."
+                f"The checkpoint {self.url}/{step} was trained on {describe_data(known)}, and this run reads "
+                f"{describe_data(data)}. Name the folder with the same records, train into another folder, "
+                f"or accept the change with --accept-changed {DATA}."
             )
         # An older checkpoint lacks settings that were added later.
         saved, requested = flat(to_dict(Config())) | flat(about["config"]), flat(to_dict(config))
@@ -279,7 +279,7 @@ def newest_whole(folders: list[CheckpointFolder], use: Callable[[CheckpointFolde
     return None
 
 
-def data_words(data: dict[str, Any]) -> str:
+def describe_data(data: dict[str, Any]) -> str:
     """A description of training data for people."""
     return f"{data['source']} ({data['records']:,} records)"
 

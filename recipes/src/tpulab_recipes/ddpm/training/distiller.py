@@ -63,7 +63,7 @@ class Round:
     loss: float
 
 
-#: Called with (student's steps, position in the round, loss so far, or None while it is not known).
+#: Called with (student's steps, position in the round, loss so far or None).
 OnStep = Callable[[int, int, Array], None]
 
 
@@ -82,7 +82,7 @@ class Distiller:
         steps: int | None = None,
         rounds_done: int = 0,
     ) -> None:
-        """`rounds_done`: halvings that `teacher` has behind it, when a distillation is resumed. Raises
+        """`rounds_done`: the number of halvings that led to `teacher`, in a resumed distillation. Raises
         `ConfigError` for networks that predict the noise."""
         if config.model.mean_type == "eps":
             raise ConfigError(

@@ -42,7 +42,7 @@ class ShapesEvaluator:
         self.steps = steps
         held_back = draw_shapes(count, seed=self.config.seed + 1_000_003)
         self.captions, self.shapes, self.scores = held_back.captions, held_back.shapes, held_back.scores
-        # One batch: a loop in a notebook's cell would be shown as a training that nobody annotated.
+        # One batch: the page would show a loop in a notebook cell as a training.
         reference = draw_shapes(BATCH, seed=self.config.seed + 2_000_003).images
         # What the image encoder cannot express is not the network's fault: compare with decoded images.
         self._reference = image_features(decode_images(encode_images(reference, self.config), self.config))

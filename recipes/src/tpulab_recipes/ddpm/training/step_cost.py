@@ -74,10 +74,10 @@ def lower_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
     rows = batch_shapes(network.config, network.config.train.batch_size)
     batch = placed_shapes(rows, batch_sharding(mesh))
     step = step or compile_step(network, mesh)
-    # As numbers of the host, which they are in a training: with places of their own it would compile again.
+    # As host values, as in training: placed on a device, they would compile again.
     traced = step.trace(state, batch, default_hyperparameters(network.config))
     platform = mesh.devices.flat[0].platform
-    # With a platform that is named, a later call would not find the program.
+    # With an explicit platform, a later call would not find the program.
     named = {} if platform == jax.default_backend() else {"lowering_platforms": (platform,)}
     return traced.lower(**named)
 

@@ -27,7 +27,7 @@ from tpulab_recipes.ddpm.model.context import draw_masks, drop_conditioning
 from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.runtime.jax_mesh import gathered, replicated
 
-#: So many broken gradients in a row end the training.
+#: Consecutive broken gradients that end the training.
 MAX_SKIPPED = 100
 
 

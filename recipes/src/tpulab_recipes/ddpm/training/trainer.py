@@ -1,6 +1,6 @@
-"""The training loop: batches in, steps, figures out, checkpoints, and the evaluator in between.
+"""The training loop: batches, steps, metrics, checkpoints, and the evaluator in between.
 
-Interrupting it at any point loses at most what came after the last checkpoint; going on reads the same
+Interrupting it at any point loses at most what came after the last checkpoint; a resumed run reads the same
 batches and draws the same noise as if nothing had happened.
 """
 
