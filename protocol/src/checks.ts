@@ -49,9 +49,7 @@ const CheckTotal = Type.Object({
   program: OrNull(Type.String({ description: 'the main one: its step is meant below' })),
   stepSeconds: OrNull(Type.Number({ description: 'lower bound' })),
   bound: OrNull(Type.String()),
-  chipHoursFor1000Steps: OrNull(
-    Type.Number({ description: 'multiply them by the price of a chip hour' })
-  ),
+  chipHoursFor1000Steps: OrNull(Type.Number({ description: 'multiply them by the price of a chip hour' })),
   chipHoursForEpoch: OrNull(Type.Number()),
   epochSteps: OrNull(Type.Integer()),
   batch: OrNull(Type.Object({ fits: Type.Integer(), next: OrNull(Type.Integer()) })),
