@@ -16,6 +16,7 @@ from tpulab.check.saved import CompiledPrograms, difference
 from tpulab.compile.cache_folder import COMPILED_AHEAD
 
 SCRIPT = Path(__file__).with_name("ahead.py")
+AS_TPU = {"AS_TPU": "1"}
 
 
 def _process(word: str, file: Path, folder: Path | None = None, **environment: str) -> tuple[dict, str]:
@@ -53,21 +54,21 @@ def test_a_kernel_takes_programs_from_the_folder_in_which_it_starts(file: Path, 
     place.mkdir()
     (place / "step.compiled").write_bytes(file.read_bytes())
     compiled, _ = _process("compile", file, tmp_path)
-    loaded, warned = _process("kernel", file, tmp_path)
+    loaded, warned = _process("kernel", file, tmp_path, **AS_TPU)
     assert (compiled["compiled"], loaded["compiled"]) == (1, 0)
     assert loaded["value"] == compiled["value"]
     assert "compiled again" not in warned
 
     # Another folder, another kind of chip, a file that was cut: it compiles, and the last one is reported.
-    assert _process("kernel", file, tmp_path.parent)[0]["compiled"] == 1
+    assert _process("kernel", file, tmp_path.parent, **AS_TPU)[0]["compiled"] == 1
     with zipfile.ZipFile(file) as saved, zipfile.ZipFile(place / "step.compiled", "w") as other:
         for name in saved.namelist():
             facts, _, program = saved.read(name).partition(b"\n")
             other.writestr(name, facts.replace(b'"cpu"', b'"TPU v5 lite"') + _ + program)
-    found, warned = _process("kernel", file, tmp_path)
+    found, warned = _process("kernel", file, tmp_path, **AS_TPU)
     assert (found["compiled"], "compiled again" in warned) == (1, False)
     (place / "step.compiled").write_bytes(file.read_bytes()[:-100])
-    found, warned = _process("kernel", file, tmp_path)
+    found, warned = _process("kernel", file, tmp_path, **AS_TPU)
     assert (found["compiled"], "has no compiled programs" in warned) == (1, True)
 
 
@@ -79,10 +80,19 @@ def test_a_kernel_takes_no_program_that_another_user_could_have_written(file: Pa
     for other in (program, place):
         mode = other.stat().st_mode
         other.chmod(mode | 0o002)
-        found, warned = _process("kernel", file, tmp_path)
+        found, warned = _process("kernel", file, tmp_path, **AS_TPU)
         assert (found["compiled"], "another user could have written it" in warned) == (1, True)
         other.chmod(mode)
-    assert _process("kernel", file, tmp_path)[0]["compiled"] == 0
+    assert _process("kernel", file, tmp_path, **AS_TPU)[0]["compiled"] == 0
+
+
+def test_a_kernel_never_takes_machine_code_of_this_computer(file: Path, tmp_path: Path) -> None:
+    # A repository or another machine can put the file there, and its user owns it then.
+    place = tmp_path / COMPILED_AHEAD
+    place.mkdir()
+    (place / "step.compiled").write_bytes(file.read_bytes())
+    found, warned = _process("kernel", file, tmp_path)
+    assert (found["compiled"], "step.compiled" in warned) == (1, False)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Compiled programs in a file, for a machine that is still being set up.
 
-`tpulab check --save-compiled` writes it, into a folder in which kernels on the machine look for it when they
-start; `tpulab.load_compiled(FILE)` names one elsewhere. jax then takes programs from it: each is loaded only
-if everything that decides its compiled form is the same: jax, the compiler, its flags and options, the
-devices in their order, and the program. Else it compiles as usual, with a warning that has the reason.
+`tpulab check --save-compiled` writes it, into a folder in which kernels with TPUs look for it as they start;
+`tpulab.load_compiled(FILE)` names one elsewhere. jax then takes programs from it: each is loaded only if
+everything that decides its compiled form is the same: jax, the compiler, its flags and options, the devices
+in their order, and the program. Else it compiles as usual, with a warning that has the reason.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from tpulab.runtimes.import_hook import AfterImport
 
 #: Version of the file; increase it for other facts.
 FORMAT = 1
+#: A kernel loads programs for these by itself. Those for a CPU are machine code of this computer, and the
+#: file may have come with a repository or from another machine: only `load_compiled` loads them.
+LOADED_UNASKED = frozenset({"tpu"})
 #: They change where the compiler writes, or how many CPU devices there are.
 _OTHER_FLAGS = ("--xla_dump", "--xla_force_host_platform_device_count")
 
@@ -78,10 +81,10 @@ def write(file: Path, programs: Iterable[Path]) -> int:
 class CompiledPrograms:
     """The programs of a file. `loaded`: names of the programs that jax loaded; `refused`: reasons by name."""
 
-    def __init__(self, file: Path, every_chip: bool = True) -> None:
-        """`every_chip`: give a reason for programs of other kinds of chips too. Raises `PreflightError`
-        (`compiled_unusable`)."""
-        self._file, self._every_chip = file, every_chip
+    def __init__(self, file: Path, requested: bool = True) -> None:
+        """`requested`: by `load_compiled`; else only programs for TPUs are loaded, and programs for other
+        kinds of chips are ignored without a reason. Raises `PreflightError` (`compiled_unusable`)."""
+        self._file, self._requested = file, requested
         self.loaded: list[str] = []
         self.refused: dict[str, str] = {}
         #: by name: facts and the serialized executable
@@ -109,12 +112,14 @@ class CompiledPrograms:
     def executable(self, backend: Any, module: Any, devices: Any, options: Any, where: Any) -> Any:
         """The program on these devices; None where the file has none that is the same. `devices`: in the
         program's order, `where`: the same as jaxlib's list."""
+        if not self._requested and backend.platform not in LOADED_UNASKED:
+            return None
         name = str(module.operation.attributes["sym_name"]).strip('"')
         kind = devices[0].device_kind
         programs = [
             each
             for each in self._programs.get(name, ())
-            if self._every_chip or each[0]["devices"][0][0] == kind
+            if self._requested or each[0]["devices"][0][0] == kind
         ]
         if not programs:
             return None
@@ -184,7 +189,7 @@ def _load_beside() -> None:
                         f"{file} is not loaded: another user could have written it. If you trust it: "
                         f"tpulab.load_compiled({str(file)!r}).",
                     )
-            _give_to_jax(CompiledPrograms(file, every_chip=False))
+            _give_to_jax(CompiledPrograms(file, requested=False))
         except Exception as error:
             warnings.warn(first_line(error), stacklevel=2)
 
