@@ -53,7 +53,7 @@ export const PARTS = [
   {
     name: 'check',
     what: 'format, lint, types, layers',
-    limitMin: 10,
+    limitMin: 20,
     share: 4,
     load: 1,
     steps: async () => {
@@ -71,7 +71,7 @@ export const PARTS = [
   {
     name: 'unit',
     what: 'specs of protocol, server, extension and scripts',
-    limitMin: 15,
+    limitMin: 30,
     share: 8,
     load: 1.2,
     steps: async (_signal, _print, { since }) => [
@@ -81,7 +81,7 @@ export const PARTS = [
   {
     name: 'agent',
     what: 'the Python package tpulab, in the environment with JAX',
-    limitMin: 15,
+    limitMin: 30,
     share: 10,
     load: 1,
     steps: async (_signal, _print, { files }) => [
@@ -95,7 +95,7 @@ export const PARTS = [
   {
     name: 'server',
     what: "the Jupyter server's part of the extension",
-    limitMin: 15,
+    limitMin: 30,
     share: 3,
     load: 0.2,
     steps: async (_signal, _print, { files }) => [
@@ -108,7 +108,7 @@ export const PARTS = [
   {
     name: 'clients',
     what: 'clients in Python, as other people write them, on a real kernel',
-    limitMin: 15,
+    limitMin: 30,
     share: 3,
     load: 0.3,
     steps: async (_signal, _print, { files }) => [
@@ -118,7 +118,7 @@ export const PARTS = [
   {
     name: 'conformance',
     what: "other people's tests of a kernel server, the short form of `npm run conformance`",
-    limitMin: 15,
+    limitMin: 30,
     share: 7,
     load: 0.3,
     setsUp: true,
@@ -157,7 +157,7 @@ export const PARTS = [
   {
     name: 'notebooks',
     what: 'the notebooks, run from top to bottom',
-    limitMin: 15,
+    limitMin: 30,
     share: 4,
     load: 0.8,
     steps: async (_signal, _print, { files }) => [
