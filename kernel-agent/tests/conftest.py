@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,10 @@ from keeper_double import KeeperDouble
 from tpulab.agent import process_agent
 from tpulab.agent.agent import Agent
 from tpulab.measure.tracked_run import step_runs
+
+# A shell starts background commands with SIGINT ignored; a loop that a test interrupts would wait forever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
