@@ -137,7 +137,7 @@ const SENTENCES: Readonly<
     [
       '`ServerApp.allow_credentials`',
       'gateway/colab.spec.ts',
-      'without allow_credentials the query is no place for a token, and credentials mode is not allowed'
+      'without allow_credentials a token in the query is refused, and credentials mode is not allowed'
     ]
   ]
 };
