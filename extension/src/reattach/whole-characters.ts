@@ -9,13 +9,11 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { isStream, type IOutput } from '@jupyterlab/nbformat';
 import { OutputAreaModel } from '@jupyterlab/outputarea';
 import type { IOutputModel } from '@jupyterlab/rendermime';
-import { StreamText, wellFormedValues, withoutRefusedKeys } from '@tpulab/protocol';
+import { LINES_ABOVE, StreamText, wellFormedValues, withoutRefusedKeys } from '@tpulab/protocol';
 
 const HALF = /[\ud800-\udfff]/;
 const CONTROL = /[\b\r\n]/;
 const SEQUENCE = /\x1b\[\d*[AK]/;
-/** How far up a cursor moves, as in `StreamText`. */
-const LINES_ABOVE = 64;
 
 /** Private members of an output area's model. */
 interface IOutputArea {

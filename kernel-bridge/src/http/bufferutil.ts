@@ -7,10 +7,10 @@ const WORD = 4;
 /** Words in one turn of the loop. */
 const UNROLLED = 8;
 
-/** Writes `source[0..length)` XOR `mask`, which has 4 bytes, to `output` from `offset` on; both may be the same memory. */
+/** Writes `source[0..length)` XOR `key`, which has 4 bytes, to `output` from `offset` on; both may be the same memory. */
 export function mask(
   source: Uint8Array,
-  mask: Uint8Array,
+  key: Uint8Array,
   output: Uint8Array,
   offset: number,
   length: number
@@ -19,50 +19,50 @@ export function mask(
   const begin = -source.byteOffset & (WORD - 1);
   let at = 0;
   if (length >= begin && ((output.byteOffset + offset + begin) & (WORD - 1)) === 0) {
-    maskBytes(source, mask, output, offset, 0, begin);
+    maskBytes(source, key, output, offset, 0, begin);
     const words = (length - begin) >> 2;
-    const key = new Int32Array(
-      Uint8Array.from({ length: WORD }, (_, n) => mask[(begin + n) & 3] ?? 0).buffer
+    const word = new Int32Array(
+      Uint8Array.from({ length: WORD }, (_, n) => key[(begin + n) & 3] ?? 0).buffer
     );
     maskWords(
       new Int32Array(source.buffer, source.byteOffset + begin, words),
-      key[0] ?? 0,
+      word[0] ?? 0,
       new Int32Array(output.buffer, output.byteOffset + offset + begin, words)
     );
     at = begin + words * WORD;
   }
-  maskBytes(source, mask, output, offset, at, length);
+  maskBytes(source, key, output, offset, at, length);
 }
 
-/** Removes `mask` from `buffer` in place. */
+/** Removes the mask `key` from `buffer` in place. */
 export function unmask(buffer: Uint8Array, key: Uint8Array): void {
   mask(buffer, key, buffer, 0, buffer.length);
 }
 
 /* eslint-disable @typescript-eslint/no-non-null-assertion -- every index is below the length of its array */
-function maskWords(source: Int32Array, key: number, output: Int32Array): void {
+function maskWords(source: Int32Array, word: number, output: Int32Array): void {
   const { length } = source;
   let at = 0;
   for (; at + UNROLLED <= length; at += UNROLLED) {
-    output[at] = source[at]! ^ key;
-    output[at + 1] = source[at + 1]! ^ key;
-    output[at + 2] = source[at + 2]! ^ key;
-    output[at + 3] = source[at + 3]! ^ key;
-    output[at + 4] = source[at + 4]! ^ key;
-    output[at + 5] = source[at + 5]! ^ key;
-    output[at + 6] = source[at + 6]! ^ key;
-    output[at + 7] = source[at + 7]! ^ key;
+    output[at] = source[at]! ^ word;
+    output[at + 1] = source[at + 1]! ^ word;
+    output[at + 2] = source[at + 2]! ^ word;
+    output[at + 3] = source[at + 3]! ^ word;
+    output[at + 4] = source[at + 4]! ^ word;
+    output[at + 5] = source[at + 5]! ^ word;
+    output[at + 6] = source[at + 6]! ^ word;
+    output[at + 7] = source[at + 7]! ^ word;
   }
-  for (; at < length; at++) output[at] = source[at]! ^ key;
+  for (; at < length; at++) output[at] = source[at]! ^ word;
 }
 
 function maskBytes(
   source: Uint8Array,
-  mask: Uint8Array,
+  key: Uint8Array,
   output: Uint8Array,
   offset: number,
   from: number,
   to: number
 ): void {
-  for (let at = from; at < to; at++) output[offset + at] = source[at]! ^ mask[at & 3]!;
+  for (let at = from; at < to; at++) output[offset + at] = source[at]! ^ key[at & 3]!;
 }

@@ -1,5 +1,5 @@
 export * from './json-edit.js';
 export * from './kernel-choice.js';
 export { fileOutput, sorted, wellFormed, wellFormedValues } from './nbformat-values.js';
-export { StreamText } from './stream-text.js';
+export { LINES_ABOVE, StreamText } from './stream-text.js';
 export * from './notebook-text.js';

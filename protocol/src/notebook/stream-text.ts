@@ -10,7 +10,7 @@
 /** Also the beginning of a sequence at the end of a text: the next text continues it. */
 const CONTROL = /[\n\b\r]|\x1b\[(\d*)([AK])|\x1b(?:\[\d{0,3})?$/g;
 /** How far up the cursor can move. */
-const LINES_ABOVE = 64;
+export const LINES_ABOVE = 64;
 
 export class StreamText {
   readonly #half: number;
