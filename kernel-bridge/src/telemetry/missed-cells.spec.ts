@@ -46,7 +46,11 @@ ${then}`);
   await vi.waitFor(
     async () =>
       expect(await watched()).toContainEqual(
-        expect.objectContaining({ kernelId: id, cell: expect.objectContaining({}) as unknown })
+        // `objectContaining({})` would match null, as Vitest compares the listed properties only.
+        expect.objectContaining({
+          kernelId: id,
+          cell: expect.objectContaining({ msgId: expect.any(String) as unknown }) as unknown
+        })
       ),
     WAIT
   );
