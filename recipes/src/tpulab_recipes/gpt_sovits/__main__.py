@@ -1,4 +1,4 @@
-"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepare, train, train-s1, convert, speak, serve, export."""
+"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepares clips, trains, converts, speaks and exports."""
 
 from __future__ import annotations
 
@@ -286,11 +286,49 @@ class TrainS1(_Training):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainLinear(SovitsCommand):
+    """Fits a linear voice to the clips of one person: on a CPU, in seconds, for convert alone."""
+
+    exp_dir: str = ""
+    """Output folder of prepare."""
+    output_dir: str = ""
+    """Folder for the voice (linear.safetensors). Empty: logs_linear in exp_dir."""
+
+    def run(self) -> None:
+        from tpulab_recipes.gpt_sovits import data, linear
+
+        config, places = self.settings()
+        folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
+        output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_linear"))
+        clips, reasons = data.read_clips(folder, config)
+        _say_left_out(reasons, output)
+        fitted = linear.fit(clips, config)
+        linear.save(fitted.weight, Path(output) / "linear.safetensors")
+        Folder(output).put(SETTINGS, json.dumps(asdict(config)))
+        print_result(
+            voice=f"{output}/linear.safetensors",
+            clips=len(clips),
+            seconds=round(fitted.seconds, 1),
+            explained=round(fitted.explained, 3),
+            penalty=round(fitted.penalty, 4),
+            left_out=len(reasons),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Voiced(SovitsCommand):
     voice: Path
     """voice.pth, or any s2G checkpoint; uses the settings.json next to it, if there is one."""
     ref_wav: tuple[Path, ...]
     """One or more sound files of the target voice."""
+
+    def voice_settings(self) -> Config:
+        """The settings beside the voice, if there are any."""
+        config, _ = self.settings()
+        beside = self.voice.parent / SETTINGS
+        if beside.exists() and not self.config_file:
+            return config_from(read_json(beside, "voice"), beside)
+        return config
 
     def loaded(self) -> tuple[Any, list[Any]]:
         """The voice, on the device, and the references' waves."""
@@ -299,10 +337,7 @@ class _Voiced(SovitsCommand):
         from tpulab_recipes.gpt_sovits.data import features_for, text_features_for
         from tpulab_recipes.gpt_sovits.voices import Voice
 
-        config, _ = self.settings()
-        beside = self.voice.parent / SETTINGS
-        if beside.exists() and not self.config_file:
-            config = config_from(read_json(beside, "voice"), beside)
+        config = self.voice_settings()
         generator = load_voice(self.voice, config)
         config = config.but(version=generator.version)
         waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]
@@ -344,16 +379,16 @@ class _Speaking(_Voiced):
         require_output_file(self.output)
         return super().loaded()
 
-    def written(self, voice: Any, began: float, wave: Any) -> None:
+    def written(self, began: float, wave: Any, rate: int, device: str) -> None:
         from tpulab_recipes.audio import files
 
-        took, rate = time.perf_counter() - began, voice.config.sampling_rate
+        took = time.perf_counter() - began
         files.save(self.output, wave / max(1.0, abs(wave).max()), rate)
         print_result(
             wav=str(self.output),
             seconds=round(len(wave) / rate, 3),
             took_s=round(took, 1),
-            device=voice.backend.describe(),
+            device=device,
         )
 
 
@@ -361,6 +396,11 @@ class _Speaking(_Voiced):
 class Convert(_Speaking):
     """Speaks a recording in another voice. Needs no first stage."""
 
+    voice: Path
+    """voice.pth, or any s2G checkpoint, or linear.safetensors of train-linear; uses the settings.json next to
+    it, if there is one."""
+    ref_wav: tuple[Path, ...] = ()
+    """One or more sound files of the target voice. A linear voice needs none."""
     source: Path
     """Sound file to convert."""
     text: str = ""
@@ -372,11 +412,31 @@ class Convert(_Speaking):
         from tpulab_recipes.audio import files
         from tpulab_recipes.gpt_sovits.text import language_of, phonemes_of
 
+        if self.voice.suffix == ".safetensors":
+            self._convert_linear()
+            return
+        if not self.ref_wav:
+            raise ConfigError("ref_wav", "give a sound file of the target voice.")
         phonemes = phonemes_of(self.text, language_of(self.text_lang)) if self.text else ["_"]
         voice, references = self.loaded()
         source, began = files.load(self.source, voice.config.sampling_rate), time.perf_counter()
         wave = voice.convert(source, references, phonemes=phonemes, seed=voice.config.seed)
-        self.written(voice, began, wave)
+        self.written(began, wave, voice.config.sampling_rate, voice.backend.describe())
+
+    def _convert_linear(self) -> None:
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.gpt_sovits import linear
+        from tpulab_recipes.gpt_sovits.data import features_for
+
+        if self.ref_wav or self.text:
+            raise ConfigError("voice", "a linear voice takes no --ref-wav and no --text.")
+        require_output_file(self.output)
+        config = self.voice_settings()
+        weight = linear.load(self.voice, config)
+        features = features_for(config, self.cnhubert_base_dir, self.features)
+        source, began = files.load(self.source, config.sampling_rate), time.perf_counter()
+        wave = linear.LinearVoice(weight, config, features).convert(source)
+        self.written(began, wave, config.sampling_rate, "host CPU")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,7 +486,8 @@ class Speak(_FromText, _Speaking):
             method=self.text_split_method,
             batch=self.sentences_at_once,
         )
-        self.written(voice, began, np.concatenate(list(waves)))
+        whole = np.concatenate(list(waves))
+        self.written(began, whole, voice.config.sampling_rate, voice.backend.describe())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -502,7 +563,7 @@ class Export(SovitsCommand):
         print_result(exported=str(self.output))
 
 
-COMMANDS = (Prepare, Train, TrainS1, Convert, Speak, Serve, Export)
+COMMANDS = (Prepare, Train, TrainS1, TrainLinear, Convert, Speak, Serve, Export)
 
 
 def _needed(value: str, name: str) -> str:

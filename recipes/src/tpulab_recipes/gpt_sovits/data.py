@@ -206,6 +206,13 @@ def level(wave: np.ndarray) -> np.ndarray:
     return np.asarray(0.5 * wave + 0.5 * 0.95 * wave / loudest, np.float32)
 
 
+def levelled(name: str, wave: np.ndarray, config: Config) -> np.ndarray:
+    """`level`, or `ConfigError` for a wave that is too short."""
+    if len(wave) <= config.filter_length:
+        raise ConfigError(name, f"{len(wave)} samples are too short for a spectrum.")
+    return level(wave)
+
+
 def spectrogram(wave: np.ndarray, config: Config) -> np.ndarray:
     """Float32[bin, frame]."""
     with torch.no_grad():

@@ -17,7 +17,7 @@ from tpulab_recipes.gpt_sovits.data import (
     Features,
     TextFeatures,
     fitted_features,
-    level,
+    levelled,
     no_text_features,
     spectrogram,
 )
@@ -48,7 +48,7 @@ class Voice:
 
     def tokens(self, wave: np.ndarray) -> torch.Tensor:
         """Semantic tokens of a wave, Int64[token], 25 a second; on the host."""
-        wave = self._levelled("source", wave)
+        wave = levelled("source", wave, self.config)
         ssl = fitted_features(self.features(wave), len(wave) // self.config.hop_length // 2 * 2)
         if ssl.shape[1] < 2:
             raise ConfigError("source", "it is too short for a semantic token.")
@@ -72,7 +72,7 @@ class Voice:
         if not 0.6 <= speed <= 1.65:
             raise ConfigError("speed", f"{speed} is not between 0.6 and 1.65.")
         generator, config = self.generator, self.config
-        specs = [spectrogram(self._levelled("ref_wav", wave), config) for wave in references]
+        specs = [spectrogram(levelled("ref_wav", wave, config), config) for wave in references]
         refer_lengths = np.array([spec.shape[1] for spec in specs])
         refer = np.zeros((len(specs), specs[0].shape[0], _up(max(refer_lengths) + _MARGIN, FRAME_STEP)))
         for row, spec in enumerate(specs):
@@ -152,11 +152,6 @@ class Voice:
             self.synthesize(codes, each.phonemes, [reference], speed=speed, seed=sampling.seed)
             for codes, each in zip(spoken, sentences, strict=True)
         ]
-
-    def _levelled(self, name: str, wave: np.ndarray) -> np.ndarray:
-        if len(wave) <= self.config.filter_length:
-            raise ConfigError(name, f"{len(wave)} samples are too short for a spectrum.")
-        return level(wave)
 
     def check_reference(self, wave: np.ndarray) -> None:
         """Raises `ConfigError` for one of less than 3 s or more than 10: no text can be spoken like it."""
