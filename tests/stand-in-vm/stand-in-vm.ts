@@ -55,6 +55,7 @@ export interface StandInVmOptions {
 }
 
 const DEADLINE_MS = 60_000;
+const COMPILER_DOUBLE = path.join(import.meta.dirname, '../../kernel-agent/tests/check/compiler_double.py');
 
 interface Parts {
   readonly proxy: OutboundProxy | null;
@@ -175,6 +176,19 @@ export class StandInVm implements AsyncDisposable {
   async configureSshd(...more: readonly string[]): Promise<void> {
     await writeSshd(this.folder, { ...this.#accounts, more });
     await this.#restartSshd();
+  }
+
+  /** `tpulab check` finds a double of libtpu's compiler there. A check with the variable `WAITS` waits, after `~/waits` exists. */
+  async useCompilerDouble(): Promise<void> {
+    const python = `/home/${path.basename(this.home)}/compiler`;
+    await this.run(`cat > '${python}' <<'END'
+#!/bin/sh
+[ -z "$WAITS" ] || { echo $$ > "$HOME/waits"; exec sleep 1000; }
+[ "$2" = tpulab.check.compiler ] && exec /opt/environment/bin/python '${COMPILER_DOUBLE}' "$@"
+exec /opt/environment/bin/python "$@"
+END
+chmod +x '${python}'`);
+    await this.configureSshd(`SetEnv TPULAB_AOT_PYTHON=${python}`);
   }
 
   /** The login shell of its user. */

@@ -9,6 +9,7 @@ import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js'
 import { notebookText } from './notebook-file.js';
 import { request, test, why } from './remote-fixtures.js';
 import { chooseVm, openElsewhere, run } from './session-steps.js';
+import { TPULabPanel } from './tpulab-panel.js';
 
 test.skip(why !== null, why ?? '');
 // The first test connects; the others continue from there.
@@ -262,6 +263,33 @@ test('a notebook whose remote is not connected or not known offers actions', asy
   await expect(dialog).toContainText('is not connected');
   await dialog.getByRole('button', { name: 'Connect' }).click();
   await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
+});
+
+// The compiler's double on the VM answers; the page is told that this computer cannot have the compiler, as on a Mac.
+test('a notebook is checked on the machine chosen in the panel', async ({ lab, page, vm }) => {
+  await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
+  await vm.useCompilerDouble();
+  await request(lab, 'POST', 'bridge/v1/machines/vm/connect');
+  const cell = `import jax, jax.numpy as jnp
+train = jax.jit(lambda state, x: state - x.sum(), donate_argnames="state")
+state = train(jnp.ones((1024, 1024)), jnp.ones((64, 128)))`;
+  await writeNotebook(lab, 'checked.ipynb', 'tpulab-jax', cell);
+  await page.route(/\/bridge\/v1\/checks\//, async route => {
+    const response = await route.fetch();
+    const check = (await response.json()) as { compiler?: object };
+    await route.fulfill({ response, json: { ...check, compiler: { ...check.compiler, state: 'unsupported' } } });
+  });
+  await page.goto('?reset');
+  await openNotebook(page, 'checked.ipynb');
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  const section = await panel.section('Pre-flight');
+  await section.getByRole('combobox', { name: /^Check on/ }).selectOption('vm');
+  await section.getByRole('textbox', { name: 'Machine types' }).fill('v5e-8');
+  await checkAccessibility(page, section);
+  await section.getByRole('button', { name: 'Check this notebook' }).click();
+  await expect(section.getByRole('status')).toHaveText('Does not fit v5e-8.');
+  await expect(section.getByRole('region', { name: 'Memory per chip' })).toContainText('does not fit');
 });
 
 // Case B05.

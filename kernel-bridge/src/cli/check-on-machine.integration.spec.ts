@@ -14,7 +14,6 @@ import { type Ran, runCommand } from './testing/command-line.js';
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
-const DOUBLE = path.join(import.meta.dirname, '../../../kernel-agent/tests/check/compiler_double.py');
 const STEP = `import functools, jax, jax.numpy as jnp, settings
 @functools.partial(jax.jit, donate_argnames="state")
 def train(state, x):
@@ -32,15 +31,7 @@ describe.skipIf(why !== null)(`a check on a machine${why === null ? '' : ` (skip
 
   beforeAll(async () => {
     vm = await StandInVm.start();
-    const python = `/home/${path.basename(vm.home)}/compiler`;
-    await vm.run(`cat > '${python}' <<'END'
-#!/bin/sh
-[ -z "$WAITS" ] || { echo $$ > "$HOME/waits"; exec sleep 1000; }
-[ "$2" = tpulab.check.compiler ] && exec /opt/environment/bin/python '${DOUBLE}' "$@"
-exec /opt/environment/bin/python "$@"
-END
-chmod +x '${python}'`);
-    await vm.configureSshd(`SetEnv TPULAB_AOT_PYTHON=${python}`);
+    await vm.useCompilerDouble();
     hub = await Hub.start(vm.laptop);
     await hub.add();
     await hub.until('connected');
