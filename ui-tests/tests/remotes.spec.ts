@@ -277,7 +277,10 @@ state = train(jnp.ones((1024, 1024)), jnp.ones((64, 128)))`;
   await page.route(/\/bridge\/v1\/checks\//, async route => {
     const response = await route.fetch();
     const check = (await response.json()) as { compiler?: object };
-    await route.fulfill({ response, json: { ...check, compiler: { ...check.compiler, state: 'unsupported' } } });
+    await route.fulfill({
+      response,
+      json: { ...check, compiler: { ...check.compiler, state: 'unsupported' } }
+    });
   });
   await page.goto('?reset');
   await openNotebook(page, 'checked.ipynb');

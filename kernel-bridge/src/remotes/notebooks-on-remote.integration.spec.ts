@@ -9,6 +9,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { checkCommand } from '../cli/check-command.js';
 import { runCommand } from '../cli/run/run-command.js';
 import { runCommand as runInThisProcess } from '../cli/testing/command-line.js';
 import { createHostSetup } from '../../../machines/src/setup/host-setup.js';
@@ -81,6 +82,17 @@ describe.skipIf(why !== null)(
         await hub[Symbol.asyncDispose]();
         await vm[Symbol.asyncDispose]();
         await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+      });
+
+      it.runIf(environment === 'jax')('checks a notebook with the compiler that it installs', async () => {
+        const file = path.join(folder, 'checked.ipynb');
+        await copyFile(path.join(NOTEBOOKS, '00-getting-started.ipynb'), file);
+        const { stdout, stderr, error } = await runInThisProcess(
+          checkCommand,
+          ...[file, '--chips', 'v5e-1', '--on', 'vm', '--state-dir', hub.bridge.folder]
+        );
+        expect(error?.message ?? null, stderr).toBeNull();
+        expect(stdout, stderr).toMatch(/fits/);
       });
 
       it.each(notebooks)('runs %s', async name => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -57,6 +58,19 @@ for _ in range(2):
     params, value = contrastive(params, x)
 """
 ONE_DEVICE = "jax.jit(lambda a: a * 2)(jax.device_put(jnp.ones(8), jax.devices()[0]))\n"
+
+
+@pytest.mark.parametrize("kind", chips.KINDS)
+def test_the_compiler_knows_each_machine_type(kind: str) -> None:
+    sizes = chips.sizes_of(chips.KINDS[kind])
+    assert [len(Compiler(machine).devices) for machine in sizes] == [machine.devices for machine in sizes]
+
+
+def test_a_machine_that_the_compiler_does_not_accept_is_named() -> None:
+    impossible = dataclasses.replace(chips.KINDS["v5e"], external="v5z")
+    with pytest.raises(chips.PreflightError, match="does not accept v5z-8") as raised:
+        Compiler(chips.Machine("v5z-8", impossible, 8)).devices  # noqa: B018
+    assert raised.value.code == "compiler_refused"
 
 
 def step(weights: list, x: jax.Array) -> tuple:

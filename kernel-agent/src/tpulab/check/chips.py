@@ -112,11 +112,17 @@ def machine_named(text: str) -> Machine:
         )
     number = int(found[2] or 8)
     chips, rest = divmod(number, kind.counted)
-    sizes = _FLAT if kind.flat else _DEEP
-    if rest or chips not in sizes:
-        known = ", ".join(f"{name}-{count * kind.counted}" for count in sizes)
-        raise PreflightError("chip_unknown", f"There is no machine {name}-{number}; there are {known}.")
-    return Machine(f"{name}-{number}", kind, chips)
+    machine = Machine(f"{name}-{number}", kind, chips)
+    if rest or machine not in sizes_of(kind):
+        known = ", ".join(size.name for size in sizes_of(kind))
+        raise PreflightError("chip_unknown", f"There is no machine {machine.name}; there are {known}.")
+    return machine
+
+
+def sizes_of(kind: Kind) -> list[Machine]:
+    """The machine types with these chips."""
+    shapes = _FLAT if kind.flat else _DEEP
+    return [Machine(f"{kind.name}-{count * kind.counted}", kind, count) for count in shapes]
 
 
 def machines_named(text: str) -> list[Machine]:

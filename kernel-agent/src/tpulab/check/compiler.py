@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,22 @@ class Compiler:
 
         machine = self._machine
         options: dict[str, Any] = {"chip_config_name": "megacore"} if machine.kind.name == "v4" else {}
+        if machine.chips == 1:
+            # libtpu before 0.0.50 takes four chips for a host, also in a topology of one.
+            options["chips_per_host_bounds"] = [1, 1, 1]
         try:
             found = topologies.get_topology_desc(platform="tpu", topology_name=machine.topology, **options)
             return list(found.devices)
         except Exception as error:
+            details = f"(jax {jax.__version__}, libtpu {libtpu_version()}: {first_line(error)[:200]})"
+            if find_spec("libtpu") is not None:
+                raise PreflightError(
+                    "compiler_refused", f"The TPU compiler does not accept {machine.name} {details}."
+                ) from error
             raise PreflightError(
                 "compiler_missing",
                 "The TPU compiler is not in this environment; `tpulab env create aot` makes one that has it "
-                f"(jax {jax.__version__}: {first_line(error)[:200]}).",
+                f"{details}.",
             ) from error
 
     def answer(self, number: int, module: bytes, save: Path | None = None) -> dict[str, Any]:
