@@ -2,10 +2,12 @@
  * Unit and integration specs of the TypeScript packages and of the scripts. `*.integration.spec.ts` start real processes and
  * run as a part of their own; a spec that needs a DOM says so in its first line.
  *
- * The bridge's specs of a worker share its modules: importing them for each file would take a quarter of their time. A spec that
- * replaces a module (`vi.mock`) is a `*.mocked.spec.ts`, and has a process of its own. Each of the extension's has a thread of its own,
- * which begins sooner than a process: what one of them puts into its page would be there for the next one.
+ * Specs of a worker share its modules: importing them for each file would take a quarter of the bridge's time, and most of the
+ * extension's, which imports JupyterLab. A spec that replaces a module (`vi.mock`) is a `*.mocked.spec.ts`, and has a process of its
+ * own. Each spec of the extension with a DOM has a thread of its own, which begins sooner than a process: what one of them puts into
+ * its page would be there for the next one.
  */
+import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -52,8 +54,22 @@ const frameScripts = {
   load: (id: string) => (id.endsWith('?frame') ? `export default '${id}'` : null)
 };
 
-function unitInThreads(name: string, include: string[]) {
-  const { test, ...others } = unit(name, include);
+/** The extension's specs with a DOM, which their first line requests. */
+const withDom = ['src', 'session'].flatMap(folder =>
+  readdirSync(`${root}extension/${folder}`, { recursive: true, encoding: 'utf8' })
+    .filter(file => /\.spec\.tsx?$/.test(file))
+    .map(file => `extension/${folder}/${file.replaceAll('\\', '/')}`)
+    .filter(file => readFileSync(root + file, 'utf8').startsWith('// @vitest-environment jsdom'))
+);
+
+function extension() {
+  const { test, ...others } = unit('extension', ['extension/{src,session}/**/*.spec.{ts,tsx}']);
+  const exclude = [...test.exclude, ...withDom];
+  return { ...others, plugins: [frameScripts], test: { ...test, exclude } };
+}
+
+function extensionWithDom() {
+  const { test, ...others } = unit('extension-dom', withDom);
   return { ...others, plugins: [frameScripts], test: { ...test, isolate: true, pool: 'threads' as const } };
 }
 
@@ -63,7 +79,8 @@ export default defineConfig({
       unit('protocol', ['protocol/src/**/*.spec.ts']),
       unit('machines', ['{platform,machines}/src/**/*.spec.ts']),
       unit('kernel-bridge', ['kernel-bridge/src/**/*.spec.ts']),
-      unitInThreads('extension', ['extension/{src,session}/**/*.spec.{ts,tsx}']),
+      extension(),
+      extensionWithDom(),
       unit('scripts', ['scripts/**/*.spec.mjs', 'bench/**/*.spec.mjs']),
       {
         ...shared,

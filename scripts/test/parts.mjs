@@ -75,7 +75,11 @@ export const PARTS = [
     share: 8,
     load: 1.2,
     steps: async (_signal, _print, { since }) => [
-      vitest('unit', ['protocol', 'machines', 'kernel-bridge', 'extension', 'scripts', 'mocked'], since)
+      vitest(
+        'unit',
+        ['protocol', 'machines', 'kernel-bridge', 'extension', 'extension-dom', 'scripts', 'mocked'],
+        since
+      )
     ]
   },
   {
