@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from ddpm.tiny import tiny_config
+from ddpm.tiny import shallow_config, tiny_config
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import SMALL
 from tpulab_recipes.ddpm.training.step_cost import batch_shapes, compile_ahead, flops_per_image, speed
@@ -44,7 +44,7 @@ def test_the_share_of_the_peak_is_known_for_chips_only() -> None:
 
 
 def test_a_step_that_the_compiler_has_accepted_is_not_compiled_again() -> None:
-    config, mesh, compiled = tiny_config(), make_mesh(), []
+    config, mesh, compiled = shallow_config(), make_mesh(), []
     network = Network(config)
     step = compile_step(network, mesh)
     state = make_initial_state(network, mesh, 0)
