@@ -54,7 +54,7 @@ export const PARTS = [
     name: 'check',
     what: 'format, lint, types, layers',
     limitMin: 20,
-    share: 4,
+    share: 3,
     load: 1,
     steps: async () => {
       const report = reportFile('check.json');
@@ -86,7 +86,7 @@ export const PARTS = [
     name: 'agent',
     what: 'the Python package tpulab, in the environment with JAX',
     limitMin: 30,
-    share: 10,
+    share: 11,
     load: 1,
     steps: async (_signal, _print, { files }) => [
       pytest('agent', testPythons.agent, [
@@ -113,7 +113,7 @@ export const PARTS = [
     name: 'clients',
     what: 'clients in Python, as other people write them, on a real kernel',
     limitMin: 30,
-    share: 3,
+    share: 4,
     load: 0.3,
     steps: async (_signal, _print, { files }) => [
       pytest('clients', testPythons.clients, those(files, 'tests/clients'))
@@ -123,7 +123,7 @@ export const PARTS = [
     name: 'conformance',
     what: "other people's tests of a kernel server, the short form of `npm run conformance`",
     limitMin: 30,
-    share: 7,
+    share: 4,
     load: 0.3,
     setsUp: true,
     steps: async (signal, print) => {
@@ -135,7 +135,7 @@ export const PARTS = [
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
     limitMin: 35,
-    share: 8,
+    share: 11,
     load: 1.2,
     steps: async (_signal, _print, { files }) => [
       pytest('recipes', testPythons.agent, [
@@ -150,7 +150,7 @@ export const PARTS = [
     name: 'integration',
     what: 'real keepers, kernels and machines',
     limitMin: 35,
-    share: 21,
+    share: 20,
     load: 0.8,
     setsUp: true,
     steps: async (signal, print, { since }) => {
@@ -162,7 +162,7 @@ export const PARTS = [
     name: 'notebooks',
     what: 'the notebooks, run from top to bottom',
     limitMin: 30,
-    share: 4,
+    share: 5,
     load: 0.8,
     steps: async (_signal, _print, { files }) => [
       pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), ...those(files, 'tests/notebooks')])
@@ -172,7 +172,7 @@ export const PARTS = [
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
     limitMin: 50,
-    share: 19,
+    share: 18,
     load: 1.7,
     setsUp: true,
     steps: async (signal, print, { files }) => {
