@@ -1,4 +1,3 @@
-// @vitest-environment jsdom
 import { nullTranslator } from '@jupyterlab/translation';
 import { expect, it, vi } from 'vitest';
 import type { MachineSource } from '../devices/machine-source.js';

@@ -1,4 +1,3 @@
-// @vitest-environment jsdom
 import { nullTranslator } from '@jupyterlab/translation';
 import { expect, test } from 'vitest';
 import { RunNotebook } from '../testing/run-notebook.js';
