@@ -58,8 +58,8 @@ def test_a_fit_finds_the_map_that_made_the_clips_and_noise_is_not_learned() -> N
 
 def test_too_few_clips_or_seconds_are_refused() -> None:
     weight = np.zeros((ROWS, C.n_mel_channels))
-    for clips in (_clips(weight, count=3), _clips(weight, count=4, frames=99)):
-        with pytest.raises(DataError, match="too few to learn from; 4 clips with 8 s are the least"):
+    for clips in (_clips(weight, count=3), _clips(weight, count=4, frames=249)):
+        with pytest.raises(DataError, match="too few to learn from; 4 clips with 20 s are the least"):
             linear.fit(clips, C)
 
 
@@ -91,6 +91,16 @@ def test_a_long_recording_is_converted_in_parts_that_end_in_silence(monkeypatch:
     assert longest <= 1.5 * rate
 
 
+def test_a_long_silence_around_a_recording_changes_nothing_in_it() -> None:
+    random, hop, given = np.random.default_rng(4), C.hop_length, []
+    wave = np.float32(random.uniform(-0.3, 0.3, 50 * hop))
+    states = np.float32(random.normal(size=(C.ssl_channels, 50)))
+    for around in (20, 200):
+        ssl = np.pad(states, ((0, 0), (around, around)), constant_values=9)
+        given.append(linear._inputs(ssl, np.pad(wave, around * hop), hop)[around : around + 50])
+    np.testing.assert_allclose(*given, rtol=1e-4, atol=1e-5)
+
+
 def test_a_saved_voice_is_the_same_and_another_s_is_refused(tmp_path: Path) -> None:
     weight, file = _weight(), tmp_path / "linear.safetensors"
     linear.save(weight, file)
@@ -108,12 +118,12 @@ def test_from_prepared_clips_to_a_converted_recording(
     def result() -> dict[str, Any]:
         return dict(json.loads(capsys.readouterr().out.splitlines()[-1]))
 
-    write_corpus(tmp_path / "corpus", CorpusSettings(count=6, sample_rate=8000, hop=160, speakers=1))
+    write_corpus(tmp_path / "corpus", CorpusSettings(count=12, sample_rate=8000, hop=160, speakers=1))
     exp, wav = str(tmp_path / "exp"), tmp_path / "converted.wav"
     assert main(["prepare", "--inp-text", str(tmp_path / "corpus/corpus.list"), "--exp-dir", exp]) == 0
     assert main(["train-linear", "--exp-dir", exp]) == 0
     fitted = result()
-    assert (fitted["clips"], fitted["left_out"]) == (6, 0)
+    assert (fitted["clips"], fitted["left_out"]) == (12, 0)
     assert fitted["explained"] > 0.5
     source = tmp_path / "corpus/audio/utt_0000.wav"
     convert = ["convert", "--voice", fitted["voice"], "--source", str(source), "--output", str(wav)]

@@ -29,7 +29,10 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 #: Frames of features on either side of the one that is converted.
 CONTEXT = 2
 #: Seconds of the target's voice at least; a minute is better.
-LEAST_S = 8.0
+LEAST_S = 20.0
+#: Frames with a smaller share of the loudest frame's energy are silence. Those that are more than so many
+#: frames from any sound do not count when features are normalised: a long pause would change all the rest.
+SILENCE, NEAR = 1e-4, 15
 #: Groups of clips, each held out once to choose the penalty.
 FOLDS = 4
 #: Ridge penalties to choose from, in units of a feature's variance.
@@ -65,7 +68,7 @@ def fit(clips: Sequence[Clip], config: Config) -> Fit:
     groups = np.zeros((FOLDS, rows + config.n_mel_channels, rows + config.n_mel_channels))
     for number, clip in enumerate(clips):
         log_mel = mel.mel(torch.from_numpy(clip.spec)).clamp(min=1e-5).log().numpy().T
-        both = np.concatenate([_inputs(clip.ssl), log_mel], 1).astype(np.float64)
+        both = np.concatenate([_inputs(clip.ssl, clip.wav, config.hop_length), log_mel], 1).astype(np.float64)
         groups[number % FOLDS] += both.T @ both
     total = groups.sum(0)
     errors = {
@@ -97,12 +100,15 @@ def _squared_error(weight: NDArray[np.float64], products: NDArray[np.float64]) -
     return float(np.trace(products[rows:, rows:]) + (weight * fits).sum())
 
 
-def _inputs(ssl: NDArray[np.float32]) -> NDArray[np.float32]:
+def _inputs(ssl: NDArray[np.float32], wave: NDArray[np.float32], hop: int) -> NDArray[np.float32]:
     """Float32[frame, (2 * CONTEXT + 1) * channel + 1] of Float32[channel, frame]: each channel normalised
-    over the clip, with the neighbouring frames and a constant."""
-    normalised = (ssl - ssl.mean(1, keepdims=True)) / (ssl.std(1, keepdims=True) + 1e-5)
-    padded = np.pad(normalised, ((0, 0), (CONTEXT, CONTEXT)), mode="edge")
+    over the clip's sound, with the neighbouring frames and a constant."""
     frames = ssl.shape[1]
+    energy = np.square(wave[: frames * hop].reshape(frames, hop)).mean(1)
+    sounds = np.convolve(energy >= SILENCE * energy.max(), np.ones(2 * NEAR + 1))[NEAR : NEAR + frames] > 0
+    sound = ssl[:, sounds]
+    normalised = (ssl - sound.mean(1, keepdims=True)) / (sound.std(1, keepdims=True) + 1e-5)
+    padded = np.pad(normalised, ((0, 0), (CONTEXT, CONTEXT)), mode="edge")
     parts = [padded[:, first : first + frames] for first in range(2 * CONTEXT + 1)]
     return np.concatenate([*parts, np.ones((1, frames), np.float32)]).T
 
@@ -121,7 +127,8 @@ class LinearVoice:
 
     def _converted(self, wave: NDArray[np.float32]) -> NDArray[np.float32]:
         config = self.config
-        given = _inputs(fitted_features(self.features(wave), len(wave) // config.hop_length))
+        ssl = fitted_features(self.features(wave), len(wave) // config.hop_length)
+        given = _inputs(ssl, wave, config.hop_length)
         if given.shape[1] != len(self.weight):
             raise CheckpointError(
                 f"The voice is of {len(self.weight)} features and these are {given.shape[1]}; give the same "
