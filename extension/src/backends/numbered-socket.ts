@@ -33,7 +33,7 @@ export class KernelSockets {
     this.WebSocket = numberedSocket(base, linkOf, broken);
   }
 
-  /** The link of a client (`kernel.clientId`) to a kernel; the same object for the same pair. */
+  /** The link between a client (`kernel.clientId`) and a kernel; one object for each pair. */
   link(kernelId: string, sessionId: string): ChannelLink {
     const key = `${kernelId} ${sessionId}`;
     const link = this.#links.get(key) ?? new ChannelLink();

@@ -31,7 +31,7 @@ export class OutputsPass {
   readonly #widgets: Map<string, Chosen<OutputWidget>>;
   readonly #messages = new MessageReader();
   readonly #captures = new Captures();
-  /** Where each display was shown. */
+  /** The places of each display. */
   readonly #areas = new Map<string, Set<OutputArea>>();
 
   constructor(

@@ -36,7 +36,7 @@ SMALLEST = VocoderSize(16, "2", (3,), ((1,),), 3, 64)
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EnglishTrainingConfig:
-    """Six built-in sentences, prepared; `small` is smaller still."""
+    """Six built-in sentences, prepared, with a model smaller than `small`."""
     monkeypatch.setitem(SIZES, "small", SMALLEST)
     torch.set_num_threads(1)
     c = TINY.but(

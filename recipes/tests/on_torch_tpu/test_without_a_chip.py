@@ -180,7 +180,7 @@ without_chips = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Any]:
-    """What became of each call: `answered`, `raised` or `ended` (the process), and what it said."""
+    """The outcome of each call: `answered`, `raised` or `ended` (the process), and its message."""
     found: dict[str, Any] = json.loads(answer(CALLS))
     return found
 

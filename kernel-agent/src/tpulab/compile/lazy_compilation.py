@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tpulab.telemetry.adviser import Adviser
 
 MAX_PLACES = 256
-#: After a compilation so many launches are inspected, to learn which names change without one.
+#: Launches inspected after a compilation, to learn which names change without one.
 POLLS = 20
 MOST_NAMES = 200
 MAX_SHAPES = 64

@@ -97,7 +97,7 @@ def _cut(speech: NDArray[np.bool_], energy: NDArray[np.float32], first: int, las
 
 
 def _stretches(values: NDArray[np.bool_]) -> list[tuple[int, int, bool]]:
-    """Start, end and value of each stretch of equal values."""
+    """Start, end and value of each run of equal values."""
     if not len(values):
         return []
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]

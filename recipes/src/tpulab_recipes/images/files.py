@@ -1,4 +1,4 @@
-"""Images as they lie on disk: read, turned to RGB, resized and cropped to the size that training wants."""
+"""Image files: read, converted to RGB, resized and cropped to the size for training."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tpulab_recipes.runtime.trees import tree_leaves, tree_map
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Reduction = Literal["mean", "sum", "max"]
-#: Under this name a loop's waits for its next batch (`Backend.batches`) stand in a profile.
+#: The name that a profile shows for a loop's waits for its next batch (`Backend.batches`).
 INPUT_NAME = "wait_for_input"
 _END = object()
 
