@@ -20,6 +20,10 @@ from quick_compiling import JAX_QUICKLY
 
 from tpulab.slice.spec import SliceSpec
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TPULAB_WHOLE_LESSONS") != "1", reason="`npm run test:lessons` trains it on a slice"
+)
+
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "notebooks" / "05-ddpm.ipynb"
 #: Generous: all hosts compile, on a machine that may be busy.
