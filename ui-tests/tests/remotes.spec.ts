@@ -293,6 +293,7 @@ state = train(jnp.ones((1024, 1024)), jnp.ones((64, 128)))`;
   await section.getByRole('button', { name: 'Check this notebook' }).click();
   await expect(section.getByRole('status')).toHaveText('Does not fit v5e-8.');
   await expect(section.getByRole('region', { name: 'Memory per chip' })).toContainText('does not fit');
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
 });
 
 // Case B05.
