@@ -97,15 +97,17 @@ class Compiler:
             found = topologies.get_topology_desc(platform="tpu", topology_name=machine.topology, **options)
             return list(found.devices)
         except Exception as error:
-            details = f"(jax {jax.__version__}, libtpu {libtpu_version()}: {first_line(error)[:200]})"
+            why = first_line(error)[:200]
             if find_spec("libtpu") is not None:
                 raise PreflightError(
-                    "compiler_refused", f"The TPU compiler does not accept {machine.name} {details}."
+                    "compiler_refused",
+                    f"The TPU compiler does not accept {machine.name} "
+                    f"(jax {jax.__version__}, libtpu {libtpu_version()}: {why}).",
                 ) from error
             raise PreflightError(
                 "compiler_missing",
                 "The TPU compiler is not in this environment; `tpulab env create aot` makes one that has it "
-                f"{details}.",
+                f"(jax {jax.__version__}: {why}).",
             ) from error
 
     def answer(self, number: int, module: bytes, save: Path | None = None) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def clips_of(wave: NDArray[np.float32], speech: NDArray[np.bool_], most: float) 
             regions[-1][1] = end
         elif value:
             regions.append([start, end])
-    energy = np.square(wave[: len(speech) * FRAME].reshape(-1, FRAME)).mean(axis=1)
+    energy = frame_energy(wave, FRAME)
     found = []
     for start, end in regions:
         while end - start > longest:
@@ -78,6 +78,11 @@ def clips_of(wave: NDArray[np.float32], speech: NDArray[np.bool_], most: float) 
         clips.append((first * FRAME / RATE, last * FRAME / RATE))
         before = last
     return clips
+
+
+def frame_energy(wave: NDArray[np.float32], hop: int) -> NDArray[np.float32]:
+    """Float32[frame]: the mean square of each whole frame of `hop` samples."""
+    return np.asarray(np.square(wave[: len(wave) // hop * hop].reshape(-1, hop)).mean(axis=1))
 
 
 def _cut(speech: NDArray[np.bool_], energy: NDArray[np.float32], first: int, last: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from tpulab_recipes.audio.mel import MelSpectrogram
+from tpulab_recipes.audio.slicing import frame_energy
 from tpulab_recipes.audio.vocoders import wave_of
 from tpulab_recipes.common.errors import CheckpointError, DataError
 from tpulab_recipes.common.storage import Folder
@@ -104,7 +105,7 @@ def _inputs(ssl: NDArray[np.float32], wave: NDArray[np.float32], hop: int) -> ND
     """Float32[frame, (2 * CONTEXT + 1) * channel + 1] of Float32[channel, frame]: each channel normalised
     over the clip's sound, with the neighbouring frames and a constant."""
     frames = ssl.shape[1]
-    energy = np.square(wave[: frames * hop].reshape(frames, hop)).mean(1)
+    energy = frame_energy(wave, hop)[:frames]
     sounds = np.convolve(energy >= SILENCE * energy.max(), np.ones(2 * NEAR + 1))[NEAR : NEAR + frames] > 0
     sound = ssl[:, sounds]
     normalised = (ssl - sound.mean(1, keepdims=True)) / (sound.std(1, keepdims=True) + 1e-5)
@@ -144,7 +145,7 @@ def _pieces(wave: NDArray[np.float32], config: Config) -> Iterator[NDArray[np.fl
     frames, around = len(wave) // hop, int(AROUND_S * config.sampling_rate / hop)
     most = int(PIECE_S * config.sampling_rate / hop)
     count = -(-frames // (most - 2 * around)) if frames > most else 1
-    energy = np.square(wave[: frames * hop].reshape(-1, hop)).mean(1)
+    energy = frame_energy(wave, hop)
     first = 0
     for number in range(1, count + 1):
         last = frames * number // count
