@@ -25,7 +25,7 @@ const launcher = {
 
 const lines = (count: number): string => Array.from({ length: count }, (_, n) => `line ${n}\n`).join('');
 
-/** Prints numbered lines one by one, the last quarter once the file exists. */
+/** Prints numbered lines one by one, the last quarter only after the file `go` exists. */
 const flood = (count: number, go: string): string =>
   `import os, sys, time\nfor i in range(${count}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()\n` +
   `    while i == ${count * 0.75} and not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)`;
@@ -61,7 +61,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     return { client, seen };
   }
 
-  /** As a disk that loses the last writes: from the middle of this record on. */
+  /** Cuts the journal in the middle of this record, as a disk that loses its last writes does. */
   async function cutAt({ payload }: JournalRecord): Promise<void> {
     const [name] = (await readdir(`${keeper.kernelDir}/journal`)).filter(file => file.endsWith('.seg'));
     const segment = `${keeper.kernelDir}/journal/${name}`;
@@ -79,7 +79,10 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     };
   }
 
-  /** Its end is written: the reply, and the idle that follows all its output. A state is reported before that. */
+  /**
+   * Waits until the end of the execution is in the journal: the reply, and the idle status, which follows all output. The
+   * kernel's state is reported earlier than that.
+   */
   async function journaled(msgId: string): Promise<void> {
     const ends = async (): Promise<boolean[]> => {
       const own = (await keeper.journaled()).messages.filter(({ parentId }) => parentId === msgId);
@@ -90,7 +93,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
   }
 
   it(
-    'loses, doubles and reorders nothing in the middle of a flood, twice in a row',
+    'loses, duplicates and reorders nothing in the middle of a flood, twice in a row',
     { timeout: 480_000 },
     async () => {
       const count = 20_000;
@@ -101,7 +104,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
       await view.until('it prints', () => view.messages.length > 500);
       await kill(client);
       const second = await takenOver();
-      // However long that has taken, some output remains for this keeper.
+      // However long the takeover has taken, some output remains for this keeper.
       await writeFile(go, '');
       await second.seen.until('it prints on', () => second.seen.records.length > 500);
       await kill(second.client);
@@ -153,7 +156,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
         `while not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\nprint(first, input("second? "))`
     );
     await view.until('it asks', () => view.messages.some(({ type }) => type === 'input_request'));
-    // Through another socket than the stdin question.
+    // The status uses another socket than the stdin question.
     await view.untilState('busy');
     await kill(client);
     const { client: second, seen } = await takenOver();
@@ -161,7 +164,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(JSON.parse(second.snapshot.busyParent!)).toMatchObject({ msg_id: msgId });
     second.send(keeper.request('input_reply', { value: 'Ada' }, 'stdin').frame);
     await seen.until('the answer is kept', () => seen.messages.some(({ type }) => type === 'input_reply'));
-    // Stored does not mean sent: a keeper that is still taking over queues it.
+    // A journaled answer may not be sent yet: a keeper that is still taking over queues it.
     await expect.poll(() => existsSync(answered), { timeout: 60_000 }).toBe(true);
     await kill(second);
     await writeFile(go, '');
@@ -195,14 +198,14 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(all.textOf(busy)).toBe('on\n');
   });
 
-  it('is answered for when the journal has lost a reply that it has dropped', async () => {
+  it('gets a substitute reply when the journal has lost one that the kernel has dropped', async () => {
     const client = await keeper.ready(view);
     const go = `${keeper.launch.cwd}/go`;
     const msgId = keeper.execute(
       client,
       `import os, time\nprint("done", flush=True)\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)`
     );
-    // Through another socket than the reply, which must follow it.
+    // The output uses another socket than the reply, which must come after it.
     await view.until('it prints', () => view.textOf(msgId) === 'done\n');
     await writeFile(go, '');
     const reply = await view.untilDone(msgId);
@@ -220,7 +223,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(text).toBe('done\n');
     expect((await seen.untilDone(keeper.execute(second, '1'))).content).toMatchObject({ status: 'ok' });
     expect(second.snapshot.busyParent).toBeNull();
-    // Clients that were away all the time still have to be notified by the keeper after this one.
+    // Clients that were disconnected throughout are still notified, by the next keeper.
     const { renumberedFrom } = second.snapshot;
     expect(renumberedFrom).toBeGreaterThan(0);
     await expect
@@ -230,7 +233,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect((await takenOver()).client.snapshot).toMatchObject({ renumberedFrom });
   });
 
-  it('counts what the ring could not hold', async () => {
+  it('counts the messages that the ring could not hold', async () => {
     await keeper[Symbol.asyncDispose]();
     keeper = await KeeperFixture.create({
       ...launcher,
@@ -297,13 +300,13 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     const all = await keeper.journaled();
     const gaps = all.records.map(gapOf).filter(gap => gap !== null);
     expect(gaps).toMatchObject([{ count: null, code: 'keeper_lost' }]);
-    // Later requests work as with the keeper that started it.
+    // Later requests work as they do under the keeper that started the kernel.
     const restarted = await second.restart();
     expect(restarted.kernelPid).not.toBe(kernelPid);
     expect(await processStart(kernelPid!)).toBeNull();
   });
 
-  it('is answered for when a cell ended while there was no keeper, and not when one is still running', async () => {
+  it('gets a substitute reply for a cell that ended while there was no keeper, not for one that is still running', async () => {
     const client = await keeper.ready(view);
     const { kernelPid, keeperPid } = client.snapshot;
     const ended = keeper.execute(client, 'wait');
@@ -331,12 +334,12 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     expect(replies.map(({ parentId }) => parentId)).toEqual([ended, running]);
   });
 
-  it('answers a stdin question that was open, is interrupted, and is noticed when it ends', async () => {
+  it('accepts an answer to an open stdin question, can be interrupted, and its end is noticed', async () => {
     const client = await keeper.ready(view);
     const asking = keeper.execute(client, 'input');
     await view.until('the kernel asks', () => view.messages.some(({ type }) => type === 'input_request'));
     await view.untilState('busy');
-    // Until the state is noted.
+    // Until the checkpoint with the busy state is written.
     await expect
       .poll(() => existsSync(`${keeper.kernelDir}/checkpoint.json`), { timeout: 60_000 })
       .toBe(true);
@@ -373,7 +376,7 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     expect(new Set(views.map(each => each.textOf(request)))).toEqual(new Set([lines(3)]));
   });
 
-  it('is reported as ended when it has ended before any gateway came', async () => {
+  it('is reported as ended when it ended before any gateway attached', async () => {
     const client = await keeper.ready(view);
     const { keeperPid, kernelPid } = client.snapshot;
     process.kill(keeperPid, 'SIGKILL');

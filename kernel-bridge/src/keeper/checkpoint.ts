@@ -24,7 +24,7 @@ import { jsonIn } from '@tpulab/platform/json-text.js';
 const RestorableState = object({
   /** The kernel has answered, and accepts requests. */
   ready: truth,
-  /** `header.session` of its messages. */
+  /** `header.session` of the kernel's messages. */
   session: orNull(text()),
   /** The running requests: subshell ('' is the main one), header of the request as the kernel sent it. */
   busy: list(pair(text(), text()))
@@ -35,10 +35,10 @@ const Checkpoint = object(
   {
     /** The last record that this state includes. */
     seq: integer({ min: 0 }),
-    /** The process of this state: after a restart it is another one. */
+    /** The kernel process that this state describes; a restart replaces the process. */
     kernelPid: integer(),
     state: RestorableState,
-    /** Content (JSON text) of its last `kernel_info_reply`. */
+    /** Content (JSON text) of the kernel's last `kernel_info_reply`. */
     kernelInfo: orNull(text())
   },
   {
@@ -52,7 +52,7 @@ export function checkpointFile(kernelDir: string): string {
   return join(kernelDir, 'checkpoint.json');
 }
 
-/** Null when there is none, or it cannot be read: then the journal is read from its beginning. */
+/** Null when there is no checkpoint, or it cannot be read: the journal is then read from its beginning. */
 export async function readCheckpoint(kernelDir: string): Promise<Checkpoint | null> {
   const value = jsonIn(await readFile(checkpointFile(kernelDir), 'utf8').catch(() => null));
   return isShaped(Checkpoint, value) ? value : null;
@@ -63,20 +63,21 @@ async function writeCheckpoint(kernelDir: string, checkpoint: Checkpoint): Promi
 }
 
 const PERIOD_MS = 1_000;
-/** Enough for a tenth of a second of the largest outputs, little enough for the kernel's memory. */
+/** Large enough for a tenth of a second of the largest outputs, small enough for the kernel's memory. */
 const BYTES = 8 * 1024 * 1024;
 
 /**
- * Confirms the journaled messages to a kernel's ring, so that it may drop them, and stores the state of the kernel at that time for a
- * keeper that takes over. At most once per second while something is written, or after some megabytes; never when idle.
+ * Confirms the journaled messages to a kernel's ring, so that the kernel may drop them, and stores the kernel's state at
+ * that time for a keeper that takes over. It does so at most once per second while records are written, or after some
+ * megabytes; never when idle.
  *
- * The checkpoint is written after the kernel has dropped them: a reader of the journal from there on finds the ids of all
- * messages that are both in the journal and in the ring.
+ * The checkpoint is written after the kernel has dropped the messages: a reader of the journal from there on finds the ids
+ * of all messages that are both in the journal and in the ring.
  */
 export interface ConfirmerParts {
   readonly kernelDir: string;
   readonly kernelPid: number;
-  /** Current state, or later than the last record that was written. */
+  /** The current state, or a state later than the last written record. */
   readonly describe: () => Omit<Checkpoint, 'seq' | 'kernelPid'>;
   readonly log: KeeperLog;
 }
@@ -111,7 +112,7 @@ export class Confirmer {
     this.#work();
   }
 
-  /** A message of the kernel has been passed to the journal. */
+  /** A kernel message has been passed to the journal. */
   received(channel: ChannelName, msgId: string): void {
     this.#received[channel] = msgId;
   }

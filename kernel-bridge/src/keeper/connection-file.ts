@@ -6,7 +6,7 @@ import { integer, isShaped, object, oneOf, type Shaped, text } from '@tpulab/pla
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 
-/** As in a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
+/** The fields of a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
 const Connection = object(
   {
     transport: oneOf('ipc'),
@@ -20,7 +20,7 @@ const Connection = object(
     signature_scheme: text(),
     kernel_name: text()
   },
-  /** Ours: the socket on which the launcher offers unconfirmed messages. Other kernels ignore the field. */
+  /** Our own field: the socket on which the launcher offers unconfirmed messages. Other kernels ignore it. */
   { resend_socket: text() }
 );
 export type ConnectionInfo = Shaped<typeof Connection>;
@@ -28,7 +28,7 @@ export type ConnectionInfo = Shaped<typeof Connection>;
 /** `sun_path` less its closing zero: 104 bytes on macOS, 108 on Linux. */
 const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
 
-/** xeus has a buffer of 32 bytes for them. */
+/** The buffer of xeus for an address has 32 bytes. */
 const MAX_XEUS_ADDRESS = 31;
 
 /** Throws `socket_path_too_long`. */
@@ -79,9 +79,9 @@ export interface ShortConnection {
 }
 
 /**
- * xeus, and so the kernels that are built with it, ends with "Invalid argument" when the address of a socket has more than 31 bytes. Such a
- * kernel gets a short link to the folder of its sockets; `remove` when it has ended. Null: the addresses are short, or the
- * kernel accepts long ones.
+ * xeus, and so every kernel built with it, ends with "Invalid argument" when a socket's address has more than 31 bytes.
+ * Such a kernel gets a short link to the folder of its sockets; call `remove` when the kernel has ended. Null: the
+ * addresses are short, or the kernel accepts long ones.
  */
 export async function shortConnection(
   file: string,
@@ -125,12 +125,12 @@ export function routingIdOf(info: ConnectionInfo): string {
   return `tpulab-${derived(info, 'routing id')}`;
 }
 
-/** The session of the keeper's own requests: also the same for every keeper of one kernel, see `OwnMessages`. */
+/** The session of the keeper's own requests, also the same for every keeper of one kernel; see `OwnMessages`. */
 export function keeperSessionOf(info: ConnectionInfo): string {
   return `tpulab-keeper-${derived(info, 'session')}`;
 }
 
-/** Reveals nothing about the key, and differs between kernels as keys do. */
+/** Reveals nothing about the key, and differs between kernels because their keys differ. */
 function derived(info: ConnectionInfo, purpose: string): string {
   return createHash('sha256').update(`${purpose}\0${info.key}`).digest('hex').slice(0, 32);
 }
@@ -139,7 +139,7 @@ export function endpoint(info: ConnectionInfo, port: number): string {
   return `${info.transport}://${info.ip}-${port}`;
 }
 
-/** The kernel creates these; a kernel that was killed leaves them behind. */
+/** The kernel creates these sockets; a kernel that was killed leaves them behind. */
 export async function removeKernelSockets(info: ConnectionInfo): Promise<void> {
   const { shell_port, iopub_port, stdin_port, control_port, hb_port, resend_socket } = info;
   const paths = [shell_port, iopub_port, stdin_port, control_port, hb_port].map(port => `${info.ip}-${port}`);

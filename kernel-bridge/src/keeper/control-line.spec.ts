@@ -42,7 +42,7 @@ beforeEach(async () => {
   expired = [];
   line = new ControlLine(message => expired.push(message), pino({ level: 'silent' }), 60_000);
   [socket] = await accepted;
-  // As the telemetry socket does for its connections.
+  // The telemetry socket does this for its connections.
   socket.on('error', () => undefined);
   socket.resume();
   line.use(socket);
@@ -55,7 +55,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-describe('the line of commands to an agent', () => {
+describe('the command line to an agent', () => {
   it('writes one line for each command and resolves with the answer of the same id', async () => {
     const request = line.send({ id: 'a', action: 'set', name: 'lr', value: 0.5 });
     const [chunk] = (await once(agent, 'data')) as [Buffer];
@@ -74,7 +74,7 @@ describe('the line of commands to an agent', () => {
     await expect(both).resolves.toEqual([ANSWER, ANSWER]);
   });
 
-  it('reports it when no answer comes, and when the connection ends', async () => {
+  it('rejects when no answer comes, and when the connection ends', async () => {
     const impatient = new ControlLine(() => undefined, pino({ level: 'silent' }), 100);
     impatient.use(socket);
     await expect(impatient.send({ id: 'a', action: 'pause' })).rejects.toMatchObject({
@@ -88,7 +88,7 @@ describe('the line of commands to an agent', () => {
     });
   });
 
-  it('lets what was accepted and not applied expire with the process, once', () => {
+  it('lets commands that were accepted and not applied expire with the process, once', () => {
     line.received(ANSWER);
     line.received({ ...ANSWER, id: 'b' });
     line.received({ ...ANSWER, id: 'b', phase: 'applied', step: 3 });

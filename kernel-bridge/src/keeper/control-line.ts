@@ -10,7 +10,7 @@ import { dropOldest } from '@tpulab/platform/bounded.js';
 
 /** An agent answers within milliseconds, unless the kernel's process is stopped or code in it blocks the interpreter. */
 const ANSWER_MS = 8_000;
-/** Limit of commands that wait for an answer. Only a client that repeats itself exceeds it. */
+/** Limit of commands that wait for an answer. Only a client that repeats the same command exceeds it. */
 const MAX_UNANSWERED = 256;
 /** Limit of accepted commands without a result; the oldest are dropped first. */
 const MAX_OPEN = 4_096;
@@ -26,7 +26,7 @@ interface Waiting {
 export class ControlLine implements Disposable {
   #socket: Socket | null = null;
   readonly #waiting = new Map<string, Waiting[]>();
-  /** Accepted, by id: the message to report when the process ends without a result. */
+  /** Accepted commands by id, each with the message to report when the process ends without a result. */
   readonly #open = new Map<string, ControlMessage>();
 
   /** `expired` reports, in the agent's place, that a command will never be applied. */
@@ -49,7 +49,7 @@ export class ControlLine implements Disposable {
     });
   }
 
-  /** Resolves with the agent's first answer to it. Rejects with `control_unavailable` or `control_unanswered`. */
+  /** Resolves with the agent's first answer to this command. Rejects with `control_unavailable` or `control_unanswered`. */
   send(command: ControlCommand): Promise<ControlMessage> {
     const socket = this.#socket;
     if (socket === null) {

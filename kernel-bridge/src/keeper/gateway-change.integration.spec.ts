@@ -46,7 +46,7 @@ describe('gateways that come and go', () => {
     await client.subscribe();
     const msgId = keeper.execute(client, `print ${FLOOD}`);
     await view.until('the flood has begun', () => view.records.length > 500);
-    // The end of a process, as the keeper sees it: the socket is closed, and its contents are lost.
+    // To the keeper, the end of a process looks like this: the socket is closed, and its contents are lost.
     await client[Symbol.asyncDispose]();
     const had = view.records.at(-1)!.seq;
 

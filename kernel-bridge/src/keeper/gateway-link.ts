@@ -15,7 +15,7 @@ import {
 } from '../keeper-protocol/frames.js';
 import type { KeeperEvent, Reply, LargeRecordRef } from '../keeper-protocol/messages.js';
 
-/** About a hundred milliseconds of the fastest kernel. A single larger message may exceed it. */
+/** About a hundred milliseconds of output of the fastest kernel. A single larger message may exceed it. */
 export const LAG_BYTES = 8 * 1024 * 1024;
 
 export interface LinkEvents {
@@ -25,7 +25,7 @@ export interface LinkEvents {
   closed(link: GatewayLink, error: Error | null): void;
 }
 
-/** The source of telemetry when the socket has room again. */
+/** Supplies telemetry when the socket has room again. */
 export interface TelemetrySource {
   readonly lastSeq: number;
   after(since: number): TelemetryRecord[];
@@ -97,7 +97,7 @@ export class GatewayLink {
     this.socket.uncork();
   }
 
-  /** A large record has been written, which the gateway reads from its file. */
+  /** A large record has been written; the gateway reads it from its file. */
   stored(note: LargeRecordRef, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
     if (this.#keepsUp(note.seq)) this.event({ event: 'stored', ...note });

@@ -22,7 +22,7 @@ import type { KeeperLog } from './keeper-log.js';
 import type { ConnectionInfo } from './connection-file.js';
 import type { KernelFiles } from './kernel-process.js';
 
-/** More than two means that something connects in a loop. */
+/** Normally there are at most two; more mean that a program connects in a loop. */
 const MAX_GATEWAYS = 16;
 
 /** How long a link may take to send its last reply when the keeper ends. */

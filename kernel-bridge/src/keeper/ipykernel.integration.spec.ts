@@ -54,7 +54,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', () => 
     );
   });
 
-  it('[16] is ready without a message to clients, and keeps the information of the kernel about itself', async () => {
+  it('[16] is ready without a message to clients, and caches the kernel_info of the kernel', async () => {
     const client = await keeper.ready(view);
     const msgId = keeper.execute(client, 'print(6 * 7)');
     await view.untilDone(msgId);
@@ -134,7 +134,7 @@ for n in range(${FLOOD}): display({'text/plain': f'{n} ' + 'x' * 1000}, raw=True
 open('done', 'w').close()`;
     const cell = keeper.execute(client, code);
     await vi.waitUntil(() => existsSync(path.join(cwd, 'begun')), 60_000);
-    // The sockets and the publisher store far less than the flood.
+    // The sockets and the publisher buffer far less than the flood.
     process.kill(client.snapshot.keeperPid, 'SIGSTOP');
     await writeFile(path.join(cwd, 'go'), '');
     await vi.waitUntil(() => existsSync(path.join(cwd, 'done')), 60_000);

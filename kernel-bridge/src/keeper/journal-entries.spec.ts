@@ -22,7 +22,7 @@ describe('messages of a kernel in its journal', () => {
     ['a display', 'iopub', 'display_data', null],
     ['a busy status', 'iopub', 'status', 'busy'],
     ['a completion', 'shell', 'complete_reply', null]
-  ])('takes its time after %s', (_what, channel, msgType, status) => {
+  ])('is not synced early after %s', (_what, channel, msgType, status) => {
     expect(fromKernel(message(channel), msgType, status)[2]).toMatchObject({ durable: false });
   });
 
@@ -37,7 +37,7 @@ describe('messages of a kernel in its journal', () => {
     ]);
   });
 
-  it('stores what clients wait for before output, when the disk is full', () => {
+  it('stores messages that clients wait for before output, when the disk is full', () => {
     const isEssential = (channel: ChannelName, msgType: string, status: string | null = null) =>
       fromKernel(message(channel), msgType, status)[2]?.essential;
     expect(isEssential('shell', 'execute_reply')).toBe(true);

@@ -54,8 +54,9 @@ export function ownStatus(parts: readonly Buffer[]): JournalEntry {
 }
 
 /**
- * For readers of the journal: another process follows, or messages are missing that the journal never got. Clients see a
- * gap at its place; at a restart they receive the kernel's messages about its end, and then the next process.
+ * Notes for readers of the journal: another process follows, or messages are missing that the journal never got. Clients
+ * see a gap at its place; at a restart they receive the kernel's messages about its end, and then messages of the next
+ * process.
  */
 export function ownRecord(record: RestartRecord | GapRecord): JournalEntry {
   return [RecordChannel.bridge, [Buffer.from(JSON.stringify(record))], { durable: true, essential: true }];

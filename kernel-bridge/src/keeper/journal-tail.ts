@@ -1,6 +1,6 @@
 /**
- * The state in the end of a kernel's journal for a keeper that takes over: the kernel's running requests, which of its messages have
- * been written, and which requests it has not begun to answer.
+ * Reads the end of a kernel's journal for a keeper that takes over: the kernel's running requests, which of its messages
+ * have been written, and which requests it has not begun to answer.
  */
 import type { JournalReader } from '../journal/journal-reader.js';
 import { FROM_CLIENT, isRestart, type JournalRecord, RecordChannel } from '../journal/record.js';
@@ -41,7 +41,10 @@ export interface OpenRequest {
   readonly text: string;
 }
 
-/** Continues to read from a record, `before` being the state at the previous one; `to` is the last record, by default the newest. */
+/**
+ * Continues reading from a record; `before` is the state at the previous record, and `to` is the last record, by default
+ * the newest.
+ */
 export async function readJournalTail(
   journal: JournalReader,
   from: number,
@@ -158,13 +161,13 @@ class TailReader {
     if (message.channel !== 'iopub') this.#answers.add(header.msg_id);
     const parent = parentOf(message);
     if (parent !== null) {
-      this.#ready = true; // only a ready kernel gets requests
+      this.#ready = true; // Only a ready kernel gets requests.
       this.#requested.delete(parent.msg_id);
       if (message.channel === 'shell') this.#open.delete(parent.msg_id);
     }
     const status = statusOf(header.msg_type, message);
     if (status === 'restarting') {
-      // Requests that it had not begun are not for its successor.
+      // Requests that the previous process had not begun are not passed to its successor.
       this.#trimRequests();
     }
     if (status !== null && message.channel === 'iopub') {
@@ -175,7 +178,7 @@ class TailReader {
 
 function restored(state: RestorableState): KernelState {
   const made = new KernelState(() => undefined);
-  // Only a running kernel restores its busy state.
+  // The busy state is restored only for a running kernel.
   made.restore({ ...state, ready: true });
   return made;
 }
@@ -201,14 +204,14 @@ export class LostReplies {
     private readonly to: number
   ) {}
 
-  /** Called for each reply that this keeper gets on shell. */
+  /** Called for each reply that this keeper receives on shell. */
   replied(parent: MessageHeader): void {
     this.#answered.add(parent.msg_id);
   }
 
   /**
-   * Requests that will stay without a reply, once the kernel has answered all earlier ones; none when it ends before. Reads the
-   * whole journal: a waiting request may be much older than the checkpoint.
+   * Requests that will never get a reply, once the kernel has answered all earlier ones; none when the kernel ends before
+   * that. Reads the whole journal: a waiting request may be much older than the checkpoint.
    */
   async find(kernel: { caughtUp(): Promise<boolean> }): Promise<readonly OpenRequest[]> {
     const { open } = await readJournalTail(this.journal, 1, UNKNOWN, this.to);
@@ -221,23 +224,24 @@ export class LostReplies {
 export const IDLE_LATE_MS = 2_000;
 
 /**
- * Finds requests whose idle status was dropped: the publisher of a stock ipykernel drops messages that are more than 1,000 ahead of its
- * reader. Iopub keeps its order, so an idle status that comes after the one of a later request will never come.
+ * Finds requests whose idle status was dropped: the publisher of a stock ipykernel drops messages that are more than 1,000
+ * ahead of its reader. Iopub keeps its order, so a missing idle status will never arrive once the status of a later request
+ * has.
  */
 export class DroppedIdles {
   readonly #replied = new Map<string, { readonly request: OpenRequest; readonly at: number }>();
   #timer: NodeJS.Timeout | null = null;
 
   /**
-   * `passed` sends the kernel a request and resolves with whether iopub has brought its idle status; `dropped` is called for each
-   * request whose idle status did not come before.
+   * `passed` sends the kernel a request and resolves with whether its idle status arrived on iopub; `dropped` is called for
+   * each request whose idle status did not arrive first.
    */
   constructor(
     private readonly passed: () => Promise<boolean>,
     private readonly dropped: (request: OpenRequest) => void
   ) {}
 
-  /** The kernel has replied, and iopub has not brought the idle status yet. */
+  /** The kernel has replied, and the idle status has not arrived on iopub yet. */
   replied(request: OpenRequest): void {
     this.#replied.set(request.header.msg_id, { request, at: performance.now() });
     this.#timer ??= setTimeout(() => void this.#check(), IDLE_LATE_MS);

@@ -34,7 +34,7 @@ describe('the log of a keeper', () => {
     expect(rest).toEqual([]);
   });
 
-  it('has of an error its code, its message, where it was and what caused it', async () => {
+  it('contains the code, message, stack and cause of an error', async () => {
     const cause = Object.assign(new Error('no space'), { code: 'ENOSPC' });
     const [line] = await output(log =>
       log.error({ err: new KeeperError('keeper_protocol', 'Broken.', { cause }) }, 'failed')
@@ -47,7 +47,7 @@ describe('the log of a keeper', () => {
     expect(line?.['err']).toHaveProperty('stack', expect.stringContaining('keeper-log.spec'));
   });
 
-  it('ends no process that logs what cannot be written', async () => {
+  it('does not end a process whose log entry cannot be written', async () => {
     const round: Record<string, unknown> = {};
     round['round'] = round;
     expect(await output(log => log.fatal(round, 'lost'))).toEqual([]);

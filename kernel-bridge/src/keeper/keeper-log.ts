@@ -1,6 +1,6 @@
 /**
- * The log of a keeper: one JSON object per line, as pino writes them for the gateway. Pino itself would be half of a keeper's
- * code, and of its memory.
+ * The log of a keeper: one JSON object per line, in the format that pino writes for the gateway. Pino itself would be half
+ * of a keeper's code and memory.
  */
 import { statSync, writeSync } from 'node:fs';
 import { open, rename, rm, truncate } from 'node:fs/promises';
@@ -63,8 +63,9 @@ function describe(error: Error, causes: number): object {
 
 /**
  * Keeps `kernel.log` and `keeper.log` within a bound. The processes that write them have them open for appending, so they
- * cannot be renamed: the contents are copied to `NAME.1` and the file is emptied, and the next line begins it again. Lines
- * written between the copy and the emptying are lost; it is a log of last resort, the output of cells is in the journal.
+ * cannot be renamed: the contents are copied to `NAME.1` and the file is emptied, and the next line starts at its
+ * beginning. Lines written between the copy and the emptying are lost; this log is a last resort, and the output of cells
+ * is in the journal.
  */
 export interface LogBoundOptions {
   /** At this size a log is archived. */
@@ -128,7 +129,7 @@ export class LogBound implements AsyncDisposable {
   }
 }
 
-/** The newest `bytes`, completely or not at all. */
+/** Copies the newest `bytes`, completely or not at all. */
 async function copyEnd(file: string, target: string, size: number, bytes: number): Promise<void> {
   const draft = `${target}.tmp`;
   const source = await open(file, 'r');

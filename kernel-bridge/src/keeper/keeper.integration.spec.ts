@@ -80,7 +80,7 @@ describe('a keeper with a small kernel', () => {
     expect(stored).toEqual(view.records);
   });
 
-  it('[14] drops forged messages and messages of gateways that are none', async () => {
+  it('[14] drops forged messages, and invalid messages of gateways', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     client.send(Buffer.from('garbage'));
@@ -97,7 +97,7 @@ describe('a keeper with a small kernel', () => {
     expect(view.messages.filter(({ fromClient }) => fromClient)).toHaveLength(1);
   });
 
-  it('[16] queues requests that come while the kernel is starting, and loses nothing of what they cause', async () => {
+  it('[16] queues requests that come while the kernel is starting, and loses none of their output', async () => {
     keeper = await KeeperFixture.create({}, ['--bind-after', 'go']);
     const client = await keeper.start(view);
     expect(await client.subscribe()).toEqual({ liveFrom: 1 });
@@ -214,10 +214,10 @@ describe('a keeper with a small kernel', () => {
     expect(view.states.map(({ executionState }) => executionState)).toContain('restarting');
     await view.untilDone(keeper.execute(client, 'print 2'));
     expect(view.text).toBe('line 0\nline 0\nline 1\n');
-    // On the wire it is not a crash; the journal has it for its readers.
+    // On the wire this is not a crash; the journal records the restart for its readers.
     expect(view.messages.filter(({ content }) => content['execution_state'] === 'restarting')).toEqual([]);
     expect(view.records.filter(isRestart)).toHaveLength(1);
-    // The keeper notes it without waiting for the command.
+    // The keeper notices the restart without waiting for the command.
     await expect
       .poll(() => readKeeperRecord(keeper.kernelDir), { timeout: 30_000 })
       .toMatchObject({ kernelPid: after.kernelPid });
@@ -256,7 +256,7 @@ describe('a keeper with a small kernel', () => {
       expect(client.snapshot.kernelSession).not.toBe(session);
     }
     expect(pids.size).toBe(3);
-    // Its last output was not lost with it.
+    // The kernel's last output was not lost.
     expect(view.text).toContain('line 49\n');
 
     const session = client.snapshot.kernelSession;
@@ -279,7 +279,7 @@ describe('a keeper with a small kernel', () => {
     await view.untilDone(keeper.execute(client, 'print 1'));
   });
 
-  it('is dead in the end when the kernel never gets as far as its sockets, and answers open requests', async () => {
+  it('is reported dead when the kernel never creates its sockets, and answers open requests', async () => {
     const gate = await makeGate();
     keeper = await KeeperFixture.create({ restartLimit: 1 }, ['--bind-after', gate, '--exit-at-start', '7']);
     const client = await keeper.start(view);
@@ -352,7 +352,7 @@ describe('a keeper with a small kernel', () => {
     );
   });
 
-  it('[17] ends a kernel that ignores SIGTERM and does not listen, with all that it has started', async () => {
+  it('[17] ends a kernel that ignores SIGTERM and does not listen, with all processes that it has started', async () => {
     keeper = await KeeperFixture.create({ shutdownWaitMs: 300 }, ['--ignore-sigterm']);
     const client = await keeper.ready(view);
     keeper.execute(client, 'child\nstall 600000');
@@ -377,7 +377,7 @@ describe('a keeper with a small kernel', () => {
     await expect.poll(() => processStart(keeperPid), { timeout: 30_000 }).toBeNull();
   });
 
-  it('reports what is left when a keeper was killed: the kernel, by its pid', async () => {
+  it('reports the kernel that a killed keeper has left behind, by its pid', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const { keeperPid, kernelPid } = client.snapshot;

@@ -8,8 +8,8 @@ import { ZmtpSocket } from '../jupyter/zmtp/zmtp-socket.js';
 import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js';
 
 /**
- * How long outputs of a flood may gather in the socket: a wake-up and a write per output cost more than the rest
- * of its way. A screen is not refreshed more often.
+ * How long outputs of a flood may gather in the socket: a wake-up and a write per output cost more than all later steps. A
+ * screen is not refreshed more often.
  */
 const COALESCE_MS = 16;
 
@@ -25,7 +25,7 @@ export class KernelConnection implements AsyncDisposable {
   readonly stdinConnected: Promise<void>;
   /** The subscription has been sent: later shell requests arrive after it. */
   readonly iopubConnected: Promise<void>;
-  /** Called when a connection ends, while `drained` waits for that. */
+  /** Called when a connection ends, while `drained` waits for it. */
   #disconnected: () => void = () => undefined;
   #closed: Promise<void> | null = null;
 
@@ -58,7 +58,7 @@ export class KernelConnection implements AsyncDisposable {
     };
   }
 
-  /** The current iopub message is not part of a flood. */
+  /** Call this when the current iopub message is not part of a flood. */
   flushNow(): void {
     this.#sockets.iopub.flushNow();
   }
@@ -84,7 +84,7 @@ export class KernelConnection implements AsyncDisposable {
     });
     await Promise.race([ended, late]);
     cancel.abort();
-    // Arrived messages are delivered in the next turn; as long as there are any, there may be more.
+    // Messages that have arrived are delivered in the next turn; as long as a turn delivers some, there may be more.
     let before;
     let now = -1;
     do {
@@ -112,9 +112,9 @@ const UNANSWERED_MS = 2_000;
 const SILENT_IOPUB_MS = 50;
 
 /**
- * Sends `kernel_info` until the kernel has answered once and iopub has delivered once. Only then no output of a
- * client's request is lost: a subscription that is still pending misses messages. The first request waits
- * for the stdin socket, so that a reply also means that an `input_request` will arrive.
+ * Sends `kernel_info` until the kernel has answered once and iopub has delivered once. Only from then on is no output of a
+ * client's request lost: a subscription that is still pending misses messages. The first request waits for the stdin
+ * socket, so that a reply also means that an `input_request` will arrive.
  */
 export class Readiness {
   readonly ready: Promise<void>;

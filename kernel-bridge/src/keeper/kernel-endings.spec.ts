@@ -27,8 +27,8 @@ describe('crashes in a row', () => {
   });
 });
 
-// F15: a crash is one, although a client requested the end long before.
-describe('the end that a client asked for', () => {
+// F15: it is a crash, even if a client requested a shutdown long before.
+describe('an end that a client requested', () => {
   const message = (channel: 'shell' | 'control', content: object) => ({
     channel,
     parts: [{}, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)))
@@ -40,7 +40,7 @@ describe('the end that a client asked for', () => {
     return end;
   };
 
-  it('is the requested one, before the kernel answers and soon after', () => {
+  it('counts as requested, before the kernel answers and soon after', () => {
     expect(new RequestedEnd().meaning()).toBeNull();
     expect(request().meaning()).toBe('shutdown');
     const end = request(true);
@@ -48,7 +48,7 @@ describe('the end that a client asked for', () => {
     expect(end.meaning(2_000)).toBe('restart');
   });
 
-  it('is a crash when the kernel continues: after its answer, or with a later request', () => {
+  it('counts as a crash when the kernel continues: long after its answer, or with a later request', () => {
     const answered = request();
     answered.answered(header('ask', 'shutdown_request'), 1_000);
     expect(answered.meaning(3_600_000)).toBeNull();
@@ -69,9 +69,8 @@ it('remembers requested executions, the newest ten thousand', () => {
   expect(executed.add('0')).toBe(true);
 });
 
-// X8
 describe('a kernel that ends by itself', () => {
-  it('reports the end of its log, if that is an error of this process', async () => {
+  it('reports the last line of its log, if it is an error of this process', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'log-'));
     const kernelLog = join(folder, 'kernel.log');
     await writeFile(kernelLog, 'OldError: before\n');
@@ -84,7 +83,7 @@ describe('a kernel that ends by itself', () => {
     await rm(folder, { recursive: true });
   });
 
-  it('of xeus gets sockets with short addresses, at which its keeper finds it', async () => {
+  it('built with xeus gets sockets with short addresses, at which its keeper finds it', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'a-run-folder-with-a-long-name-'));
     const file = join(folder, 'connection.json');
     const info = await writeConnectionFile(file, folder, 'xpython');
@@ -105,7 +104,7 @@ describe('a kernel that ends by itself', () => {
 });
 
 describe('a kernel that was killed', () => {
-  it('is distinguished from one that Linux has ended for lack of memory', async () => {
+  it('is distinguished from a kernel that Linux has killed for lack of memory', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'vmstat-'));
     const vmstat = join(folder, 'vmstat');
     await writeFile(vmstat, 'oom_kill_disable 7\noom_kill 2\nnr_free 9\n');

@@ -38,7 +38,7 @@ export class CrashCount {
   /** `limit`: automatic restarts in a row. */
   constructor(private readonly limit: number) {}
 
-  /** After a crash of a process that had been ready for this long. */
+  /** Called after a crash of a process that had been ready for this long. */
   mayRestart(readyForMs: number): boolean {
     this.#count = readyForMs >= STABLE_MS ? 1 : this.#count + 1;
     return this.#count <= this.limit;
@@ -58,7 +58,7 @@ const FAREWELL_MS = 30_000;
  */
 export class RequestedEnd {
   #request: { readonly how: 'shutdown' | 'restart'; readonly msgId: string } | null = null;
-  /** A later request on the same channel: when that is answered, the kernel has ignored the shutdown request. */
+  /** A later request on the same channel: an answer to it means that the kernel has ignored the shutdown request. */
   #later: { readonly channel: string; readonly msgId: string } | null = null;
   #channel = '';
   #answeredAt: number | null = null;
@@ -102,11 +102,11 @@ function requestsRestart(message: KernelMessage): boolean {
 /** How many requests are stored; a client repeats one soon after a lost connection. */
 const MAX_REMEMBERED = 10_000;
 
-/** Executions in the journal: when a client repeats the request without knowing that, they do not run a second time. */
+/** Ids of executions in the journal: a request that a client repeats after a lost connection does not run a second time. */
 export class Executed {
   readonly #ids = new Set<string>();
 
-  /** False: it is already known. */
+  /** False: the id is already known. */
   add(msgId: string): boolean {
     if (this.#ids.has(msgId)) return false;
     this.#ids.add(msgId);

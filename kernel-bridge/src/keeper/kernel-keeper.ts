@@ -48,7 +48,10 @@ import { RequestedEnd, CrashCount, endProcess, Executed } from './kernel-endings
 import type { TakeoverParts } from './takeover.js';
 import { InTurn } from '@tpulab/platform/waiting.js';
 
-/** No user notices so short a delay, and only output of a flood has it; messages that end or begin something are written immediately. */
+/**
+ * No user notices so short a delay, and only output of a flood is delayed; messages that begin or end an execution are
+ * written immediately.
+ */
 const COALESCE_MS = 8;
 
 const NOTHING_IN_FLIGHT = { channel: 'iopub', msgId: null } as const;
@@ -102,7 +105,8 @@ export class KernelKeeper {
   static start(parts: KeeperParts): Promise<KernelKeeper> {
     return KernelKeeper.#make(parts, keeper => {
       if (keeper.#journal.lastSeq > 0) {
-        // Clients of the lost kernel may have had more than the journal after a power loss: its numbers are reused.
+        // After a power loss, clients of the lost kernel may have received more than the journal still has: its numbers are
+        // reused.
         keeper.#renumbersOn();
         keeper.#isSettled = true;
       }
@@ -163,12 +167,12 @@ export class KernelKeeper {
     return keeper;
   }
 
-  /** The next record gets a number that another message may have had. */
+  /** The next record gets a number that another message may have had before. */
   #renumbersOn(): void {
     this.#renumberedFrom = Math.min(this.#renumberedFrom ?? Infinity, this.#journal.lastSeq + 1);
   }
 
-  /** A client may have had more than the journal still has; messages that reuse those numbers are new to it. */
+  /** A client may have received more than the journal still has; messages that reuse those numbers are new to it. */
   #pullBackPositions(): void {
     const { kernelDir, log } = this.parts;
     const { lastSeq } = this.#journal;
@@ -222,7 +226,7 @@ export class KernelKeeper {
       this.parts.log.warn({ msgId: header.msg_id }, 'a client repeats an execution, which is ignored');
       return;
     }
-    // The process that runs now: a restart that is requested next must not pass this to its successor.
+    // The process that runs now: a restart requested next must not pass this message to its successor.
     const life = this.#life;
     const journaled = this.#secrets.withoutSecret(message, header) ?? frame;
     const send = (): void => {
@@ -250,7 +254,7 @@ export class KernelKeeper {
     await this.#life.interrupt(this.parts.launch.interruptMode);
   }
 
-  /** Requests that wait for a starting process have not begun, so no signal ends them. False: none waits. */
+  /** Waiting requests have not begun in the starting process, so no signal can end them. False: no request waits. */
   async #abortWaiting(): Promise<boolean> {
     // Messages sent before the interrupt pass through the journal; those that cannot be written were forwarded immediately.
     await this.#journal.sync().catch(() => undefined);
@@ -321,7 +325,7 @@ export class KernelKeeper {
     log.info({ kernelPid: pid, canResend: link !== null, ready: tail.state.ready }, 'taking over the kernel');
     const kernelProcess = KernelProcess.adopt(pid, start);
     if (link === null && !tail.state.ready) {
-      // It has sent nothing yet and got no request: this is a start like any other.
+      // The kernel has sent nothing yet and got no request: this is a start like any other.
       this.#requests.addFirst(tail.unanswered);
       this.#live(kernelProcess, null);
     } else {
@@ -351,7 +355,7 @@ export class KernelKeeper {
     }
   }
 
-  /** `takeover`: another keeper had the process before. */
+  /** `takeover`: another keeper owned the process before. */
   #live(kernelProcess: KernelProcess, takeover: TakeoverParts | null): KernelLife {
     this.#idle.clear();
     const { connection, kernelDir, log, listener } = this.parts;

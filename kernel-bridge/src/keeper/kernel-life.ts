@@ -25,7 +25,7 @@ import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
 import { aborted, deadline, pause } from '@tpulab/platform/waiting.js';
 
-/** They begin and end executions. Clients that run cells one after another wait for them. */
+/** They begin and end executions; clients that run cells one after another wait for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
 
 export interface LifeEvents {
@@ -157,7 +157,7 @@ export class KernelLife {
     return this.#readyAt === null ? 0 : performance.now() - this.#readyAt;
   }
 
-  /** Nothing runs before the kernel is ready; requests that wait for that are not here. */
+  /** Requests that wait for a starting kernel are not handled here: nothing runs before the kernel is ready. */
   async interrupt(mode: 'signal' | 'message'): Promise<void> {
     if (this.#readyAt === null) return;
     if (mode === 'signal') {
@@ -200,7 +200,10 @@ export class KernelLife {
     await this.#connection.close();
   }
 
-  /** A process that accepted requests before continues to, proven or not: without a ring, as soon as it is connected. */
+  /**
+   * A process that accepted requests before keeps accepting them, proven or not: without a ring, as soon as it is
+   * connected.
+   */
   async #takeOver(takeover: Takeover, { link, tail }: TakeoverParts): Promise<void> {
     const { signal } = this.#stopped;
     const stopped = aborted(signal);
@@ -232,7 +235,7 @@ export class KernelLife {
     if (this.#acceptsRequests) this.requests.open(({ channel, parts }) => this.#transmit(channel, parts));
   }
 
-  /** Resolves when the kernel has replied, or with the first settled promise of `others`. */
+  /** Resolves when the kernel has replied, or with the first promise of `others` that settles. */
   async #request<T>(
     channel: ChannelName,
     { msgId, parts }: OwnRequest,
@@ -267,7 +270,8 @@ export class KernelLife {
     let header: MessageHeader;
     let parent: MessageHeader | null = null;
     try {
-      // Iopub has the most messages, and only the owner of the run folder, who can also read the key, could write to its socket.
+      // Most messages arrive on iopub, and only the owner of the run folder, who can also read the key, could write to its
+      // socket.
       message =
         channel === 'iopub' ? this.#signer.accept(channel, frames) : this.#signer.verify(channel, frames);
       header = headerOf(message);
@@ -332,12 +336,12 @@ export class RequestQueue {
     return executions.map(message => headerOf(message).msg_id);
   }
 
-  /** Before all waiting requests: those that the kernel may already have. */
+  /** Inserts messages before all waiting requests: the kernel may already have them. */
   addFirst(messages: readonly KernelMessage[]): void {
     this.#waiting.unshift(...messages);
   }
 
-  /** The process accepts requests: the waiting ones, in order, and from now on each immediately. */
+  /** The process accepts requests: sends the waiting ones in order, and from now on each immediately. */
   open(send: (message: KernelMessage) => void): void {
     this.#send = send;
     for (const message of this.#waiting.splice(0)) send(message);

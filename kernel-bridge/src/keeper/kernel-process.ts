@@ -10,7 +10,7 @@ import { canSignal, isSameProcess } from '@tpulab/platform/process-identity.js';
 export interface KernelExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The cause, as far as known, as the end of a sentence on how it ended. */
+  /** The cause, as far as known, worded as the end of a sentence about the exit. */
   readonly cause?: string;
 }
 
@@ -22,7 +22,7 @@ export interface KernelFiles {
 
 const GROUP_POLL_MS = 20;
 
-/** How long the wait lasts until init has collected the rest of a killed group. */
+/** How long to wait until init has collected the remaining processes of a killed group. */
 const GROUP_END_MS = 2_000;
 
 /** The working folder of a kernel, even after it was renamed or moved while the keeper runs (Linux). */
@@ -102,7 +102,7 @@ export class KernelProcess {
       closeSync(log);
     }
     child.once('spawn', () => {
-      // Kills of other processes, hours ago, explain nothing: the comparison uses the count from 5 to 10 s ago.
+      // Processes killed hours ago explain nothing: the comparison uses the count from 5 to 10 s ago.
       let newer = before.oomKills;
       recount = setInterval(() => {
         before.oomKills = newer;
@@ -191,7 +191,7 @@ export class KernelProcess {
   }
 }
 
-/** Its files may stay open in a child, so no socket or pipe reveals its end. */
+/** The kernel's files may stay open in a child, so no socket or pipe reveals the kernel's end. */
 async function endOf(pid: number, start: string): Promise<KernelExit> {
   await processEnd(pid, start);
   return { code: null, signal: null };
@@ -232,10 +232,13 @@ export function causeOf(
   return ERROR_LINE.test(last) ? `: ${last.slice(0, 300)}` : '';
 }
 
-/** How often the count of kills is stored, in milliseconds. */
+/** How often the count of killed processes is stored, in milliseconds. */
 const RECOUNT_MS = 5_000;
 
-/** How many processes Linux has ended for lack of memory, of the machine or of a control group. 0 if it does not report it. */
+/**
+ * How many processes Linux has killed for lack of memory, of the machine or of a control group. 0 if it does not report
+ * that.
+ */
 export function killedForMemory(vmstat = '/proc/vmstat'): number {
   try {
     return Number(/^oom_kill (\d+)$/m.exec(readFileSync(vmstat, 'utf8'))?.[1] ?? 0);
@@ -292,10 +295,10 @@ function kernelEnv(launch: LaunchDescription, files: KernelFiles): Record<string
 
 /** How soon the end is noticed. */
 const POLL_MS = 200;
-/** How often to verify that the pid was not given to another process, where that requires running a program. */
+/** How often to verify that the pid was not given to another process, on systems where that requires running a program. */
 const IDENTIFY_MS = 10_000;
 
-/** Resolves when the process that had `start` under this pid has ended. */
+/** Resolves when the process with this pid and start time has ended. */
 export async function processEnd(pid: number, start: string, identifyMs = IDENTIFY_MS): Promise<void> {
   const hasProc = process.platform === 'linux';
   for (let identifiedAt = -Infinity; ;) {

@@ -18,7 +18,7 @@ const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
   dead: ['restarting', 'dead']
 };
 
-/** Housekeeping of clients, not work: these must not make a kernel look busy. */
+/** Housekeeping requests of clients, which must not make a kernel look busy. */
 const UNTRACKED_REQUESTS: ReadonlySet<string> = new Set([
   'kernel_info_request',
   'comm_info_request',

@@ -12,8 +12,8 @@ if (!isInstalled) {
 }
 
 /**
- * Leaves the kernel's group, so that only the test ends it, and keeps every descriptor of the kernel. The kernel reports it once
- * the child has left: the pipe then ends.
+ * Forks a child that leaves the kernel's group, so that only the test ends it, and keeps every descriptor of the kernel.
+ * The kernel prints the child's pid once the child has left: the pipe then ends.
  */
 const FORK = [
   'import os, time',
@@ -50,7 +50,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
     await keeper[Symbol.asyncDispose]();
   });
 
-  /** A child of the kernel that continues to run with all open files of the kernel. */
+  /** Resolves when a child of the kernel runs with all open files of the kernel. */
   async function forked(): Promise<void> {
     await view.until('there is a child', () => /child \d+;/.test(view.text));
     child = Number(/child (\d+);/.exec(view.text)![1]);
@@ -77,7 +77,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
     }
   );
 
-  it('restarts a kernel whose child has its sockets, and the new one has them to itself', async () => {
+  it('restarts a kernel whose child has its sockets, and only the new process uses them', async () => {
     const client = await keeper.ready(view);
     await view.untilDone(keeper.execute(client, FORK));
     await forked();

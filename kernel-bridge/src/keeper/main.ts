@@ -27,7 +27,7 @@ function report(content: StartReport): void {
 
 // The terminal of the gateway may close; the kernel continues.
 process.on('SIGHUP', () => log.info('SIGHUP ignored'));
-// The kernel must outlive a fault here: it was started in its own session, and can be found by its connection file.
+// The kernel must outlive a fault here: it runs in its own session, and can be found by its connection file.
 process.on('uncaughtException', error => {
   log.fatal({ err: error }, 'the keeper failed');
   process.exit(70);

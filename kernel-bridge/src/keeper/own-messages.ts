@@ -1,8 +1,8 @@
 /**
  * Messages that the bridge itself creates. Requests carry a session of ours, so that the kernel's messages about them are
- * identified by their parent header and go to no client, except those that every client of a Jupyter server receives on iopub:
- * that the kernel is idle after its start, and that it ends. Messages for clients carry the kernel's own session, because
- * JupyterLab drops its queue when the session changes.
+ * identified by their parent header. These go to no client, except the two that every client of a Jupyter server receives
+ * on iopub: the kernel's idle status after its start, and the notice of its end. Messages for clients carry the kernel's
+ * own session, because JupyterLab drops its queue when the session changes.
  */
 import { randomUUID } from 'node:crypto';
 import { type MessageHeader, newMessage } from '../jupyter/kernel-message.js';
@@ -19,7 +19,7 @@ export class OwnMessages {
   /** `session`: the same for all keepers of one kernel, so that a late answer to another keeper is recognised too. */
   constructor(private readonly session: string) {}
 
-  /** In messages for clients; `kernelSession` is null for a kernel that never sent a message. */
+  /** The session for messages to clients; `kernelSession` is null for a kernel that never sent a message. */
   sessionFor(kernelSession: string | null): string {
     return kernelSession ?? this.session;
   }
@@ -28,7 +28,7 @@ export class OwnMessages {
     return this.#request(`${this.session}_${randomUUID()}`, msgType, content);
   }
 
-  /** The kernel's iopub messages about it are for clients, even when another keeper receives them. */
+  /** The kernel's iopub messages about this request are for clients, even when another keeper receives them. */
   shownRequest(msgType: string, content: object = {}): OwnRequest {
     return this.#request(`${this.session}${SHOWN}${randomUUID()}`, msgType, content);
   }

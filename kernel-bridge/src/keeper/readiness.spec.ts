@@ -47,7 +47,7 @@ describe('[16] readiness', () => {
     readiness.connected();
     readiness.answered();
     vi.advanceTimersByTime(500);
-    expect(nudges).toBe(11); // the first, and one each 50 ms
+    expect(nudges).toBe(11); // The first, and one every 50 ms.
     readiness.receivedIopub();
     vi.advanceTimersByTime(10_000);
     expect(nudges).toBe(11);

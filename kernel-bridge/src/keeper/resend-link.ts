@@ -10,7 +10,7 @@ import { FrameDecoder } from '../keeper-protocol/frames.js';
 
 const AnswerFrame = { json: 1, message: 2 } as const;
 
-/** In the launcher's order. */
+/** In the order of the launcher. */
 const CHANNELS: readonly ChannelName[] = ['shell', 'control', 'stdin', 'iopub'];
 
 /** One message as the kernel has sent it, identity or topic first. */
@@ -19,13 +19,13 @@ export interface SentMessage {
   readonly frames: Buffer[];
 }
 
-/** A message by channel: the last one in the journal. */
+/** By channel, the last message in the journal. */
 export type Positions = Readonly<Partial<Record<ChannelName, string>>>;
 
 export interface Resent {
   /** By channel in the order of sending. */
   readonly messages: readonly SentMessage[];
-  /** By channel, the number of messages that did not fit the ring. */
+  /** By channel, the number of messages that did not fit into the ring. */
   readonly lost: Readonly<Partial<Record<ChannelName, number>>>;
   /** False: no more than `lost` are missing. */
   readonly exact: boolean;
@@ -54,7 +54,7 @@ export class ResendLink {
     socket.on('close', () => this.#closed());
   }
 
-  /** Null when the kernel has no such socket. A kernel that has it may be too busy to answer, and is connected anyway. */
+  /** Null when the kernel has no such socket. A kernel with one may be too busy to answer, and is connected anyway. */
   static connect(path: string): Promise<ResendLink | null> {
     return new Promise(resolve => {
       const socket = connect({ path });
@@ -70,12 +70,12 @@ export class ResendLink {
     return this.socket.destroyed;
   }
 
-  /** The kernel may drop everything up to these messages. Resolves when it has. */
+  /** The kernel may drop everything up to these messages. Resolves when it has done so. */
   async confirm(last: Positions): Promise<void> {
     await this.#request({ op: 'confirm', last });
   }
 
-  /** Messages sent after `last` to `routingId`, on these channels. Resolves when all have been received. */
+  /** Requests the messages sent after `last` to `routingId`, on these channels. Resolves when all have been received. */
   async resend(last: Positions, routingId: string, channels?: readonly ChannelName[]): Promise<Resent> {
     const { lost, exact } = await this.#request({ op: 'resend', last, routingId, channels });
     const messages = this.#messages;
@@ -129,7 +129,7 @@ function disconnected(): KeeperError {
   return new KeeperError('kernel_dead', 'The kernel has closed its resend socket.');
 }
 
-/** Its frames are copies, because they are stored. */
+/** Returns copies of its frames, because they are stored. */
 function decodeMessage(body: Buffer): SentMessage {
   const channel = CHANNELS[body.readUInt8(0)];
   const frames: Buffer[] = [];

@@ -35,7 +35,7 @@ export interface RunningKeeper {
   readonly ended: Promise<void>;
 }
 
-/** Rejects with the typed error why the kernel cannot be kept; then no process runs that did not run before. */
+/** Rejects with a typed error that states why the kernel cannot be kept; no additional process runs then. */
 export async function runKeeper(kernelDir: string, task: KeeperTask, log: KeeperLog): Promise<RunningKeeper> {
   const lock = await onlyKeeper(kernelDir);
   try {
@@ -103,12 +103,12 @@ async function keep(
             try {
               return { snapshot: await keeper.restart() };
             } finally {
-              // Even after a failure: a client that gets the reply and then queries must not receive the earlier state.
+              // Even after a failure: a client that gets the reply and then queries must not receive an earlier state.
               await gateways.stateSent();
             }
           case 'shutdown':
             await keeper.shutdown();
-            // After the reply, which is written when this has returned.
+            // After the reply, which is written when this function has returned.
             setImmediate(end);
             return {};
         }

@@ -35,11 +35,11 @@ describe('[18] an answer to a question of the kernel', () => {
     expect(input.withoutSecret(...reply)).toBeNull();
   });
 
-  it('is stored without its value when the question is not known', () => {
+  it('is stored without its value when the question is unknown', () => {
     expect(new SecretInput().withoutSecret(...reply)).not.toBeNull();
   });
 
-  it('is stored without its value even when nothing in it can be read', () => {
+  it('is stored without its value even when it cannot be parsed', () => {
     const retained = new SecretInput().withoutSecret(...message('input_reply', 'hunter2'));
     expect(retained?.includes('hunter2')).toBe(false);
   });

@@ -9,7 +9,7 @@ function incoming(channel: ChannelName, id: string): Incoming {
   return { message: { channel, parts: [Buffer.from(JSON.stringify(header))] }, header, parent: null };
 }
 
-/** A takeover whose ring has these messages, each `channel:id`; and the delivered messages. */
+/** A takeover whose ring contains these messages, each as `channel:id`, and the delivered messages. */
 function takeover(ring: readonly string[]): { takeover: Takeover; delivered: string[] } {
   const delivered: string[] = [];
   const resent: Resent = {

@@ -1,10 +1,10 @@
 /**
- * Joins a kernel's messages from the time without a keeper with its new ones: nothing lost, doubled or out of order.
+ * Joins the kernel's messages from the time without a keeper with its new ones: none lost, duplicated or out of order.
  *
- * The sockets are connected first, and their messages are queued. Once iopub has delivered one, the kernel's ring is queried
- * for all messages that the journal does not have: by then the ring and the socket overlap, so the ring's messages come first and the
- * queued ones follow, without those that the ring had too. A reply that the kernel sent at the very moment when its
- * ROUTER learned our identity may be lost; so a little later the ring is queried once more for replies.
+ * The sockets are connected first, and their messages are queued. Once iopub has delivered one, the kernel's ring is
+ * queried for all messages that the journal does not have: by then the ring and the socket overlap, so the ring's messages
+ * come first and the queued ones follow, without those that were also in the ring. A reply that the kernel sent at the very
+ * moment when its ROUTER learned our identity may be lost; so a little later the ring is queried once more for replies.
  *
  * A kernel of another launcher has no ring. Its messages from that time are unknown, and the gap states this.
  */
@@ -43,8 +43,8 @@ export interface TakeoverTarget {
 export class Takeover {
   #buffered: Incoming[] | null = [];
   /**
-   * By channel, the ring's messages: their socket may deliver them later still, when the machine is busy. A channel keeps its order, so
-   * messages that the ring did not have come after all of them.
+   * By channel, the ring's messages: their socket may still deliver them later, when the machine is busy. A channel keeps
+   * its order, so messages that were not in the ring come after all of them.
    */
   readonly #fromRing = new Map<ChannelName, Set<string>>();
   /** Replies that have been delivered or will be, until the second query. */
@@ -67,7 +67,7 @@ export class Takeover {
     }
   }
 
-  /** Messages of this time are missing. */
+  /** Messages from the time without a keeper are missing. */
   get hasGap(): boolean {
     return this.#hasGap;
   }
@@ -92,8 +92,9 @@ export class Takeover {
   }
 
   /**
-   * `proven` resolves when iopub is known to arrive. Resolves when all earlier messages have been delivered, and returns the requests to
-   * resend: those to which the kernel has not reacted. It may have them; a kernel of our launcher drops a request that it has seen.
+   * `proven` resolves when messages on iopub are known to arrive. Resolves when all earlier messages have been delivered,
+   * and returns the requests to resend: those to which the kernel has not reacted. The kernel may have received them; a
+   * kernel of our launcher drops a request that it has seen.
    */
   async run(proven: Promise<unknown>): Promise<readonly KernelMessage[]> {
     const { link, tail, routingId, log } = this.parts;
@@ -112,7 +113,7 @@ export class Takeover {
     return tail.unanswered.filter(({ parts }) => !answered.has(idOf(parts)));
   }
 
-  /** After `run`. From then on the ring may be trimmed. */
+  /** Call this after `run`. From then on the ring may be trimmed. */
   async resendAgain(signal: AbortSignal): Promise<void> {
     const { link, routingId, log } = this.parts;
     if (link === null) return;

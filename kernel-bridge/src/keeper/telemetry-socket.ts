@@ -7,10 +7,10 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { KeeperLog } from './keeper-log.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 
-/** A batch of 10 Hz with thousands of steps is far smaller. A longer line is dropped, up to its end. */
+/** A batch at 10 Hz with thousands of steps is far smaller. A longer line is dropped, up to its end. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
-/** The agent has one; a kernel that starts other processes may have some more. */
+/** The agent opens one connection; a kernel that starts other processes may have some more. */
 const MAX_CONNECTIONS = 16;
 
 const NEWLINE = 0x0a;
@@ -147,7 +147,7 @@ export async function listenPrivately(server: Server, path: string, log: KeeperL
       resolve();
     });
   });
-  // For example no descriptor left for one more connection; existing ones continue.
+  // For example, no descriptor is left for one more connection; existing connections continue.
   server.on('error', error => log.error({ err: error, path }, 'a connection cannot be accepted'));
   await chmod(path, 0o600);
 }

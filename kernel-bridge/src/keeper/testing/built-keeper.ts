@@ -10,7 +10,7 @@ import { ModuleKind, preProcessFile, ScriptTarget, transpileModule } from 'types
 
 const SOURCES = fileURLToPath(new URL('../../', import.meta.url));
 const MAIN = join(SOURCES, 'keeper', 'main.ts');
-/** Below a `node_modules`, so that the build finds its packages and git ignores it. */
+/** In a `node_modules` folder, so that the build finds its packages and git ignores it. */
 const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/tpulab-keeper/', import.meta.url));
 
 /** The entry for `startKeeper`. Builds of the same sources share a folder. */

@@ -31,7 +31,7 @@ const TINY_KERNEL = fileURLToPath(new URL('./tiny-kernel.mjs', import.meta.url))
 /** Generous: the machine may be busy with other things. */
 const PATIENCE_MS = 120_000;
 
-/** One record in the form that tests need. */
+/** One record in the form that tests use. */
 export interface Seen {
   readonly record: JournalRecord;
   readonly fromClient: boolean;
@@ -140,8 +140,9 @@ export class GatewayView implements KeeperEvents {
   }
 
   /**
-   * The reply to a request and the idle status of its execution. They come over different sockets, so either may be far ahead
-   * of the other: `earlier` are records that were read elsewhere and may contain one of them.
+   * Resolves with the reply to a request when both the reply and the idle status of its execution have arrived. They come
+   * over different sockets, so either may be far ahead of the other: `earlier` are records that were read elsewhere and may
+   * contain one of them.
    */
   async untilDone(msgId: string, earlier: readonly JournalRecord[] = []): Promise<Seen> {
     const isReply = ({ type, parentId, channel }: Seen): boolean =>
@@ -231,7 +232,7 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
-  /** Started, subscribed and idle. */
+  /** Resolves when the kernel is started, subscribed and idle. */
   async ready(view: GatewayView): Promise<KeeperClient> {
     const client = await this.start(view);
     await client.subscribe();
@@ -246,7 +247,7 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
-  /** As a gateway does after it has lost its connection, or was restarted. */
+  /** What a gateway does after it has lost its connection, or was restarted. */
   async attachOrAdopt(view: GatewayView): Promise<KeeperClient> {
     const client = await attachOrAdopt(this.kernelDir, view, { entry: this.entry });
     this.#clients.push(client);
