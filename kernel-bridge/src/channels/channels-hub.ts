@@ -94,14 +94,14 @@ export class ChannelsHub implements Disposable {
 }
 
 /**
- * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter clients. Query parameters beside Jupyter's `session_id`: `resume=SEQ`,
- * the last record that the client has; `last=CHANNEL:MSG_ID`, repeatable, the last message that it has on a channel;
- * `predecessor=SESSION_ID`, repeatable, a session whose replies and stdin questions the client takes over; `bounded=true`, on
- * numbered channels, outputs at a rate that a page can show (`LiveBound`).
+ * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter clients. Query parameters in addition to Jupyter's
+ * `session_id`: `resume=SEQ`, the last record that the client has; `last=CHANNEL:MSG_ID`, repeatable, the last message that
+ * it has on a channel; `predecessor=SESSION_ID`, repeatable, a session whose replies and stdin questions the client takes
+ * over; `bounded=true`, on numbered channels, outputs at a rate that a page can show (`LiveBound`).
  */
 const CHANNELS_PATH = '/api/kernels/:kernelId/channels';
 
-/** Limit of sessions from page reloads since the cell began. */
+/** Limit of predecessor sessions, one for each reload of a page since the cell began. */
 const MAX_PREDECESSORS = 8;
 
 /** An upgrade route, in the shape that the server accepts. */
@@ -116,7 +116,7 @@ export function channelsRoute(
     subprotocols: SUBPROTOCOLS,
     prepare: ({ params, query, actor, may }: UpgradeRequest) => {
       const kernel = registry.get(params['kernelId'] ?? '');
-      // Clients reconnect after a 503. The client's position and the messages it missed can only be determined with the keeper.
+      // Clients reconnect after a 503. Only the keeper can determine the client's position and the messages that it missed.
       if (kernel.isPresumed) throw bridgeError('not_ready', kernel.cannotBeReached);
       const sessionId = query.get('session_id');
       const request = {

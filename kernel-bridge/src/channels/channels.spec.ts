@@ -18,14 +18,14 @@ function types(messages: readonly Message[]): string[] {
   return messages.map(({ channel, header }) => `${channel}:${header.msg_type}`);
 }
 
-/** A client at the current position: it has received an answer. */
+/** A client at the newest record: it has received an answer. */
 async function attached(options: Parameters<TemporaryGateway['connect']>[1] = {}): Promise<ChannelsClient> {
   const client = await bridge.connect(kernelId, options);
   await client.run('pass');
   return client;
 }
 
-// A09: a client like nbclient waits only for its reply, and would wait forever.
+// A09: a client like nbclient waits only for its reply, and without one would wait forever.
 describe('a kernel that ends', () => {
   it.each([
     ['by itself', async (client: ChannelsClient) => client.execute('import os; os._exit(1)')],
@@ -38,7 +38,7 @@ describe('a kernel that ends', () => {
         return cell;
       }
     ]
-  ])('%s answers a stock client that waits, and runs what it asks next', async (_how, end) => {
+  ])('%s answers a waiting stock client, and runs its next request', async (_how, end) => {
     const id = await bridge.startKernel();
     using client = await bridge.connect(id);
     await client.run('pass');
@@ -138,13 +138,13 @@ describe('addressees', () => {
     expect(other.messages.filter(({ channel }) => channel === 'stdin')).toEqual([]);
   });
 
-  it('[11] a client that names no session_id gets the answers to the session of its messages', async () => {
+  it('[11] a client that names no session_id gets the replies for the session in its messages' headers', async () => {
     using client = await bridge.connect(kernelId, { sessionId: null });
     const answers = await client.run('1');
     expect(types(answers)).toContain('shell:execute_reply');
   });
 
-  it('[11] control is a channel of its own: it answers while a cell runs', async () => {
+  it('[11] control is a separate channel: it answers while a cell runs', async () => {
     using client = await attached();
     const id = client.execute('input("wait ")', { allow_stdin: true });
     await client.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
@@ -219,9 +219,9 @@ describe('state', () => {
     await late.until(() => late.answers(id).some(message => isStatus(message, 'idle')));
   });
 
-  it('[13] a client that joins an idle kernel is notified that it is idle, and of nothing else', async () => {
+  it('[13] a client that joins an idle kernel is sent the idle status, and nothing else', async () => {
     using client = await bridge.connect(kernelId);
-    // A cell that is sent immediately may run before the state is read.
+    // A cell that is sent immediately could run before the state is read.
     await client.first(() => true);
     const id = client.execute('1');
     await client.done(id);
@@ -243,7 +243,7 @@ describe('state', () => {
     expect(client.closed).toBeNull();
   });
 
-  it('the number of connections is in the model', async () => {
+  it('the kernel model contains the number of connections', async () => {
     const own = await bridge.startKernel();
     const count = async () =>
       ((await bridge.rest('GET', `/api/kernels/${own}`)).body as { connections: number }).connections;

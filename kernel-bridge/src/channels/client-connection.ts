@@ -17,7 +17,7 @@ import type { BoundClient, LiveBound } from './live-bound.js';
 import type { ResumePoint } from './resume-point.js';
 import { type Framing, framingOf, madeFrame, noteFrame, numberOf, parseAck } from './subprotocols.js';
 
-/** Limit of sessions that a socket may represent beside its own; some clients name none in the URL. */
+/** Limit of additional sessions per socket; some clients name no session in the URL. */
 const MAX_FURTHER_SESSIONS = 16;
 
 export interface ClientOptions {
@@ -26,12 +26,12 @@ export interface ClientOptions {
   readonly kernel: Kernel;
   /** Null for a client that named no `session_id`: it cannot resume. */
   readonly sessionId: string | null;
-  /** Sessions of earlier pages that this client represents too: it gets their replies and stdin questions. */
+  /** Sessions of earlier pages that this client also represents: it gets their replies and stdin questions. */
   readonly predecessors: readonly string[];
   /** What a read-only client may see; null: the client is not read-only and sees everything. */
   readonly view: ReaderView | null;
   readonly position: number;
-  /** Finds the position to continue from, if it is not `position`. */
+  /** Finds the position to resume from; null: it is `position`. */
   readonly findStart: (() => Promise<ResumePoint>) | null;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
@@ -43,7 +43,7 @@ export interface ClientOptions {
   isClaimed(session: string): boolean;
   /** Why a request is not passed to the kernel; null when it is passed. */
   refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null;
-  /** Whether the request was sent another way. */
+  /** Whether the request was sent by another route. */
   detour(request: ClientRequest): boolean;
   confirmed(client: ClientConnection, seq: number): void;
   congested(): void;
@@ -143,9 +143,9 @@ export class ClientConnection {
       socket.send(noteFrame({ op: 'attached', position: this.feed.position, newest: kernel.lastSeq }));
     }
     try {
-      // Nothing may be awaited between the answer and the message: an idle could come in between.
+      // Nothing may be awaited between reading the state and sending it: an idle status could arrive in between.
       const now = await kernel.currentSnapshot();
-      // A reader is not notified of another client's request, not even that it runs.
+      // A reader is not notified of another client's request, not even that one is running.
       const isSeen = this.sees(busyRequestOf(now));
       const snapshot = now && (isSeen ? now : { ...now, executionState: 'idle' as const, busyParent: null });
       const status = snapshot && attachStatus(snapshot);
@@ -157,7 +157,7 @@ export class ClientConnection {
     this.feed.wake();
   }
 
-  /** Records may exist that were not pushed, because the connection to the keeper was re-established. */
+  /** Called when records may exist that were not pushed, because the connection to the keeper was re-established. */
   wake(): void {
     if (this.#isStarted) this.feed.wake();
   }
@@ -168,7 +168,7 @@ export class ClientConnection {
     return view === null || msgId === null || view.showsRequest(msgId);
   }
 
-  /** Sends a message that is not in the journal, as a v1 frame. */
+  /** Sends, as a v1 frame, a message that is not in the journal. */
   sendMade(frame: Buffer): void {
     this.options.socket.send(madeFrame(this.#framing, frame));
   }
@@ -196,7 +196,7 @@ export class ClientConnection {
     this.options.detached(this);
   }
 
-  /** Stops this object; the socket is closed or about to be. */
+  /** Stops this object; its socket is closed or about to be. */
   stop(): void {
     this.#confirmations.stop();
     this.feed.stop();

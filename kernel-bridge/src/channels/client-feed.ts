@@ -38,13 +38,13 @@ export interface FeedOptions {
   readonly bound?: LiveBound | null;
   /** seq of the newest record in the journal, as far as the gateway knows. */
   newest(): number;
-  /** Records from `fromSeq` on; a gap record replaces lost records. */
+  /** Whether replies to this `header.session` are for this client. */
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether answers to this `header.session` are for this client. */
   owns(session: string): boolean;
   /** Filter for a read-only client; null: the client sees everything. */
   readonly view?: { shows(record: JournalRecord): boolean } | null;
-  /** Called after each record that the feed has passed, whether it was for this client or not. */
+  /** Called after each record that the feed has passed, whether or not it was for this client. */
   moved(bytes: number): void;
   stateChanged(state: FeedState): void;
   /**
@@ -61,7 +61,7 @@ export class ClientFeed {
   readonly #limits: FeedLimits;
   readonly #abort = new AbortController();
   #position: number;
-  /** By channel: the client has everything up to this record although its position is before it. */
+  /** By channel: the client has every message up to this record, although its position is before it. */
   #has: ReadonlyMap<number, number> = new Map();
   #state: FeedState = 'detached';
   /** Gaps to be reported with the next output, beside which they are shown. */
@@ -180,7 +180,7 @@ export class ClientFeed {
     this.options.moved(bytes);
   }
 
-  /** A live client is notified of a gap immediately; a client that catches up, with the output that follows it. */
+  /** A live client is notified of a gap immediately; a client that is catching up, with the next output. */
   #reportGaps(parent: Buffer | null): void {
     if (!parent && this.#state !== 'live') return;
     if (this.#unreportedGaps.length > 0) this.options.bound?.flush();

@@ -50,7 +50,7 @@ describe('[19] a lease of a client', () => {
     expect(done).toEqual([]);
   });
 
-  it('is kept in memory while the disk refuses, and written when it works again', () => {
+  it('is kept in memory while the disk refuses writes, and written when it accepts them again', () => {
     file = path.join(folder, 'absent', 'leases.json');
     const held = leases();
     held.subshellCreated('a', 's1');
@@ -103,7 +103,7 @@ describe('[19] a lease of a client', () => {
     expect(done).toEqual([]);
   });
 
-  it('is known to the next gateway, which gives the client its whole time again', () => {
+  it('is known to the next gateway, which restarts its full time', () => {
     const first = leases();
     first.subshellCreated('a', 's1');
     first.debugger = 'a';
@@ -130,7 +130,7 @@ describe('[19] a lease of a client', () => {
     expect(done).toEqual([]);
   });
 
-  it('ends with the kernel process even when another gateway had seen it last', () => {
+  it('ends with the kernel process even when another gateway saw the process last', () => {
     leases().subshellCreated('a', 's1');
     const later = leases();
     expect(later.kernelIs('kernel-2')).toBe(true);
@@ -156,7 +156,7 @@ describe('[19] a lease of a client', () => {
     expect(leases().subshellsOf('a')).toEqual(['s1']);
   });
 
-  it('is written to a file that is its owner’s alone', () => {
+  it('is written to a file that only its owner can read', () => {
     leases().subshellCreated('a', 's1');
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });

@@ -46,7 +46,7 @@ export class ClientLeases implements Disposable {
   readonly #subshells = new Map<string, Set<string>>();
   #debugger: string | null = null;
   #kernelSession: string | null = null;
-  /** Since when lease holders are disconnected, by the monotonic clock. */
+  /** When each disconnected lease holder was lost, by the monotonic clock. */
   readonly #awaySince = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
 
@@ -86,10 +86,7 @@ export class ClientLeases implements Disposable {
     this.#changed();
   }
 
-  /**
-   * `header.session` of the kernel. When it has changed, all leases ended with the old process, and the
-   * result is true.
-   */
+  /** Called with the kernel's `header.session`. True: it has changed, so the process is a new one and all leases have ended. */
   kernelIs(session: string): boolean {
     if (session === this.#kernelSession) return false;
     const isAnother = this.#kernelSession !== null;

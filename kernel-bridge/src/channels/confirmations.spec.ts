@@ -61,7 +61,7 @@ describe('[12] signs of life', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('that do not come for 90 s mean that the client is lost', () => {
+  it('missing for 90 s mean that the client is lost', () => {
     watch();
     vi.advanceTimersByTime(90_000);
     expect(silences).toBe(0);
@@ -69,7 +69,7 @@ describe('[12] signs of life', () => {
     expect(silences).toBe(1);
   });
 
-  it('are not missed by a gateway that was asleep itself: it sends another ping before it decides', () => {
+  it('are not counted as missing after the gateway itself was asleep: it sends another ping first', () => {
     watch();
     vi.advanceTimersByTime(30_000);
     const later = performance.now() + 3_600_000;
@@ -82,7 +82,7 @@ describe('[12] signs of life', () => {
     clock.mockRestore();
   });
 
-  it('are pongs and messages alike', () => {
+  it('are both pongs and messages', () => {
     watch();
     for (let minute = 0; minute < 5; minute++) {
       vi.advanceTimersByTime(60_000);
@@ -92,8 +92,8 @@ describe('[12] signs of life', () => {
   });
 });
 
-describe('[22] what a client has', () => {
-  it('is requested a moment after it was sent, and confirmed by the pong', () => {
+describe('[22] the confirmed position of a client', () => {
+  it('is requested a moment after a record was sent, and confirmed by the pong', () => {
     const watched = watch();
     position = 7;
     watched.moved(100);
@@ -152,7 +152,7 @@ describe('[22] what a client has', () => {
     expect(confirmed).toEqual([8]);
   });
 
-  it('is only what the client itself acknowledges, when it does', () => {
+  it('is only the position that the client itself acknowledges, if it does', () => {
     const watched = watch(false);
     position = 8;
     watched.moved(CONFIRMATION_DEFAULTS.bytes);

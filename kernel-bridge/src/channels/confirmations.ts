@@ -1,11 +1,11 @@
 /**
- * Finds out which records a client has received. A WebSocket ping travels behind the messages before it and its pong returns
- * the payload, so a pong with a seq in it confirms everything up to that record. This works with every client; a client that
+ * Finds out which records a client has received. A WebSocket ping travels behind earlier messages and its pong returns the
+ * payload, so a pong with a seq in it confirms everything up to that record. This works with every client; a client that
  * acknowledges records itself is only pinged for liveness.
  *
  * Unconfirmed records are sent again after a reconnection. A client that shows `stream` output twice would show the
- * repetition, so a ping follows soon after a message, and further pings while the first are in flight: the uncertainty is one
- * round trip plus `delayMs`. Each ping costs a pong and a write of the position, so it does not follow immediately.
+ * repetition, so a ping follows soon after a message, and further pings while the first are in flight: the uncertainty is
+ * one round trip plus `delayMs`. Each ping costs a pong and a write of the position, so it does not follow immediately.
  */
 import type { WebSocket } from 'ws';
 import { guarded } from '@tpulab/platform/guard.js';
@@ -21,8 +21,8 @@ export interface ConfirmationOptions {
   /** How long a client that is being disconnected has to read the remaining data, including the close frame. */
   readonly farewellMs: number;
   /**
-   * Number of records before its confirmed position from which a client without acknowledgements resumes. For clients
-   * whose WebSocket answers pings although the page has not processed the messages before them.
+   * How many records before its confirmed position a client without acknowledgements resumes. For clients whose WebSocket
+   * answers pings before the page has processed earlier messages.
    */
   readonly backStep: number;
 }
@@ -36,7 +36,7 @@ export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
   backStep: 0
 };
 
-/** More pings would add little information, and pile up at a client that is stuck. */
+/** More pings would add little information, and would pile up at a stalled client. */
 const MAX_ON_THE_WAY = 8;
 
 export interface ConfirmationEvents {
@@ -65,7 +65,7 @@ export class Confirmations {
     private readonly socket: WebSocket,
     private readonly options: ConfirmationOptions,
     private readonly events: ConfirmationEvents,
-    /** Pongs count. False: the client itself acknowledges what it has. */
+    /** True: pongs count. False: only the client's own acknowledgements count. */
     private readonly byPong = true
   ) {
     this.#heartbeat = setInterval(
@@ -86,7 +86,7 @@ export class Confirmations {
 
   /** The client itself acknowledges a record. */
   acknowledged(seq: number): void {
-    // A number that was never sent would lose messages; a late one changes nothing.
+    // A number that was never sent would lose messages; an outdated one changes nothing.
     if (!(seq > this.#last) || seq > this.events.position()) return;
     this.#last = seq;
     this.events.confirmed(seq);

@@ -48,7 +48,7 @@ async function begin(client: ChannelsClient): Promise<void> {
   expect(await debug(client, 'attach')).toMatchObject({ success: true });
 }
 
-/** Sets a breakpoint in the second line of a cell, as a notebook does, and runs it up to there. */
+/** Sets a breakpoint in the second line of a cell, as a notebook does, and runs the cell up to that line. */
 async function runToBreakpoint(client: ChannelsClient): Promise<{ id: string; threadId: number }> {
   const code = 'x = 1\nx = x + 1\nprint("went on with", x)';
   const dumped = await debug(client, 'dumpCell', { code });
@@ -102,7 +102,7 @@ describe('the debugger of a real kernel', () => {
         .some(({ header, content }) => header.msg_type === 'status' && content['execution_state'] === 'idle')
     );
     expect(await debug(second, 'setBreakpoints')).toMatchObject({ success: false });
-    // Requests that change nothing are open to every client.
+    // Every client may send requests that change nothing.
     expect(await debug(second, 'debugInfo')).toMatchObject({ success: true, body: { isStarted: true } });
     await second.run('pass');
     expect(await debug(first, 'disconnect')).toMatchObject({ success: true });

@@ -90,7 +90,7 @@ function seqOf(frame: Buffer): number {
 }
 
 describe('a client at a gap', () => {
-  it('is notified immediately when it happens while the client is attached', async () => {
+  it('is notified immediately when the gap occurs while the client is attached', async () => {
     const client = new Client(0, [output(1, 'a')]);
     await client.caughtUp();
     client.live(gapRecord(2, gap()));
@@ -98,7 +98,7 @@ describe('a client at a gap', () => {
     expect(client.got).toEqual([1, '3 missing in null', 3]);
   });
 
-  it('is notified of one in the replay with the output that follows', async () => {
+  it('is notified of a gap in the replay with the next output', async () => {
     const client = new Client(0, [
       output(1, 'a'),
       gapRecord(2, gap()),
@@ -111,13 +111,13 @@ describe('a client at a gap', () => {
     expect(client.got).toEqual([1, 4, '3 missing in b', '9 missing in b', 5, 6]);
   });
 
-  it('is notified of one at the end when it has caught up', async () => {
+  it('is notified of a gap at the end when it has caught up', async () => {
     const client = new Client(1, [output(1, 'a'), gapRecord(2, gap())]);
     await client.caughtUp();
     expect(client.got).toEqual(['3 missing in null']);
   });
 
-  it('continues after the records that a gap covers, and is notified of them once', async () => {
+  it('continues after the records that a gap covers, and is notified of the gap once', async () => {
     const client = new Client(0, [gapRecord(1, gap({ count: 40, fromSeq: 1, toSeq: 40 })), output(41, 'a')]);
     await client.caughtUp();
     expect(client.feed.position).toBe(41);
@@ -130,7 +130,7 @@ describe('a client at a gap', () => {
 describe('the notice of a gap', () => {
   const snapshot = { kernelSession: 'kernel', busyParent: '{"msg_id":"running"}' } as KernelSnapshot;
 
-  it('belongs to the running request when no output gives a better one', () => {
+  it('belongs to the running request when no output names a better one', () => {
     const { parts } = decodeV1(gapNotice(snapshot, gap(), null)!);
     expect(parts[PART.parentHeader]!.toString()).toBe('{"msg_id":"running"}');
     const idle = { ...snapshot, busyParent: null };
@@ -141,7 +141,7 @@ describe('the notice of a gap', () => {
     [1, '1 message is'],
     [3, '3 messages are'],
     [null, 'An unknown number of messages is']
-  ])('says of %s missing how many that is, and why', (count, text) => {
+  ])('states the count and the reason when %s messages are missing', (count, text) => {
     const { channel, parts } = decodeV1(gapNotice(snapshot, gap({ count }), null)!);
     expect(channel).toBe('iopub');
     expect(parseObject(parts[PART.content]!, 'content')).toEqual({
@@ -151,7 +151,7 @@ describe('the notice of a gap', () => {
     expect(parseObject(parts[PART.metadata]!, 'metadata')).toEqual({ tpulab: { gap: gap({ count }) } });
   });
 
-  it('has an id by the records that are missing, whenever that was found out, else by the time', () => {
+  it('has an id from the numbers of the missing records, whenever they were found missing, otherwise from the time', () => {
     const id = (fields: Partial<GapRecord>) =>
       parseObject(decodeV1(gapNotice(snapshot, gap(fields), null)!).parts[PART.header]!, 'header')['msg_id'];
     const numbered = { fromSeq: 1, toSeq: 40 };

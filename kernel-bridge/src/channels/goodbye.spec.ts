@@ -8,7 +8,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const bridge = gatewayForAll();
 
 describe('a client that has begun its closing handshake', () => {
-  it('[12] no longer counts, though it reads nothing more and its connection lingers', async () => {
+  it('[12] no longer counts, although it stops reading and its connection lingers', async () => {
     const id = await bridge.startKernel();
     const connections = async (): Promise<unknown> =>
       ((await bridge.rest('GET', `/api/kernels/${id}`)).body as { connections: number }).connections;

@@ -1,4 +1,4 @@
-/** The clients of one kernel: who is attached, and forwarding what its keeper pushes. */
+/** The clients of one kernel: tracks who is attached, and forwards the records that the keeper pushes. */
 import type { ClientEvent } from '@tpulab/protocol';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
@@ -62,11 +62,11 @@ export interface AttachRequest {
   readonly sessionId: string | null;
   /** Sessions that this client replaces, from a page before it was reloaded. */
   readonly predecessors: readonly string[];
-  /** The last record that the client has, as the client states it. */
+  /** The last record that the client claims to have. */
   readonly resume: number | null;
-  /** …and the last message that it has on each channel. */
+  /** The last message that the client has on each channel. */
   readonly last: LastMessages;
-  /** A page: outputs come at a rate that it can show. */
+  /** True for a page: its outputs come at a rate that it can show. */
   readonly isBounded: boolean;
   /** What a read-only client may see; null: the client is not read-only and sees everything. */
   readonly view: ReaderView | null;
@@ -102,7 +102,8 @@ export class KernelChannels {
       queueLimits: options.queueLimits,
       snapshot: () => kernel.snapshot,
       actions: {
-        // The gateway's own subshell serves all clients. A reader answers no stdin question and uses no debugger, whatever its session.
+        // The gateway's own subshell serves all clients. A reader answers no stdin question and uses no debugger, whichever
+        // session it names.
         isAttached: session =>
           [...this.#clients].some(
             client => !client.isReader && (session === own.session || client.owns(session))
@@ -145,7 +146,8 @@ export class KernelChannels {
 
   attach({ socket, stream, resume, last, view, maySteer, ...requested }: AttachRequest): void {
     const { kernel, confirmation, limits, log, unsent } = this.options;
-    // A reader sees the session ids of others in their messages. It must neither replace such a client nor get its replies.
+    // A reader sees other clients' session ids in their messages. It must neither replace such a client nor get its
+    // replies.
     const isReader = view !== null;
     const sessionId = isReader ? null : requested.sessionId;
     const predecessors = isReader ? [] : requested.predecessors;
@@ -240,7 +242,7 @@ export class KernelChannels {
     return Math.min(resume ?? stored ?? newest, newest);
   }
 
-  /** Null where a number is enough. */
+  /** Null where the number is enough to find the position. */
   #finderOf(resume: number | null, last: LastMessages): (() => Promise<ResumePoint>) | null {
     const { kernel } = this.options;
     const { renumberedFrom } = kernel.snapshot;
@@ -268,7 +270,10 @@ export class KernelChannels {
     this.#rules.clientsChanged();
   }
 
-  /** A client treats the newest status as the kernel's; if that status was not the cell's, the client is sent the actual state. */
+  /**
+   * Clients take the newest status for the kernel's state; if that status belongs to another request than the running cell,
+   * this sends them the actual state.
+   */
   async #sendBusy(): Promise<void> {
     const { kernel, log } = this.options;
     try {
@@ -281,7 +286,7 @@ export class KernelChannels {
     }
   }
 
-  /** A kernel with readers only counts as unused. */
+  /** A kernel whose only clients are readers counts as unused. */
   get #connections(): number {
     return [...this.#clients].filter(({ isReader }) => !isReader).length;
   }

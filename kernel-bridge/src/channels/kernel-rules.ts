@@ -1,6 +1,7 @@
 /**
- * State of one kernel beyond forwarding messages: who debugs, who owns the subshells, who answers stdin, which requests
- * go beside a running cell, and how much waits while the kernel starts. It inspects messages and decides which requests are refused.
+ * The rules of one kernel beyond forwarding messages: who debugs, who owns the subshells, who answers stdin, which requests
+ * run beside a running cell, and how much may wait while the kernel starts. They inspect messages and decide which requests
+ * are refused.
  */
 import type { JournalRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
@@ -91,7 +92,7 @@ export class KernelRules implements Disposable {
   }
 }
 
-/** Requests that do not affect the client that debugs. JupyterLab sends some of them to any kernel. */
+/** Requests that do not affect the debugging client. JupyterLab sends some of them to any kernel. */
 const OPEN_TO_ALL: ReadonlySet<string> = new Set([
   'debugInfo',
   'inspectVariables',
@@ -103,8 +104,8 @@ const OPEN_TO_ALL: ReadonlySet<string> = new Set([
 const BEGINS: ReadonlySet<string> = new Set(['initialize', 'attach']);
 
 /**
- * One client debugs at a time. A debugger has one list of breakpoints and one stopped thread, so that two clients that
- * step through the same kernel would interfere; the second one is refused, in its own protocol.
+ * Allows one client to debug at a time. A debugger has one list of breakpoints and one stopped thread, so two clients
+ * stepping through the same kernel would interfere; the second one is refused, in the debugger's own protocol.
  */
 class DebugTurns {
   constructor(private readonly leases: ClientLeases) {}
@@ -140,8 +141,8 @@ class DebugTurns {
 
 /**
  * The stdin question that a kernel waits for. It belongs to the client that runs the cell: while that client is attached,
- * no other client answers. When it is away the question stays in the journal and is delivered on its return; a client that has
- * replaced it may then answer too.
+ * no other client answers. While it is disconnected, the question stays in the journal and is delivered on its return; a
+ * client that has replaced it may then answer too.
  */
 export class PendingInput {
   /** `header.session` of the client that must answer. Null: there is no question, or it came before this gateway started. */
@@ -178,7 +179,7 @@ const MAX_PENDING = 1_000;
 
 /** Tracks which subshells exist and who owns them, from requests on control and the kernel's replies. */
 class SubshellWatch {
-  /** `msg_id` of a `delete_subshell_request` to the subshell that it names; the reply names none. */
+  /** `msg_id` of a `delete_subshell_request` to the subshell that it names; the reply does not name it. */
   readonly #deleting = new Map<string, string>();
 
   constructor(private readonly leases: ClientLeases) {}

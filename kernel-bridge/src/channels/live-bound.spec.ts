@@ -65,7 +65,7 @@ function notes(): Shown[] {
 }
 
 describe('bounded output', () => {
-  it('of a cell with little output is as the kernel sends it, immediately', () => {
+  it('of a cell with little output is passed on unchanged and immediately', () => {
     print('one\n');
     output('display_data', { data: { 'text/plain': 'two' }, metadata: {} });
     expect(sent.map(({ seq: number, type }) => [number, type])).toEqual([
@@ -74,8 +74,7 @@ describe('bounded output', () => {
     ]);
   });
 
-  // X5: a cell that prints without end.
-  it('shows the beginning of endless text, counts the rest and has its last lines', () => {
+  it('shows the beginning of endless text, counts the rest and shows its last lines', () => {
     const line = `${'x'.repeat(199)}\n`;
     for (let turn = 0; turn < 500; turn++) {
       print(line.repeat(200));
@@ -101,7 +100,7 @@ describe('bounded output', () => {
       isRunning: false
     });
     expect(last?.text.split('\n').length).toBeLessThanOrEqual(BOUND_LIMITS.tailLines + 1);
-    // X5: the text that a page redraws twice per second is short; the text that it draws once is not.
+    // X5: text that a page redraws twice per second is short; text that it draws once need not be.
     const whileRunning = all.slice(0, -1).map(({ text: shown }) => shown.split('\n').length);
     expect(Math.max(...whileRunning)).toBe(BOUND_LIMITS.runningLines + 1);
     expect(last?.text.split('\n').length).toBeGreaterThan(BOUND_LIMITS.runningLines + 1);
@@ -145,7 +144,7 @@ describe('bounded output', () => {
     expect(textOf(sent).length).toBeLessThan(500_000);
   });
 
-  it('keeps what a shorter text leaves of the line that it overwrites, and continues where it ended', () => {
+  it('keeps the rest of a line that a shorter text overwrites, and continues where that text ended', () => {
     for (let turn = 0; turn < BOUND_LIMITS.perWindow; turn++) print('.');
     print('a longer line\rshort\n');
     print('another one\rno');
@@ -181,7 +180,7 @@ describe('bounded output', () => {
     expect(textOf(sent)).toBe(`${'x'.repeat(100)}joined at once`);
   });
 
-  it('joins the states that a widget is given in quick succession, and loses no key of them', () => {
+  it('joins state updates of a widget in quick succession, and loses none of their keys', () => {
     const update = (state: object): void =>
       output('comm_msg', { comm_id: 'w', data: { method: 'update', state, buffer_paths: [] } });
     for (let turn = 0; turn < 5_000; turn++)
@@ -193,7 +192,7 @@ describe('bounded output', () => {
     expect(ofType('comm_msg').at(-1)?.content['data']).toEqual({ method: 'custom', content: 'done' });
   });
 
-  it('sends of an animation what is seen of it', () => {
+  it('sends only those frames of an animation that a page can show', () => {
     for (let frame = 0; frame < 5_000; frame++) {
       output('clear_output', { wait: true });
       output('display_data', { data: { 'image/png': `frame ${frame}` }, metadata: {} });
@@ -206,7 +205,7 @@ describe('bounded output', () => {
     expect(notes()).toEqual([]);
   });
 
-  it('counts the images that are too many', () => {
+  it('counts the images above the limit', () => {
     for (let image = 0; image < 2_000; image++) {
       output('display_data', { data: { 'image/png': 'i'.repeat(1000) }, metadata: {} });
     }
@@ -229,7 +228,7 @@ describe('bounded output', () => {
     expect(error?.content).toMatchObject({ ename: 'E', evalue: 'v' });
   });
 
-  it('begins again after clear_output, and with another execution', () => {
+  it('starts over after clear_output, and with another execution', () => {
     print('z'.repeat(2 * BOUND_LIMITS.headChars));
     output('clear_output', { wait: false });
     print('after\n');

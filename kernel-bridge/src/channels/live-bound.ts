@@ -21,10 +21,13 @@ import { setNewest } from '@tpulab/platform/bounded.js';
 export interface BoundLimits {
   readonly windowMs: number;
   readonly perWindow: number;
-  /** Text that a cell shows before the rest is counted. */
+  /** How much text a cell shows before the rest is counted. */
   readonly headChars: number;
   readonly tailLines: number;
-  /** How many of these lines show while the cell runs: more cannot be read at two updates per second, and each update draws them all. */
+  /**
+   * How many of these lines show while the cell runs: nobody can read more at two updates per second, and each update
+   * redraws them all.
+   */
   readonly runningLines: number;
   readonly tailChars: number;
   readonly displays: number;
@@ -48,9 +51,9 @@ export const BOUND_LIMITS: BoundLimits = {
   unsentBytes: 512 * 1024
 };
 
-/** Limit of executions whose outputs are tracked; the longest silent one is dropped first. */
+/** Limit of executions whose outputs are tracked; the one that has been silent longest is dropped first. */
 const MAX_CELLS = 64;
-/** Limits of joined messages that wait, and of characters of their text. */
+/** Limits of the joined messages that wait: their number, and the characters of their text. */
 const MAX_WAITING = 1_000;
 /** How often the display with the counts is updated. */
 const NOTE_MS = 500;
@@ -78,7 +81,7 @@ interface Item {
   readonly parent: string;
   parts: readonly Buffer[];
   content: Json;
-  /** The frame, if it may be sent as the journal has it. */
+  /** The frame, if it may be sent exactly as journaled. */
   v1: Buffer | null;
   /** A later item with the same key replaces it. */
   readonly key: string | null;
@@ -151,7 +154,7 @@ export class LiveBound {
   #waiting: Item[] = [];
   #waitingChars = 0;
   #inWindow = 0;
-  /** The last window exceeded the limit: until a window does not, a page gets one batch per window. */
+  /** The last window exceeded the limit: until a window stays below it, a page gets one batch per window. */
   #isFlood = false;
   #timer: NodeJS.Timeout | null = null;
   #noteCount = 0;
@@ -162,7 +165,7 @@ export class LiveBound {
     private readonly limits: BoundLimits = BOUND_LIMITS
   ) {}
 
-  /** The session has a socket again, which receives from its position on what it may have missed. */
+  /** The session has a socket again; that socket first receives what the session may have missed. */
   attach(client: BoundClient): void {
     this.detach(this.#client);
     this.#client = client;
@@ -341,7 +344,7 @@ export class LiveBound {
       if (head !== '') this.#send({ ...item, v1: null, content: { ...item.content, text: head } });
       cell.tail = new StreamText(2 * this.limits.tailChars);
     }
-    // Only the end of a large piece can be seen.
+    // Only the end of a large piece is ever shown.
     cell.tail.write(text.slice(Math.max(end, text.length - 2 * this.limits.tailChars)));
     this.#noteChanged(cell, item.seq);
   }
@@ -393,7 +396,7 @@ function joins(last: Item, { type, parent, content }: Item): boolean {
   return last.type === type && last.parent === parent && last.content['name'] === content['name'];
 }
 
-/** The key of displays and widgets of which only the newest state counts. */
+/** Returns the key of a display or widget of which only the newest state counts. */
 function keyOf(type: string, parent: string, content: Json): string | null {
   if (type === 'update_display_data') {
     const id = (content['transient'] as Json | undefined)?.['display_id'];

@@ -11,7 +11,7 @@ import { jsonIn } from '@tpulab/platform/json-text.js';
 
 /**
  * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or
- * `idle` with a `kernel_info_request` of ours, as Jupyter's server makes the kernel send it. Null when the state is unknown.
+ * `idle` with a `kernel_info_request` of ours, as after a request of Jupyter's server. Null when the state is unknown.
  */
 export function attachStatus(snapshot: KernelSnapshot): Buffer | null {
   const { executionState, kernelSession, busyParent } = snapshot;
@@ -29,18 +29,19 @@ export function busyRequestOf(snapshot: KernelSnapshot | null): string | null {
   return typeof id === 'string' ? id : null;
 }
 
-/** An iopub `status: dead`, for when the keeper itself has ended and cannot send it. */
+/** An iopub `status: dead`, sent by the gateway when the keeper itself has ended and cannot send one. */
 export function deadStatus(snapshot: KernelSnapshot): Buffer | null {
   if (snapshot.kernelSession === null) return null;
   return statusFrame(snapshot.kernelSession, 'dead');
 }
 
 /**
- * An iopub `stream` on stderr where messages are missing, as the output of the request whose header is `parent`, else of the
- * running request. `metadata.tpulab.gap` has the same for programs. Null when the kernel has never sent a message.
+ * An iopub `stream` on stderr at the place of missing messages, as output of the request whose header is `parent`,
+ * otherwise of the running request. `metadata.tpulab.gap` has the same information for programs. Null when the kernel has
+ * never sent a message.
  *
- * The id identifies the gap, so that a client that drops repeated messages shows it once, however often it reconnects: it uses the
- * numbers of the missing records where they have some, because the time of a gap may be the time of its discovery.
+ * The id identifies the gap, so that a client that drops repeated messages shows it once, however often it reconnects: it
+ * contains the numbers of the missing records if they have any, because the time of a gap may be the time of its discovery.
  */
 export function gapNotice(snapshot: KernelSnapshot, gap: GapRecord, parent: string | null): Buffer | null {
   const { kernelSession, busyParent } = snapshot;

@@ -37,7 +37,7 @@ function numbers(messages: readonly Message[]): number[] {
     .map(({ content }) => Number((content['data'] as Record<string, string>)['text/plain']!.slice(0, 6)));
 }
 
-/** Old segments are removed while writing continues, and until that is done the gap grows. */
+/** Resolves when the old segments are removed: writing continues meanwhile, and the gap grows until then. */
 async function oldSegmentsAreRemoved(): Promise<void> {
   const { directory } = bridge.gateway.registry.get(kernelId);
   await vi.waitFor(async () => {
@@ -48,13 +48,13 @@ async function oldSegmentsAreRemoved(): Promise<void> {
 }
 
 describe('a client that reconnects when the journal no longer has its next messages', () => {
-  it('[13] is notified beside the output how many messages are missing and why, and gets the rest in order', async () => {
+  it('[13] is notified beside the output of the number of missing messages and the reason, and gets the rest in order', async () => {
     using before = await bridge.connect(kernelId, { sessionId: 'away' });
     await before.run('print("here")');
     const seen = bridge.gateway.registry.get(kernelId).lastSeq;
     await before.abort();
     using other = await bridge.connect(kernelId, { sessionId: 'present' });
-    // In parts: a client that falls behind by more than the quota misses output too, however fast it is otherwise.
+    // In parts: a client that falls behind by more than the quota also misses output, however fast it reads.
     for (let from = 0; from < LINES; from += PART) await other.run(part(from));
     // An attached client has missed nothing, and gets no notice.
     expect(numbers(other.messages)).toEqual(Array.from({ length: LINES }, (_, n) => n));

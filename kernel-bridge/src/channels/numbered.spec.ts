@@ -45,7 +45,7 @@ for n in range(400):
 `;
 
 describe('numbered channels', () => {
-  it('[22] are chosen when they are offered, and first report the position of the client', async () => {
+  it('[22] are chosen when offered, and first report the position of the client', async () => {
     using client = await connect();
     expect(client.protocol).toBe(NUMBERED_SUBPROTOCOL);
     const attached = await client.until(() => client.notes[0]);
@@ -54,13 +54,13 @@ describe('numbered channels', () => {
     expect(live).toMatchObject({ op: 'live' });
   });
 
-  it('[22] give every message the number of its record, always growing', async () => {
+  it('[22] give every message the number of its record, in increasing order', async () => {
     using client = await connect();
     await client.run('print(1); 2');
     const numbers = seqs(client);
     expect(numbers.length).toBeGreaterThan(4);
     expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
-    // A kernel that has started by now is first announced by a message without a number.
+    // A kernel that has started by now is first announced by an unnumbered message.
     const first = client.messages.find(({ seq }) => seq === numbers[0]);
     const { body } = await bridge.rest(
       'GET',
@@ -77,7 +77,7 @@ describe('numbered channels', () => {
     let client = await connect();
     const id = client.execute(COUNT, { allow_stdin: true });
     for (let question = 1; question <= 4; question++) {
-      // Messages that one socket has delivered are not delivered again by the next: the stdin question may be among older messages.
+      // The next socket does not repeat messages that an earlier one delivered: the stdin question may be among those.
       const requested = await client.until(() =>
         [...messages, ...client.messages].find(
           ({ header, parent }) =>
@@ -86,7 +86,7 @@ describe('numbered channels', () => {
       );
       answered.add(requested.header.msg_id);
       client.send('stdin', 'input_reply', { value: '', status: 'ok' });
-      // Cut while output is in flight; the messages that the page has count, nothing was acknowledged.
+      // Cut while output is in flight: the page resumes by the messages that it has, and acknowledges none.
       const before = client.messages.length;
       await client.until(() => client.messages.length > before + 3);
       await client.abort();
@@ -123,7 +123,7 @@ describe('numbered channels', () => {
     expect(displayed(again.messages, id)).toEqual(Array.from({ length: 50 }, (_, n) => String(n + 10)));
   });
 
-  it('[22] do not treat a pong as an acknowledgement', async () => {
+  it('[22] do not count a pong as an acknowledgement', async () => {
     using before = await connect();
     const own = before.execute('print("not acknowledged")');
     await before.done(own);
@@ -133,7 +133,7 @@ describe('numbered channels', () => {
     expect(again.printed(own)).toBe('not acknowledged\n');
   });
 
-  it('[22] ignore an acknowledgement of what was never sent', async () => {
+  it('[22] ignore an acknowledgement of a record that was never sent', async () => {
     using before = await connect();
     await before.run('pass');
     before.acknowledge(lastSeq(before) + 1_000_000);
@@ -153,7 +153,7 @@ describe('numbered channels', () => {
     await client.run('pass');
   });
 
-  it('[13] number nothing that the gateway made itself', async () => {
+  it('[13] do not number messages of the gateway itself', async () => {
     using running = await bridge.connect(kernelId);
     const id = running.execute('input("wait ")', { allow_stdin: true });
     await running.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
@@ -178,8 +178,8 @@ describe('numbered channels', () => {
   );
 });
 
-describe('a page that was loaded again, with another session id', () => {
-  it('[11] [22] gets replies and questions of the page before it, when it names that', async () => {
+describe('a reloaded page with another session id', () => {
+  it('[11] [22] gets replies and questions of the earlier page, when it names that page's session', async () => {
     const before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute('print(input("who? "))', { allow_stdin: true });
     const requested = await before.first(

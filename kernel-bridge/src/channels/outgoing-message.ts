@@ -23,7 +23,7 @@ export class OutgoingMessage {
   readonly v1: Buffer;
   /** The missing messages that this record represents, if any. */
   readonly gap: GapRecord | null;
-  /** The record has to be read from the journal before it can be sent. */
+  /** The full record has to be read from the journal before it can be sent. */
   readonly isAbridged: boolean;
   readonly channel: number;
   #legacy: LegacyFrame | null | undefined;
@@ -67,7 +67,7 @@ function legacyOf(frame: Buffer): LegacyFrame | null {
   });
 }
 
-/** An answer without a readable parent goes to no client: sending it to all would end other clients' requests. */
+/** A reply without a readable parent goes to no client: sending it to all would end other clients' requests. */
 function addresseeOf(channel: number, frame: Buffer): Addressee {
   if (channel === RecordChannel.iopub) return EVERYONE;
   if (!isForClients(channel)) return NOBODY;

@@ -20,7 +20,7 @@ const everybody = (): boolean => true;
 const nobody = (): boolean => false;
 
 describe('[18] a question on stdin', () => {
-  it('is answered by the client that runs the cell, and by no other while that one is attached', () => {
+  it('is answered by the client that runs the cell, and by no other while it is attached', () => {
     const input = new PendingInput();
     input.watched(question);
     expect(input.refuse(reply, isOther, everybody)).toMatchObject({ code: 'input_taken' });
@@ -43,7 +43,7 @@ describe('[18] a question on stdin', () => {
     expect(input.refuse(reply, isOther, everybody)).toBeNull();
   });
 
-  it('concerns nothing else that clients send', () => {
+  it('does not affect other messages of clients', () => {
     const input = new PendingInput();
     input.watched(question);
     const request = { ...reply, message: { channel: 'shell' as const, parts: [] } };

@@ -26,8 +26,8 @@ const NO_STEERING: Refusal = {
 };
 
 /**
- * For one client. A page sends its kernel one `kernel_info_request`, which tells it the language. The gateway itself answers it: no
- * message of a reader reaches the kernel.
+ * The refusals for one client. A page sends its kernel one `kernel_info_request`, to learn its language. The gateway itself
+ * answers it: no message of a reader reaches the kernel.
  */
 export function readerRefusals(): (request: ClientRequest) => Refusal | null {
   let isRequested = false;
@@ -39,7 +39,7 @@ export function readerRefusals(): (request: ClientRequest) => Refusal | null {
   };
 }
 
-/** The kernel's own information, as its answer to `request`. Null when it is not known. */
+/** The kernel's cached information, as a reply to `request`. Null when it is unknown. */
 export async function kernelInfoFor(kernel: Kernel, { message }: ClientRequest): Promise<Buffer[] | null> {
   const content = await kernel.kernelInfo();
   const session = kernel.snapshot.kernelSession;

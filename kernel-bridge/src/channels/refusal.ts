@@ -28,8 +28,8 @@ export interface Refusal {
 }
 
 /**
- * The answer as v1 frames: for `execute_request` an `error` output first, so that the cell shows it; then the reply and the idle
- * that ends the request at the client. Empty for a message that expects no answer.
+ * The reply as v1 frames: for `execute_request` an `error` output first, so that the cell shows it; then the reply and the
+ * idle status that ends the request at the client. Empty for a message that expects no reply.
  */
 export function refusalFrames(
   request: ClientRequest,

@@ -38,16 +38,16 @@ function find(journal: Journal, renumberedFrom: number, resume: number, last: ob
 describe('a client that names its last messages', () => {
   const journal = new Journal('iopub:a', 'iopub:b', 'shell:r', 'iopub:c', 'iopub:d');
 
-  it('continues after its number where that is still the same message', async () => {
+  it('continues after its number if that is still the same message', async () => {
     expect(await find(journal, 2, 4, { iopub: 'c', shell: 'r' })).toEqual({ position: 4, has: new Map() });
   });
 
-  it('continues after its number where numbers were never in doubt', async () => {
+  it('continues after its number if numbers were never reused', async () => {
     expect(await find(journal, 4, 2, { iopub: 'b' })).toEqual({ position: 2, has: new Map() });
   });
 
-  it('is recognised channel by channel where its number is another message now', async () => {
-    // The client had a, b, c and then the reply; the kernel has resent the reply first.
+  it('is recognised channel by channel if its number is another message now', async () => {
+    // The client had a, b, c and then the reply; the kernel has resent the reply before them.
     expect(await find(journal, 2, 5, { iopub: 'c', shell: 'r' })).toEqual({
       position: 1,
       has: new Map([
@@ -57,7 +57,7 @@ describe('a client that names its last messages', () => {
     });
   });
 
-  it('is recognised where its number is past the end', async () => {
+  it('is recognised if its number is past the end', async () => {
     expect(await find(journal, 3, 900, { iopub: 'd' })).toEqual({
       position: 2,
       has: new Map([[RecordChannel.iopub, 5]])

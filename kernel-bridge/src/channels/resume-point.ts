@@ -1,7 +1,7 @@
 /**
- * The record from which a client resumes. Its number is enough, unless a journal was cut and the kernel has resent the lost messages: those get new numbers,
- * in another order if there were replies among them. The position is then found by the client's last messages, channel by channel, because a channel keeps its
- * order.
+ * The record from which a client resumes. Its number is enough, unless a journal was cut and the kernel has resent the lost
+ * messages: these get new numbers, in another order if replies are among them. The position is then found from the client's
+ * last messages, channel by channel, because a channel keeps its order.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import { type ChannelName, messageIdIn } from '../jupyter/index.js';
@@ -11,7 +11,7 @@ export type LastMessages = ReadonlyMap<ChannelName, string>;
 
 export interface ResumePoint {
   readonly position: number;
-  /** By channel of the journal: the client has everything up to this record. */
+  /** By journal channel: the client has every message up to this record. */
   readonly has: ReadonlyMap<number, number>;
 }
 
@@ -22,7 +22,7 @@ export interface Numbering {
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
 }
 
-/** To be called when the kernel has resent all that it will. */
+/** Call this when the kernel has finished resending. */
 export async function resumePoint(
   resume: number,
   last: LastMessages,

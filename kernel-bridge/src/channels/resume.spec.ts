@@ -69,7 +69,7 @@ describe('a client that returns with its session_id', () => {
     await asking.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
     await asking.abort();
     await ended();
-    // A helper for the same session ends the cell, and leaves without having read the rest.
+    // Another socket with the same session ends the cell, and disconnects without having read the rest.
     using helper = await bridge.connect(kernelId, { sessionId: null });
     Object.defineProperty(helper, 'sessionId', { value: sessionId });
     helper.send('stdin', 'input_reply', { value: '', status: 'ok' });
@@ -94,7 +94,7 @@ describe('a client that returns with its session_id', () => {
     expect(ids).toHaveLength(new Set(ids).size);
   });
 
-  it('[22] does not get again what its pongs have confirmed', async () => {
+  it('[22] does not get messages again that its pongs have confirmed', async () => {
     using before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute(counting(20), { allow_stdin: true });
     await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
@@ -108,9 +108,9 @@ describe('a client that returns with its session_id', () => {
     expect(numbers(again.messages, id)).toEqual(upTo(20).slice(11));
   });
 
-  it('[22] may itself name where it resumes', async () => {
+  it('[22] may itself name the position where it resumes', async () => {
     using before = await bridge.connect(kernelId, { sessionId });
-    // One write, and so one message, however long the kernel pauses.
+    // One write, and so one message, however long the kernel pauses within the cell.
     const id = before.execute('print("once", end="")');
     await before.done(id);
     await confirmed(sessionId);
@@ -126,7 +126,7 @@ describe('a client that returns with its session_id', () => {
 });
 
 describe('a client of a gateway with a back-step', () => {
-  it('[22] gets so many records again, before those that it has not confirmed', async () => {
+  it('[22] gets that many confirmed records again, before the unconfirmed ones', async () => {
     await using other = await TemporaryGateway.start({
       confirmation: { ...CONFIRMATION_DEFAULTS, backStep: 10 }
     });
@@ -147,7 +147,7 @@ describe('a client of a gateway with a back-step', () => {
 });
 
 describe('a client with a new session_id', () => {
-  it('[22] starts with the present', async () => {
+  it('[22] starts live', async () => {
     using before = await bridge.connect(kernelId, { sessionId });
     await before.run('print("past")');
     using fresh = await bridge.connect(kernelId);

@@ -54,7 +54,7 @@ describe('a client that does not read what it is sent', () => {
     expect(quick.closed).toBeNull();
   });
 
-  it('[12] makes room for the others when all that waits for slow clients is too much', async () => {
+  it('[12] is disconnected in favour of others when the data for all slow clients exceeds the limit', async () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 512 * 1024, refillBytes: 64 * 1024 },
       unsentLimitBytes: 768 * 1024,
@@ -83,13 +83,13 @@ describe('a client that does not read what it is sent', () => {
   });
 });
 
-/** A disconnected client has one minute here to read the reason, so the wait must poll immediately, not after the flood. */
+/** A disconnected client has one minute here to read the close reason, so this polls immediately, not after the flood. */
 function connectionsAre(kernelId: string, count: number): Promise<unknown> {
   const { registry } = bridge.gateway;
   return vi.waitUntil(() => registry.get(kernelId).connections === count, { timeout: 60_000, interval: 20 });
 }
 
-/** Which of two clients was disconnected, and which was served to the end. */
+/** Which of two clients was disconnected first, and which was served to the end. */
 async function quickest(
   one: ChannelsClient,
   two: ChannelsClient,
@@ -104,7 +104,7 @@ async function quickest(
     return [two, one];
   });
   const ended = await Promise.race([oneEnds, twoEnds]);
-  // The other client waits for an end that does not come in this test.
+  // The other client never gets this end in this test.
   oneEnds.catch(() => undefined);
   twoEnds.catch(() => undefined);
   return ended;

@@ -22,7 +22,7 @@ describe('requests for a kernel that is starting', () => {
 
   afterEach(async () => bridge[Symbol.asyncDispose]());
 
-  it('[16] wait up to a number; more are refused with an answer that ends them at the client', async () => {
+  it('[16] wait up to a limit of their number; more are refused with a reply that ends them at the client', async () => {
     using client = await bridge.connect(kernelId);
     const ids = Array.from({ length: 5 }, (_, n) => client.execute(`print(${n})`));
     for (const id of ids.slice(3)) {
@@ -44,7 +44,7 @@ describe('requests for a kernel that is starting', () => {
     expect(client.answers(id).some(message => isStatus(message, 'busy'))).toBe(true);
   });
 
-  it('[16] wait up to a size', async () => {
+  it('[16] wait up to a limit of their size', async () => {
     using client = await bridge.connect(kernelId);
     const large = client.execute(`x = "${'y'.repeat(100_000)}"`);
     await client.done(large);

@@ -8,7 +8,7 @@ import { StateRequests } from './state-requests.js';
 /** For each request that was forwarded: its subshell. */
 let sentTo: unknown[];
 let failures: number;
-/** Idles that were taken for answers of the subshell. */
+/** Idle statuses that were counted as answers of the subshell. */
 let answers: number;
 let sendFails: boolean;
 let requests: StateRequests;
@@ -49,7 +49,7 @@ const created: WatchedMessage = {
   content: { status: 'ok', subshell_id: 's' }
 };
 
-/** The idle of the kernel after the request with this id. */
+/** The idle status of the kernel after the request with this id. */
 function idleOf(msgId: string): Parameters<StateRequests['passed']>[0] {
   const header = { msg_id: `idle of ${msgId}`, msg_type: 'status', session: 'kernel' };
   const parent = { msg_id: msgId, msg_type: 'kernel_info_request', session: 'page' };
@@ -60,7 +60,7 @@ function idleOf(msgId: string): Parameters<StateRequests['passed']>[0] {
   return { seq: 1, channel: RecordChannel.iopub, timeNs: 0n, payload };
 }
 
-describe('a question about the state of a busy kernel', () => {
+describe('a request about the state of a busy kernel', () => {
   it('waits for a subshell and uses it', () => {
     expect(requests.take(question('a'))).toBe(true);
     expect(sentTo).toEqual([]);
@@ -69,15 +69,15 @@ describe('a question about the state of a busy kernel', () => {
     expect(sentTo).toEqual(['s', 's']);
   });
 
-  // F9: in a timer, no other code would catch it.
-  it('is dropped, and fails nothing else, where the kernel cannot be reached any more', () => {
+  // F9: in a timer, no other code would catch the error.
+  it('is dropped, without another failure, when the kernel is no longer reachable', () => {
     sendFails = true;
     expect(requests.take(question('a'))).toBe(true);
     vi.advanceTimersByTime(60_000);
     expect([sentTo, failures]).toEqual([[], 1]);
   });
 
-  it('goes behind the cell where no subshell comes, and beside it again when one has come late', () => {
+  it('waits behind the cell when no subshell is created, and later ones run beside it once a subshell exists', () => {
     expect(requests.take(question('a'))).toBe(true);
     vi.advanceTimersByTime(60_000);
     expect(sentTo).toEqual(['main']);
@@ -87,15 +87,15 @@ describe('a question about the state of a busy kernel', () => {
     expect(sentTo).toEqual(['main', 's']);
   });
 
-  it('is answered by the idle of its subshell', () => {
+  it('counts as answered with the idle status of its subshell', () => {
     requests.take(question('a'));
     requests.watched(created);
     requests.passed(idleOf('a'));
     expect(answers).toBe(1);
   });
 
-  // F19: otherwise each message of the kernel is decoded once more, for as long as it lives.
-  it('is not waited for where no subshell comes: its idle is one of the main shell', () => {
+  // F19: otherwise each message of the kernel is decoded once more, for the rest of the kernel's life.
+  it('is not tracked when no subshell is created: its idle status comes from the main shell', () => {
     requests.take(question('a'));
     vi.advanceTimersByTime(60_000);
     requests.passed(idleOf('a'));

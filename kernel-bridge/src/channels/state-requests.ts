@@ -39,7 +39,7 @@ export interface StateRequestActions {
   send(msgId: string, frame: Buffer): void;
   /** Waiting requests cannot be sent. */
   readonly failed: (error: unknown) => void;
-  /** An answer has ended with an idle, which clients mistake for the cell's. */
+  /** A subshell's answer has ended with an idle status, which clients mistake for the cell's. */
   answered(): void;
 }
 
@@ -51,7 +51,7 @@ interface Waiting {
 export class StateRequests implements Disposable {
   /** Control comms of pages, opened on the subshell. */
   readonly #comms = new Set<string>();
-  /** Requests whose idle has not arrived. */
+  /** Requests whose idle status has not arrived. */
   readonly #open = new Set<string>();
   #waiting: Waiting[] = [];
   #requestId: string | null = null;
@@ -61,7 +61,7 @@ export class StateRequests implements Disposable {
 
   constructor(private readonly actions: StateRequestActions) {}
 
-  /** Whether this request goes to the subshell. If so it has been sent, or will be when the subshell exists. */
+  /** Whether this request goes to the subshell. If so, it has been sent, or will be sent once the subshell exists. */
   take({ message, header }: ClientRequest): boolean {
     if (message.channel !== 'shell' || this.#isUnsupported || typeof header.subshell_id === 'string') {
       return false;
@@ -96,7 +96,7 @@ export class StateRequests implements Disposable {
     if (parent !== null && this.#open.delete(parent)) this.actions.answered();
   }
 
-  /** A new process has no subshell of the old one. */
+  /** The process is new, and has none of the old one's subshells. */
   restarted(): void {
     this.#stopTimer();
     this.#comms.clear();
@@ -130,7 +130,7 @@ export class StateRequests implements Disposable {
     this.#requestId = this.actions.createSubshell();
   }
 
-  /** A kernel that was only stalled answers later, and gets requests beside its cells from then on. */
+  /** A kernel that was only stalled creates the subshell later, and then gets such requests beside its cells. */
   #giveUp(): void {
     const requestId = this.#requestId;
     this.#settle(null);
@@ -144,7 +144,7 @@ export class StateRequests implements Disposable {
     this.#isUnsupported = subshell === null;
     if (this.#isUnsupported) {
       this.#comms.clear();
-      // Requests that go to the main shell are answered as any other.
+      // Requests that go to the main shell are answered like any others.
       this.#open.clear();
     }
     for (const waiting of this.#waiting.splice(0)) this.#send(waiting);

@@ -56,13 +56,13 @@ describe('a question of a real kernel', () => {
     expect(journal().includes('"value":"an ordinary answer"')).toBe(true);
   });
 
-  it('[18] is answered by the client that runs the cell, not by another while that one is attached', async () => {
+  it('[18] is answered by the client that runs the cell, not by another while it is attached', async () => {
     using owner = await bridge.connect(kernelId);
     using other = await bridge.connect(kernelId);
     const id = owner.execute('print(input("who? "))', { allow_stdin: true });
     await requested(owner, id);
     answer(other, 'the wrong one');
-    // Sent behind its answer on the same socket: when this is answered, the gateway has seen both.
+    // This request travels behind its answer on the same socket: once it is answered, the gateway has seen both.
     await other.request('control', 'kernel_info_request');
     answer(owner, 'the right one');
     await owner.done(id);

@@ -1,4 +1,7 @@
-/** What a client that does not know the bridge, and does not drop repeated messages, gets twice: nothing, wherever possible. */
+/**
+ * Which messages a client gets twice if it does not know the bridge and does not drop repeated messages: none, wherever
+ * possible.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
@@ -64,7 +67,7 @@ function positionOf(): number {
   return position;
 }
 
-/** seq of the newest record, from the gateway. */
+/** The seq of the newest record, as the gateway reports it. */
 async function newest(): Promise<number> {
   const response = await fetch(new URL(`bridge/v1/kernels/${kernelId}/journal?limit=10000`, gateway.url), {
     headers: { authorization: `token ${TOKEN}` }
@@ -73,7 +76,7 @@ async function newest(): Promise<number> {
   return entries.at(-1)?.seq ?? 0;
 }
 
-/** The keeper ends, and its files lose their last thousands of bytes, with every trace of them. */
+/** Simulates a power loss: the keeper ends, and its files lose their last thousands of bytes, with every trace of them. */
 async function losePower(): Promise<void> {
   const kernelDir = path.join(stateDir, 'kernels', kernelId);
   const { pid } = JSON.parse(await readFile(path.join(kernelDir, 'keeper.json'), 'utf8')) as { pid: number };
@@ -119,7 +122,7 @@ describe('a stock client', () => {
     await writeFile(gate, '');
     await vi.waitUntil(() => existsSync(ended), { timeout: 60_000 });
     gateway = await GatewayProcess.start(stateDir, gateway.port);
-    // It reconnects so late that the numbers beyond the end are in use.
+    // The client reconnects so late that the numbers beyond the cut are in use again.
     await vi.waitUntil(async () => (await newest()) > output + 100, { timeout: 60_000 });
     using again = await connect();
     await again.done(id);
@@ -135,7 +138,7 @@ describe('a stock client', () => {
     await before.until(() => before.printed(id).length > 500);
     await gateway.end('SIGTERM');
     expect((await before.untilClosed()).code).toBe(1012);
-    // Not before: otherwise everything could already be printed, and the end of the cell reported.
+    // Not earlier: otherwise everything could already be printed, and the end of the cell reported.
     await writeFile(gate, '');
     gateway = await GatewayProcess.start(stateDir, gateway.port);
     using again = await connect();

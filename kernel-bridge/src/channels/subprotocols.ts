@@ -23,7 +23,7 @@ export function numberOf(seq: number): Buffer {
   return number;
 }
 
-/** A message that is not in a journal, for a client with this framing. */
+/** Encodes a message that is not in a journal for a client with this framing. */
 export function madeFrame(framing: Framing, v1: Buffer): string | Buffer {
   if (framing === 'numbered') return Buffer.concat([numberOf(0), v1]);
   return framing === 'v1' ? v1 : encodeLegacy(decodeV1(v1));

@@ -88,7 +88,7 @@ describe('subshells of a real kernel', () => {
     expect(await listed(again)).toEqual([id]);
   });
 
-  it('[19] are forgotten when the kernel is restarted, so that nothing of its successor is deleted', async () => {
+  it('[19] are forgotten when the kernel is restarted, so that no subshell of its successor is deleted', async () => {
     using client = await connected();
     await created(client);
     const file = path.join(bridge.gateway.registry.get(kernelId).directory, LEASES_FILE);

@@ -17,8 +17,8 @@ function shedOf(limit: number, sizes: readonly number[]): boolean[] {
   return clients.map(({ isShed }) => isShed);
 }
 
-describe('[12] what waits for slow clients', () => {
-  it('disconnects the slowest, and no more than necessary', () => {
+describe('[12] the budget of unsent data', () => {
+  it('disconnects the slowest clients, and no more than necessary', () => {
     expect(shedOf(100, [10, 60, 50])).toEqual([false, true, false]);
     expect(shedOf(40, [10, 60, 50])).toEqual([false, true, true]);
   });

@@ -51,7 +51,7 @@ describe('widgets of a real kernel', () => {
       expect(image.buffers).toEqual([BYTES]);
       expect(dataOf(await opened(seeing, 'IntSliderModel')).state).toMatchObject({ value: 3 });
     }
-    // Towards the kernel: the page sends other bytes.
+    // Towards the kernel, the page sends other bytes.
     const sent = Buffer.from([...BYTES].reverse());
     const update = { method: 'update', state: {}, buffer_paths: [['value']] };
     client.send('shell', 'comm_msg', { comm_id: commId(await opened(client, 'ImageModel')), data: update }, [
@@ -84,9 +84,9 @@ describe('widgets of a real kernel', () => {
     expect(echo.buffers).toEqual([Buffer.from([...BYTES].reverse()), Buffer.alloc(0), Buffer.from('x')]);
   });
 
-  it('[18] stand in the journal in the order in which they came, as updates and clearings of output do', async () => {
+  it('[18] are journaled in order of arrival, like output updates and clear_output', async () => {
     using client = await bridge.connect(kernelId, { sessionId: 'ordered' });
-    // A client that is still attaching when its cell begins is notified of it by a message that is not in a journal.
+    // A client that is still attaching when its cell begins learns of it from a message that is not in the journal.
     await client.run('pass');
     const id = client.execute(`
 import ipywidgets
@@ -120,14 +120,14 @@ for n in range(20):
     expect(client.answers(id).map(({ header }) => header.msg_id)).toEqual(journaled);
   });
 
-  it('[18] give their state to a page that comes while a cell runs, and the kernel stays busy for it', async () => {
+  it('[18] send their state to a page that attaches while a cell runs, and the page still sees the kernel as busy', async () => {
     using runs = await bridge.connect(kernelId, { sessionId: 'runs' });
     await runs.run(
       'import ipywidgets\n' +
         'shown = ipywidgets.IntProgress(value=1, max=9)\n' +
         'picture = ipywidgets.Image(value=bytes(range(256)), format="png")'
     );
-    // An idle kernel is sent such requests on its main shell.
+    // An idle kernel gets such requests on its main shell.
     await runs.request('shell', 'comm_info_request');
     const before = await runs.request('control', 'list_subshell_request');
     expect(before.content['subshell_id']).toEqual([]);
@@ -155,7 +155,7 @@ for n in range(20):
     const info = await page.request('shell', 'comm_info_request', { target_name: 'jupyter.widget' });
     expect(Object.keys(info.content['comms'] as object)).toEqual(expect.arrayContaining(Object.keys(states)));
 
-    // Both answers end with their own idle; the newest status is the cell's all the same.
+    // Both answers end with their own idle status; the newest status is still the cell's.
     const statuses = (): Message[] => page.messages.filter(({ header }) => header.msg_type === 'status');
     await page.until(() => statuses().some(({ parent }) => parent.msg_id === sent));
     await page.until(() => statuses().at(-1)?.parent.msg_id === cell);
