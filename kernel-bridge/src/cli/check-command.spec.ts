@@ -1,4 +1,4 @@
-/** `tpulab check`, with a program that prints its arguments in place of the Python that has the TPU compiler. */
+/** `tpulab check`, with a program that prints its arguments instead of the Python that has the TPU compiler. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -32,7 +32,7 @@ interface CheckOptions extends FileOptions, Pick<ConfirmOptions, 'yes'> {
   readonly stateDir?: string;
 }
 
-/** Options that the agent's check has under the same name: options with a value, and switches. */
+/** Options that the agent's check has under the same names: first those with a value, then switches. */
 const VALUES = {
   '--chips <types>': 'machine types, with commas (default: v5e-8,v6e-8, or those of tpulab.toml)',
   '--cells <numbers>': 'only these cells of a notebook, as in 1-4,7',
@@ -122,7 +122,7 @@ export function checkCommand(streams: Streams, confirm: Confirm = confirmOnTermi
     );
 }
 
-/** Where the TPU compiler has no wheel, the only connected machine, after a confirmation. null: the check runs here. */
+/** Where the TPU compiler has no wheel: the only connected machine, after a confirmation. null: the check runs here. */
 async function machineInstead(
   catalog: EnvironmentCatalog,
   source: string,

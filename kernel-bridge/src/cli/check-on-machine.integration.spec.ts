@@ -89,7 +89,7 @@ describe.skipIf(why !== null)(`a check on a machine${why === null ? '' : ` (skip
     expect(ran.stdout).not.toContain('.cache');
   });
 
-  it('sees a changed file the next time, and no file that was deleted', async () => {
+  it('sees a changed file the next time, and no deleted file', async () => {
     await check('sub dir/train.py', '--chips', 'v6e-8', '--json=1.json');
     await rm('sub dir/settings.py');
     const ran = await check('sub dir/train.py', '--chips', 'v6e-8');

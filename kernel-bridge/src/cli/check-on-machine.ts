@@ -1,4 +1,7 @@
-/** `tpulab check --on MACHINE`: copies the folder of the source there, runs the check there, and brings its results back. */
+/**
+ * `tpulab check --on MACHINE`: copies the source's folder to the machine, runs the check there, and brings its results
+ * back.
+ */
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -17,7 +20,7 @@ import { copyFolder, filesText } from './remotes/sync-command.js';
 const LARGE_BYTES = 100e6;
 const LARGE_FILES = 5_000;
 const SMALL_STEP_MS = 60_000;
-/** Options that name files of this computer. */
+/** Options whose values are files on this computer. */
 const INPUTS = ['prices', 'config', 'compare'] as const;
 const OUTPUTS = ['json', 'junit', 'sarif', 'saveCompiled'] as const;
 
@@ -48,7 +51,7 @@ export function copiedFolder(source: string, home = homedir()): string {
   return isCopied ? here : path.dirname(path.resolve(source));
 }
 
-/** Resolves with its exit code. @throws GatewayRefusal, RemoteProblem, CommandError */
+/** Resolves with the check's exit code. @throws GatewayRefusal, RemoteProblem, CommandError */
 export async function checkOnMachine(check: CheckOnMachine): Promise<number> {
   const { calls, machine, source, files, streams, signal } = check;
   const note = (text: string): void => void streams.stderr.write(`${text}\n`);
@@ -100,14 +103,14 @@ export async function checkOnMachine(check: CheckOnMachine): Promise<number> {
   } finally {
     input.end();
     await rm(received, { recursive: true, force: true });
-    // Also after an interruption; where the connection is lost, it stays there.
+    // Also after an interruption; if the connection is lost, the folder stays there.
     await shell
       .run('rm -rf -- "$1"', [run], { signal: AbortSignal.timeout(SMALL_STEP_MS), timeoutMs: SMALL_STEP_MS })
       .catch(() => undefined);
   }
 }
 
-/** The folder there, below the cache folder of the user; files that are missing here are deleted there. */
+/** Copies into a folder below the user's cache folder there; files that are missing here are deleted there. */
 async function copied(check: CheckOnMachine, folder: string, note: (text: string) => void): Promise<string> {
   const { calls, machine, confirm, streams } = check;
   const id = createHash('sha256').update(`${hostname()}\n${folder}`).digest('hex').slice(0, 16);
@@ -126,7 +129,7 @@ async function copied(check: CheckOnMachine, folder: string, note: (text: string
   return remoteFolder;
 }
 
-/** With the nearest tpulab.toml above the folder, which the check there would not find. */
+/** Includes the nearest tpulab.toml above the folder, which the check there would not find. */
 function inputsOf(source: string, folder: string, files: FileOptions): Record<string, string> {
   const named = INPUTS.flatMap(name => (files[name] === undefined ? [] : [[name, files[name]] as const]));
   const found: Record<string, string> = Object.fromEntries(named);
@@ -147,7 +150,7 @@ function fileOf(name: (typeof OUTPUTS)[number], source: string, files: FileOptio
   return path.join(path.dirname(source), '.tpulab-compiled', `${path.parse(source).name}.compiled`);
 }
 
-/** Writes the results where they were requested, with names of this computer in their texts. */
+/** Writes the results to the requested files, with names of this computer in their texts. */
 async function bringBack(
   received: string,
   wanted: ReadonlyMap<string, string>,

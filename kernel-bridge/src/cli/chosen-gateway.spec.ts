@@ -82,7 +82,7 @@ describe('tpulab status', () => {
     );
   }
 
-  it('finds the gateway that runs wherever its state is, and none that has ended or was killed', async () => {
+  it('finds the running gateway wherever its state is, and none that has ended or was killed', async () => {
     const first = await serve('first');
     expect(await status()).toMatchObject({ pid: first.pid });
     const second = await serve('second');

@@ -45,7 +45,7 @@ it.each(all.filter(([name]) => !WITHOUT_JSON.includes(name)))('%s has --json', (
   expect(command.options.map(({ long }) => long)).toContain('--json');
 });
 
-it('nothing that deletes or ends something lacks --yes', () => {
+it('commands that delete or end something have --yes', () => {
   const yes = all.flatMap(([name, { options }]) =>
     options.some(({ long }) => long === '--yes') ? [name] : []
   );
@@ -59,7 +59,7 @@ it.each([
   ['remote', 'machine'],
   ['push', 'copy push'],
   ['pull', 'copy pull']
-])('%s, a former name, is %s', async (former, name) => {
+])('%s, a former name, runs %s', async (former, name) => {
   let help = '';
   const write = (text: string) => (help += text) !== '';
   expect(await run([former, '--help'], { stdout: { write }, stderr: { write } })).toBe(0);
@@ -93,7 +93,7 @@ it.each([
   [['journal', 'export', 'k', '--copy', 'c', '--output', 'o'], "cannot be used with option '--output"],
   [['outputs', 'k', '--force'], 'need --into'],
   [['outputs', 'k', '--no-backup'], 'need --into']
-])('%j, options that contradict each other, are refused', async (args, why) => {
+])('%j, contradictory options, are refused', async (args, why) => {
   let shown = '';
   const write = (text: string) => (shown += text) !== '';
   expect(await run(args, { stdout: { write }, stderr: { write } })).toBe(1);

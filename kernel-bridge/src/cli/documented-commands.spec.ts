@@ -16,7 +16,7 @@ async function parse(argv: readonly string[]): Promise<string | null> {
   const idle = (command: Command): void => {
     command.exitOverride().configureOutput({ writeOut: () => undefined, writeErr: () => undefined });
     if (command.commands.length === 0) command.action(() => void (ran = command.name()));
-    // The hooks check this machine, which the pages do not describe.
+    // The hooks check this machine, which the pages do not depend on.
     Object.assign(command, { _lifeCycleHooks: {} });
     for (const child of command.commands) idle(child);
   };
@@ -30,7 +30,7 @@ const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));
 const OTHERS = readdirSync(DOCS).filter(name => name.endsWith('.md') && !PAGES.includes(name));
 
 describe('the other pages', () => {
-  it.each([...OTHERS, '../README.md'])('%s names commands that the program takes', async page => {
+  it.each([...OTHERS, '../README.md'])('%s names commands that the program accepts', async page => {
     const refused = documentedCommands(page)
       // Two spaces: an explanation follows.
       .map(line => line.replace(/\s{2,}.*$/, ''))
@@ -61,7 +61,7 @@ it('refuses an invalid command', async () => {
   await expect(parse(['connect', 'vm', '--no-such-option'])).rejects.toThrow(CommanderError);
 });
 
-it('a command of these pages is run on a stand-in, or is named with the reason why it is not', () => {
+it('each command of these pages is run on a stand-in, or listed with the reason why it is not', () => {
   const reasonFor = (line: string): string | undefined =>
     Object.entries(NOT_RUN).find(([words]) => line === words || line.startsWith(`${words} `))?.[1];
   expect(ALL.filter(line => !RUN.includes(line) && reasonFor(line) === undefined)).toEqual([]);

@@ -140,7 +140,7 @@ function catalogOf(options: Common): EnvironmentCatalog {
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
-/** Runs one command: a signal aborts it in order, and a failure produces one sentence and an exit code. */
+/** Runs one command: a signal aborts it cleanly, and a failure produces one sentence and an exit code. */
 async function run(options: Common, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const controller = new AbortController();
   const interrupted = { code: 1 };

@@ -1,4 +1,4 @@
-/** `tpulab env` in separate processes that are ended in the middle of the installation. */
+/** `tpulab env` in separate processes that are interrupted in the middle of the installation. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ function start(args: readonly string[], env: Readonly<Record<string, string>>): 
   });
 }
 
-/** Resolves with its output and its exit. */
+/** Resolves with the process's output and exit status. */
 async function ended(
   child: ChildProcess
 ): Promise<{ code: number | null; signal: string | null; stdout: string; stderr: string }> {
@@ -58,7 +58,7 @@ async function ended(
   });
 }
 
-/** A creation that has reached the installation, which will not end on its own. */
+/** Starts a creation that has reached its installation, which will not end on its own. */
 async function startSlowly() {
   const env = { TPULAB_UV: SLOW_UV, TEST_REAL_UV: findUv(), TEST_PID_FILE: pidFile };
   const child = start(['create', 'tiny', ...where], env);
@@ -103,7 +103,7 @@ describe('a creation that is interrupted', () => {
     expect(await readdir(folders.environments)).toEqual(['tiny']);
   });
 
-  it('locks out another one of the same name while it runs', async () => {
+  it('locks out another creation of the same name while it runs', async () => {
     const { child, end } = await startSlowly();
     const second = await run('create', 'tiny', '--json');
     expect(second.code).toBe(1);
@@ -122,7 +122,7 @@ describe('the command line', () => {
     expect(stdout).toBe(`The environment "tiny" is ready: ${path.join(folders.environments, 'tiny')}\n`);
   });
 
-  it('exits with 1 and one sentence when something is wrong', async () => {
+  it('exits with 1 and one sentence after an error', async () => {
     const unknown = await run('create', 'tinny');
     expect(unknown.code).toBe(1);
     expect(unknown.stderr).toBe('There is no environment "tinny"; did you mean "tiny"? (known: tiny).\n');
@@ -131,7 +131,7 @@ describe('the command line', () => {
     expect(checked.stdout).toContain('tpulab env create tiny');
   });
 
-  it('explains itself', async () => {
+  it('prints help', async () => {
     for (const name of ['list', 'create', 'check', 'remove']) {
       const help = await ended(start([name, '--help'], {}));
       expect(help.code).toBe(0);

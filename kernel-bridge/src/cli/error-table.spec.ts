@@ -4,7 +4,7 @@ import { BRIDGE_ERRORS, BridgeError, bridgeError, type BridgeErrorCode } from '@
 import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| (?:([^|]+) \| )?([^|]+) \|$/;
-/** Where the rows below a heading of docs/errors.md appear; the rows of docs/error-codes.md contain it themselves. */
+/** Where the codes below a heading of docs/errors.md appear; in docs/error-codes.md, each row states that itself. */
 const SEEN: Readonly<Record<string, string>> = { Commands: 'command', Machines: 'remote' };
 
 function documented(): Map<string, { seen: string; meaning: string }> {
@@ -34,7 +34,7 @@ describe('docs/errors.md and docs/error-codes.md', () => {
 });
 
 describe('errors that are sent over HTTP', () => {
-  it('are made with the code, its status, a message and the cause', () => {
+  it('are created with the code, its status, a message and the cause', () => {
     const make = bridgeError as (code: BridgeErrorCode, ...about: unknown[]) => BridgeError;
     const cause = new Error('the system said so');
     for (const [code, [status, text]] of Object.entries(BRIDGE_ERRORS)) {

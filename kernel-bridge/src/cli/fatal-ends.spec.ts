@@ -9,7 +9,7 @@ let folder: string;
 beforeEach(() => (folder = mkdtempSync(path.join(tmpdir(), 'tpl-'))));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('three ends in a minute are a loop, and an old end does not count', () => {
+it('three fatal ends in a minute are a crash loop, and an old one does not count', () => {
   const now = Date.now();
   for (const at of [now - 50_000, now - 20_000]) noteEnd(folder, at);
   expect(isCrashLoop(folder, now)).toBe(false);
@@ -20,7 +20,7 @@ it('three ends in a minute are a loop, and an old end does not count', () => {
   expect(isCrashLoop(folder, now + 90_000)).toBe(false);
 });
 
-it('one fault is logged with its stack and ends nothing; many in a row end the gateway, and that is noted', () => {
+it('one fault is logged with its stack and ends nothing; many in a row end the gateway, which records its end', () => {
   const lines: string[] = [];
   let ends = 0;
   const log = pino({}, { write: line => lines.push(line) });

@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterEach(async () => rm(stateDir, { recursive: true, force: true }));
 
 describe('--machine', () => {
-  it('reads the journals that are mirrored of that machine', async () => {
+  it('reads the mirrored journals of that machine', async () => {
     const folder = path.join(stateDir, 'mirrors', 'my-tpu', 'kernels', KERNEL);
     await mkdir(folder, { recursive: true });
     const story = new KernelStory();
@@ -33,7 +33,7 @@ describe('--machine', () => {
     expect(listed.stdout).toContain(KERNEL.slice(0, 8));
   });
 
-  it('lists the machines that are mirrored here, and accepts no path as a name', async () => {
+  it('lists the machines with a mirror here, and accepts no path as a name', async () => {
     await mkdir(path.join(stateDir, 'mirrors', 'my-tpu'), { recursive: true });
     for (const name of ['other', '..', '../mirrors/my-tpu']) {
       const { error } = await runCommand(journalCommand, 'list', '--machine', name, '--state-dir', stateDir);

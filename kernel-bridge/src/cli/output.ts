@@ -13,7 +13,7 @@ export interface Streams {
 }
 
 export function print(streams: Streams, { json }: OutputOptions, value: object, text: string): void {
-  // Much of the value may come from a kernel, or from a remote machine.
+  // Much of the value may come from a kernel or a remote machine.
   streams.stdout.write(`${json === true ? forTerminalAsJson(value) : forTerminal(text)}\n`);
 }
 
@@ -58,7 +58,7 @@ export type CommandErrorCode =
   | 'run_not_started'
   | 'notebook_failed';
 
-/** Why a command failed that talks to a running gateway, or whose arguments are wrong. */
+/** Why a command failed that calls a running gateway, or whose arguments are wrong. */
 export class CommandError extends CodedError<CommandErrorCode> {}
 
 /** @throws CommandError `export_not_written` if the system refuses the path */
@@ -102,7 +102,7 @@ export const SECRET_FIELDS = [
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Runs `work` with a signal that the first interruption aborts; a rejection caused by that is not a failure.
+ * Runs `work` with a signal that the first interruption aborts; a rejection that the abort causes is not a failure.
  *
  * @param signals the signals that interrupt it; other signals keep their default effect
  */
@@ -122,12 +122,12 @@ export async function interruptible(
   }
 }
 
-/** An irreversible action is shown before it is done, and a person confirms it; a script passes `--yes`. */
+/** An irreversible action is shown first, and a person confirms it; a script passes `--yes`. */
 export interface ConfirmOptions extends OutputOptions {
   readonly yes?: true;
 }
 
-/** null: there is no person at this terminal. */
+/** null: there is no person at this terminal to ask. */
 export type Confirm = (question: string) => Promise<boolean | null>;
 
 export const YES: readonly [string, string] = ['--yes', 'do it without asking'];
@@ -142,7 +142,7 @@ export const confirmOnTerminal: Confirm = async question => {
   }
 };
 
-/** @throws CommandError `not_confirmed` unless confirmed; the message contains the plan if nobody could be asked */
+/** @throws CommandError `not_confirmed` unless confirmed; the message contains the plan if nobody could confirm */
 export async function agree(
   streams: Streams,
   { yes }: Pick<ConfirmOptions, 'yes'>,

@@ -64,7 +64,7 @@ describe('tpulab serve', () => {
     expect(readFileSync(path.join(stateDir, 'token'), 'utf8').trim()).toBe(TOKEN);
   });
 
-  it('never logs its token, whatever clients put where', async () => {
+  it('never logs its token, whatever clients send', async () => {
     const { url } = await serve();
     const headers = { authorization: `token ${TOKEN}`, cookie: `x=${TOKEN}`, 'x-xsrftoken': TOKEN };
     await fetch(`${url}api/kernels?token=${TOKEN}`, { headers });
@@ -84,7 +84,7 @@ describe('tpulab serve', () => {
     expect((await tpulab('status', '--state-dir', stateDir)).code).toBe(0);
   });
 
-  it('takes over from a killed one', async () => {
+  it('takes over from a killed gateway', async () => {
     await (await serve()).end('SIGKILL');
     const { ready } = await serve();
     const { stdout } = await tpulab('status', '--state-dir', stateDir, '--json');
@@ -104,7 +104,7 @@ describe('tpulab serve', () => {
   });
 
   it.each([
-    ['a port that is none', ['--port', '70000']],
+    ['an invalid port', ['--port', '70000']],
     ['an origin with a path', ['--allow-origin', 'http://a/b']],
     ['an unknown log level', ['--log-level', 'loud']],
     ['an unknown option', ['--nope']]
@@ -130,7 +130,7 @@ describe('tpulab serve', () => {
     expect(JSON.parse(root.stdout)).toMatchObject({ error: { code: 'root_dir_missing' } });
   });
 
-  it.skipIf(process.getuid?.() === 0)('reports that the state folder may not be written', async () => {
+  it.skipIf(process.getuid?.() === 0)('reports that the state folder is not writable', async () => {
     chmodSync(folder, 0o500);
     const outcome = await tpulab('serve', '--state-dir', stateDir);
     chmodSync(folder, 0o700);
@@ -179,7 +179,7 @@ describe('a command', () => {
   const shell = promisify(execFile);
   const program = `"${process.execPath}" "${ENTRY}"`;
 
-  it('ends like other programs when its reader ends, and reports a full disk', async () => {
+  it('ends like other programs when the reader of its output ends, and reports a full disk', async () => {
     const piped = await shell('bash', ['-c', `${program} --help | true; echo \${PIPESTATUS[0]}`]);
     expect(piped).toEqual({ stdout: '141\n', stderr: '' });
     const full = await shell('bash', ['-c', `${program} --help > /dev/full; echo $?`]);

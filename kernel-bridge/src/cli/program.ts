@@ -4,7 +4,7 @@ import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
 import { ServeError } from '@tpulab/platform/errors.js';
 import { complain, type Streams } from './output.js';
 
-/** In the order of the help. Each command loads only its own modules. */
+/** In the order of the help. Each entry loads only its command's modules. */
 const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>> = {
   serve: async streams => (await import('./serve-command.js')).serveCommand(streams),
   session: async streams => (await import('./session-command.js')).sessionCommand(streams),
@@ -30,7 +30,7 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   examples: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
 };
 
-/** Names in older scripts and reports. Help and documentation list only the new ones. */
+/** Names from older scripts and reports. Help and documentation list only the new ones. */
 const FORMER: Readonly<Record<string, string>> = {
   run: 'execute',
   holders: 'ps',
@@ -86,7 +86,10 @@ export async function programOf(streams: Streams, name?: string): Promise<Comman
   return program;
 }
 
-/** An unset variable in a script is an empty text; as a path it would be the current folder, as an address every interface. */
+/**
+ * An unset variable in a script becomes an empty argument; as a path it would mean the current folder, as an address every
+ * interface.
+ */
 function refuseEmpty(command: Command): void {
   const value = (option: Option): unknown => command.getOptionValue(option.attributeName());
   const empty = [
@@ -100,7 +103,7 @@ function refuseEmpty(command: Command): void {
   if (empty.length > 0) command.error(`error: ${empty.join(' and ')} must not be empty`);
 }
 
-/** No command exits the process itself, so that open resources can be closed. */
+/** Stops commander from exiting the process, so that open resources can be closed. */
 function quiet(command: Command, streams: Streams): void {
   command.exitOverride().configureOutput({
     writeOut: text => streams.stdout.write(text),

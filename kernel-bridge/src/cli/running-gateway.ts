@@ -1,4 +1,4 @@
-/** A gateway of a running process, found by the files in its state folder. */
+/** The gateway of a running process, found by the files in its state folder. */
 import { CodedError } from '@tpulab/platform/errors.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { KernelModel } from '../kernels/kernel-model.js';
@@ -75,7 +75,7 @@ export class RunningGateway {
       );
     }
     if (presence !== 'here') throw noGateway(stateDir);
-    // Another program may have got the port of a killed gateway; it must not receive the token.
+    // Another program may have got the port of a killed gateway, and must not receive the token.
     if (!(await answerOf(record, stateDir, provesItself(record)))) throw noGateway(stateDir);
     const answer = send(record.url, token, 'GET', 'bridge/v1/health', { timeoutMs: FIRST_ANSWER_MS });
     const health = await answerOf(record, stateDir, answer);
@@ -139,7 +139,7 @@ export class RunningGateway {
     await this.send('DELETE', `api/kernels/${id}`, { timeoutMs: SHUTDOWN_MS });
   }
 
-  /** Resolves after the request to the kernel; the kernel's reaction is not awaited. */
+  /** Resolves once the request was sent to the kernel; the kernel's reaction is not awaited. */
   async interruptKernel(id: string): Promise<void> {
     await this.send('POST', `api/kernels/${id}/interrupt`);
   }
@@ -154,12 +154,12 @@ export class RunningGateway {
     return answer.map(({ path, kernel }) => ({ path, kernelId: kernel.id }));
   }
 
-  /** Requests the end of the process and waits for it. */
+  /** Requests that the process end, and waits for its end. */
   async stop(): Promise<void> {
     const { pid } = this.record;
     process.kill(pid, 'SIGTERM');
     const deadline = performance.now() + SHUTDOWN_MS;
-    // An ended process without a parent that reaps it, as in a container without an init, counts as ended.
+    // A process that has ended without a parent to reap it, as in a container without an init, counts as ended.
     while ((await processStart(pid)) !== null) {
       if (performance.now() > deadline) {
         throw new CommandError(
@@ -191,7 +191,7 @@ async function answerOf<T>({ pid, url }: GatewayRecord, stateDir: string, answer
   }
 }
 
-/** A schema with a format requires a registered format; only the shape matters here. */
+/** Validating a schema with a format requires that format to be registered; only the shape matters here. */
 function isHealth(value: unknown): value is Health {
   return typeof value === 'object' && value !== null && 'gatewayId' in value && 'status' in value;
 }
@@ -255,8 +255,8 @@ const OF_CHECKOUT = ['../.tpulab', '..']
   .filter(folder => path.basename(folder) === '.tpulab');
 
 /**
- * `--state-dir`, else `$TPULAB_STATE_DIR`, else the folder of the only running gateway; the checkout's own has priority. If none
- * runs, the default folder.
+ * `--state-dir`, otherwise `$TPULAB_STATE_DIR`, otherwise the folder of the only running gateway; the checkout's own has
+ * priority. If none runs, the default folder.
  *
  * @throws CommandError `several_gateways`
  */

@@ -64,14 +64,14 @@ const MEDIA = [
   ['image/png', PNG],
   ['text/plain', 'a text'],
   ['audio/wav', WAV],
-  // A kernel may send anything.
+  // A kernel may send any bytes.
   ['image/png', PNG.slice(0, 20)],
   ['audio/wav', 'aaaa']
 ].map(([mime = '', data], id) => ({
   ...{ type: 'media' as const, time: T0 + id, run: 'r1', id, step: 4, name: `medium ${id}`, mime, data }
 }));
 
-/** A run with two checkpoints and a value that can be changed. */
+/** A run with two checkpoints, and a value that commands can change. */
 function steered(): StoredRun {
   const command = { type: 'control' as const, time: T0, run: 'r3', name: null, value: null, before: null };
   const applied = { origin: 'code' as const, phase: 'applied' as const, durationMs: 1, reason: null };

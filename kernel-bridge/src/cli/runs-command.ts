@@ -1,4 +1,7 @@
-/** `tpulab runs`: lists the stored training runs of the running server; shows one; explains why one is slower than another. */
+/**
+ * `tpulab runs`: lists the stored training runs of the running server, shows one, and explains why one is slower than
+ * another.
+ */
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { makeFolder } from '@tpulab/platform/missing-files.js';
@@ -124,7 +127,7 @@ export function runsCommand(streams: Streams): Command {
 const STEERED: readonly ControlAction[] = ['pause', 'resume', 'stop', 'checkpoint', 'evaluate', 'sample'];
 const ASK_AGAIN_MS = 500;
 
-/** Waits for the decision: a run applies a command between two steps. Throws if it was not applied. */
+/** Waits for the result: a run applies a command between two steps. Throws if the command was not applied. */
 async function steer(
   gateway: RunningGateway,
   { kernelId, run }: StoredRunSummary,
@@ -137,7 +140,7 @@ async function steer(
     ...(match ? { action: match } : { action: 'call', name: requested })
   };
   for (;;) {
-    // Repeating the same command queries its result, and does not apply it twice.
+    // Repeating the same command only queries its result; it is not applied twice.
     const answer = await gateway.request(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
       json: command
     });
@@ -189,7 +192,7 @@ function answerText({ step, durationMs, reason }: ControlMessage, requested: str
   return plainText(`${requested}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
 }
 
-/** Those that are still stored, and can be read. */
+/** The media that are still stored, and can be read. */
 async function mediaOf(gateway: RunningGateway, { key, media = [] }: StoredRun): Promise<MediaMessage[]> {
   const found: MediaMessage[] = [];
   for (const { id } of media) {

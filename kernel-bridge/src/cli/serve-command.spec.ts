@@ -85,8 +85,8 @@ function written(name: string, text: string): string {
   return file;
 }
 
-describe('tpulab serve that fails', () => {
-  it('has the error with its stack in gateway.log, and the next one serves', async () => {
+describe('tpulab serve after a failure', () => {
+  it('logs the error with its stack in gateway.log, and the next gateway serves', async () => {
     // An uncaught error in our own code.
     const bug = 'process.on("SIGUSR2", () => { throw new Error("a fault of ours") })';
     const { child } = await serve([], {
@@ -166,20 +166,20 @@ describe('the token of a server', () => {
     expect(open.stdout + open.stderr).not.toContain(TOKEN);
   });
 
-  it.each(['short', 'fifteen-letters'])('%s is too short to be one', async token => {
+  it.each(['short', 'fifteen-letters'])('%s is too short', async token => {
     const outcome = await tpulab('serve', '--state-dir', stateDir, '--token', token, '--json');
     expect(JSON.parse(outcome.stdout)).toMatchObject({ error: { code: 'token_unusable' } });
   });
 
-  it('given as a flag causes a warning that does not repeat it', async () => {
+  it('given as a flag causes a warning that does not contain the token', async () => {
     const { url, stderr } = await serve(['--token', TOKEN]);
     expect(await status(url, TOKEN)).toBe(200);
     expect(stderr()).toContain('Other users can see a token');
     expect(stderr()).not.toContain(TOKEN);
   });
 
-  // N5: npm's own process and its shell would show it.
-  it('given as a flag is refused under npx, with the safe alternatives', async () => {
+  // npm's own process and its shell would show the flag.
+  it('given as a flag is refused under npx, with safe alternatives', async () => {
     const started = serve(['--token', TOKEN], { npm_command: 'exec' });
     await expect(started).rejects.toThrow(/With npx.*TPULAB_TOKEN or --token-file/);
     await expect(started).rejects.not.toThrow(TOKEN);
@@ -211,7 +211,7 @@ describe('tpulab serve --unix-socket', () => {
     expect(existsSync(path.join(stateDir, 'run', 'gateway.sock'))).toBe(false);
   });
 
-  // In a container without an init no process reaps it: its pid and its name stay.
+  // In a container without an init, no process reaps the gateway: its pid and its name stay.
   it.skipIf(process.platform !== 'linux')(
     'stop does not wait for a server that has become a zombie',
     async () => {
@@ -231,7 +231,7 @@ describe('tpulab serve --unix-socket', () => {
     }
   );
 
-  it('takes the place of a killed one', async () => {
+  it('replaces the socket of a killed gateway', async () => {
     const { child } = await serve(['--unix-socket']);
     const ended = once(child, 'exit');
     child.kill('SIGKILL');

@@ -56,7 +56,7 @@ async function serve(
   }
   if (settings.sources.token === 'flag') {
     if (process.env['npm_command'] === 'exec') {
-      // This process can change its own title, but not the titles of npm and of its shell.
+      // This process can change its own title, but not those of npm and its shell.
       throw new ConfigError(
         'config_invalid',
         'With npx, every user of this machine can see a token on the command line for as long as the server runs; use TPULAB_TOKEN or --token-file instead.'
@@ -64,7 +64,7 @@ async function serve(
     }
     hideArguments(streams);
   }
-  // Other commands do not load the gateway's modules.
+  // Other commands must not load the gateway's modules.
   const { serveUntilStopped } = await import('./serve-gateway.js');
   await serveUntilStopped(settings.values, async ({ url, specs }) => {
     const line: ServeReady = { url, pid: process.pid };

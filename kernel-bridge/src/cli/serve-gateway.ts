@@ -1,4 +1,4 @@
-/** A gateway in this process, with its log and its entry in the list of running gateways. */
+/** Runs a gateway in this process, with its log and its entry in the list of running gateways. */
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { destination, type Level, type Logger, multistream, pino } from 'pino';
@@ -58,7 +58,7 @@ export function openLog(stateDir: string, level: Level): Logger {
   rotate(file);
   // Written synchronously: the lines before a crash matter most.
   const log = destination({ dest: file, mode: 0o600, sync: true });
-  // A full disk must not end the gateway through its log.
+  // A full disk, which fails the log, must not end the gateway.
   log.on('error', () => undefined);
   chmodSync(file, 0o600);
   return pino(
@@ -88,7 +88,7 @@ function rotate(file: string): void {
 const MOST_FAULTS = 10;
 const ENDS = 3;
 const WITHIN_MS = 60_000;
-/** Older ends do not count as a loop. */
+/** Ends older than this do not count as a loop. */
 const RECENT_MS = 10 * 60_000;
 
 /** @param end called if the gateway cannot continue */

@@ -26,7 +26,7 @@ describe('tpulab session', () => {
   const session = async (...args: string[]): Promise<unknown> => {
     let out = '';
     const streams = { stdout: { write: (text: string) => (out += text) }, stderr: { write: () => true } };
-    // Without a command: what `uvx tpulab` and `npx tpulab` do.
+    // Without a command, as `uvx tpulab` and `npx tpulab` run it.
     await run(
       [
         ...(args.length > 0 ? ['session', ...args] : []),
@@ -40,8 +40,8 @@ describe('tpulab session', () => {
     return JSON.parse(out);
   };
 
-  // N3: the link in the browser's history is worthless.
-  it('links to the notebook at the gateway that runs, with a code that works once', async () => {
+  // The link stays in the browser's history, so it must be worthless later.
+  it('links to the notebook at the running gateway, with a code that works once', async () => {
     const linked = async (...args: string[]): Promise<URL> =>
       new URL(((await session(...args)) as { url: string }).url);
     const link = await linked(path.join(root, 'a b.ipynb'));

@@ -77,7 +77,7 @@ function requireNotebook(notebook: string): string {
   throw new CommandError('notebook_unusable', `There is no notebook ${file}; name an existing one, or none.`);
 }
 
-/** The path as the page names it. */
+/** The notebook's path relative to the root folder, as the page names it. */
 function belowRoot(file: string | undefined, rootDir: string | undefined): string | null {
   if (file === undefined) return null;
   if (rootDir !== undefined && file !== rootDir && isWithin(rootDir, file))
@@ -90,8 +90,8 @@ function belowRoot(file: string | undefined, rootDir: string | undefined): strin
 }
 
 /**
- * Uses a file that only this user can read: every user of the machine can see a command line. On a machine without a
- * browser, the user opens the printed link.
+ * Opens the browser through a file that only this user can read, because every user of the machine can see a command line.
+ * On a machine without a browser, the user opens the printed link.
  */
 async function openBrowser(stateDir: string, link: string): Promise<void> {
   const file = path.join(stateDir, 'open-session.html');

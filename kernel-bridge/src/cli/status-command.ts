@@ -29,7 +29,7 @@ export function statusCommand(streams: Streams): Command {
     });
 }
 
-/** `lingering` is null if systemd does not run: no advice is needed then. */
+/** `lingering` is null if systemd does not run; no advice is needed then. */
 export function lingerAdvice(lingering: boolean | null): readonly string[] {
   return lingering === false
     ? [

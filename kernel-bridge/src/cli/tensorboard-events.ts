@@ -40,7 +40,7 @@ export function eventsOf(run: StoredRun, media: readonly MediaMessage[] = []): B
   return Buffer.concat([record([field(1, FIXED_64, double(begin)), version]), ...events]);
 }
 
-/** Whether a picture or sound has the head that its kind needs; a program of the kernel made it. */
+/** Whether a picture or sound has the file header of its type; its data comes from a program in the kernel. */
 export function isReadable({ mime, data = '' }: MediaMessage): boolean {
   const head = Buffer.from(data.slice(0, 64), 'base64').toString('latin1');
   if (mime === 'image/png')
@@ -65,7 +65,7 @@ const CONTENTS: Readonly<Record<string, (bytes: Buffer, text: string) => Buffer[
     const sound = [field(1, FIXED_32, float(wav.readUInt32LE(24))), field(2, VARINT, varint(1))];
     return [message(6, [...sound, field(4, BYTES, wav), field(5, BYTES, Buffer.from('audio/wav'))])];
   },
-  // A tensor of one string (DT_STRING, 7), of the plugin for text.
+  // A tensor of one string (DT_STRING, 7), for the text plugin.
   'text/plain': (_, text) => [
     message(8, [
       field(1, VARINT, varint(7)),
@@ -80,7 +80,7 @@ function message(number: number, fields: readonly Buffer[]): Buffer {
   return field(number, BYTES, Buffer.concat(fields));
 }
 
-/** u64 length | its checksum | data | its checksum. */
+/** The u64 length, its checksum, the data, and the checksum of the data. */
 function record(fields: readonly Buffer[]): Buffer {
   const data = Buffer.concat(fields);
   const length = Buffer.alloc(8);

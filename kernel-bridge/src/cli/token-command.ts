@@ -1,4 +1,4 @@
-/** `tpulab token`: a token for each client, which can be revoked without disturbing the others. */
+/** `tpulab token`: a token for each client, which can be revoked without affecting the others. */
 import { Value } from '@sinclair/typebox/value';
 import { Command, Option } from 'commander';
 import { prepareStateFolder } from '../gateway/state-folder.js';
@@ -91,7 +91,7 @@ interface AddOptions extends StateOptions {
   readonly machines?: string[];
 }
 
-/** null: all rights. Without a level, patterns would restrict nothing. */
+/** null: all rights. Patterns without a level would restrict nothing, so they are refused. */
 function rightsOf({ may, notebooks, kernels, machines }: AddOptions): Rights | null {
   const patterns = {
     ...(notebooks && { notebooks }),

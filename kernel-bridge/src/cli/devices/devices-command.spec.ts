@@ -34,7 +34,7 @@ afterAll(async () => {
 
 describe('tpulab devices', () => {
   it('shows the machine and its devices', async () => {
-    // The runtime has one second to answer; on a busy machine, a later sample contains more.
+    // The runtime has one second to answer; on a busy machine, only a later sample contains its values.
     await vi.waitFor(
       async () => {
         const { stdout, error } = await runCommand(devicesCommand, '--state-dir', bridge.folder);
@@ -46,7 +46,7 @@ describe('tpulab devices', () => {
     );
   });
 
-  it('prints what the protocol describes as JSON', async () => {
+  it('prints JSON as the protocol describes it', async () => {
     const { stdout } = await runCommand(devicesCommand, '--state-dir', bridge.folder, '--json');
     expect([...Value.Errors(DevicesPage, JSON.parse(stdout))]).toEqual([]);
   });

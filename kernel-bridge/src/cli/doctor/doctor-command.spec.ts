@@ -63,7 +63,7 @@ describe('tpulab doctor', () => {
     );
   });
 
-  it('reports by a sentence and its exit code that a host cannot be reached', async () => {
+  it('reports an unreachable host in one sentence and with its exit code', async () => {
     const { stdout } = await run('nobody@127.0.0.1', '--ssh', path.join(folder, 'no-such-ssh'));
     expect(stdout).toContain('WRONG  ssh');
     expect(stdout).toMatch(/^[1-9]\d* errors?, (?:no|\d+) warnings?$/m);
@@ -71,9 +71,12 @@ describe('tpulab doctor', () => {
   });
 });
 
-describe('a machine of Google Cloud, before anything is connected', () => {
+describe('a machine of Google Cloud, before it is connected', () => {
   const target = 'gcloud:my-tpu';
-  /** The first check, for these answers of gcloud by the words of its command line; a refusal begins with `ERROR`. */
+  /**
+   * Returns the first check. Keys of `answers` are words of gcloud's command line; an answer that begins with `ERROR` is a
+   * refusal.
+   */
   const first = async (
     answers: Readonly<Record<string, string>>,
     where: { zone?: string } = { zone: 'z' }
@@ -103,7 +106,7 @@ describe('a machine of Google Cloud, before anything is connected', () => {
   );
 
   it.each([
-    ['is still to come', { describe: tpuNode({ state: 'CREATING' }) }, 'warning', /^Connect now/],
+    ['is still being created', { describe: tpuNode({ state: 'CREATING' }) }, 'warning', /^Connect now/],
     ['has no external address', { describe: tpuNode(inside) }, 'failed', /^Connect with --iap\.$/],
     [
       'was preempted',
@@ -127,14 +130,14 @@ describe('a machine of Google Cloud, before anything is connected', () => {
     expect(others).toEqual([]);
   });
 
-  it('is a slice', async () => {
+  it('is reported as a slice', async () => {
     const [ready, slice] = await first({ describe: tpuNode(), '--dry-run': hosts.join('') });
     expect(ready).toMatchObject({ name: 'Google Cloud', state: 'ok' });
     expect(slice).toMatchObject({ name: 'slice', state: 'ok' });
     expect(slice!.message).toBe('2 hosts; connecting sets up all and offers one kernel over them');
   });
 
-  it('is searched by its name where no zone is given, and reported as missing where there is none', async () => {
+  it('is searched for by name if no zone is given, and reported as missing if there is none', async () => {
     const answers = { 'config get-value compute/zone': '(unset)', 'tpu-vm list': '[]' };
     const [check, ...others] = await first(answers, {});
     expect(check).toMatchObject({ name: 'target', state: 'failed' });

@@ -43,7 +43,7 @@ export interface RemoteTarget extends TargetOptions {
 
 const DEFAULT_ENVIRONMENT = 'jax';
 
-/** Never prompts: a question of ssh is a failed check with the command that answers it. */
+/** Never prompts: a question of ssh becomes a failed check whose remedy is the command that answers it. */
 export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
   const { signal, sshProgram: program, gcloud = gcloudOnPath() } = wanted;
   const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
@@ -137,7 +137,7 @@ async function hostsOf(
   }
 }
 
-/** An action of the gateway becomes an option of `tpulab connect` here. */
+/** Replaces an action of the gateway by the option of `tpulab connect` that does the same. */
 function remedyOf(error: unknown): string | null {
   const { code, command, action } = remoteErrorOf(error);
   if (command !== null) return `Run: ${command}`;

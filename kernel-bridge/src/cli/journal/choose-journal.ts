@@ -1,4 +1,4 @@
-/** Finds the named journal: of a kernel, or a folder with segments, such as a copy from another machine. */
+/** Finds the named journal: the journal of a kernel, or a folder with segments, such as a copy from another machine. */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { listSegments } from '../../journal/segment-file.js';
@@ -19,7 +19,7 @@ export interface ChosenJournal {
   readonly kernel: JournalFolder | null;
 }
 
-/** All journals of a state folder. While a gateway runs, only that gateway ends kernels without a recorded end. */
+/** All journals of a state folder. While a gateway runs, only that gateway marks kernels without a recorded end as ended. */
 export async function journalsOf(stateDir: string): Promise<JournalFolder[]> {
   const hasGateway = (await holderOf(path.join(stateDir, 'gateway.lock'))) !== null;
   return findJournals(stateDir, (_id, isEnded) => hasGateway && !isEnded);

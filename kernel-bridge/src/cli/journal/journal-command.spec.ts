@@ -150,7 +150,7 @@ describe('tpulab journal show', () => {
     expect(lines).toHaveLength(1 + 20 - from + 1);
   });
 
-  it('follows a kernel that is running, and ends when the kernel has', async () => {
+  it('follows a running kernel, and ends with the kernel', async () => {
     const id = await makeKernel('running');
     const writer = await JournalWriter.open(journalDir(id), new WriterLog().options());
     let stdout = '';
@@ -173,9 +173,9 @@ describe('tpulab journal show', () => {
 });
 
 describe('tpulab journal verify', () => {
-  it('finds all journals in order, even while they are written', async () => {
+  it('finds no fault in intact journals, even while they are written', async () => {
     const id = await makeKernel('running');
-    // The beginning of a record of 200 bytes.
+    // The first bytes of a record of 200 bytes.
     await appendFile(await newestSegment(id), Buffer.from([200, 0, 0, 0, 1, 2, 3, 4, 21, 0, 0]));
     const { code, json } = await journal('verify', '--json');
     expect(code).toBe(0);
@@ -276,7 +276,7 @@ describe('tpulab journal prune', () => {
   });
 
   it.each([
-    ['a size without sense', ['--max-size', 'much']],
+    ['an invalid size', ['--max-size', 'much']],
     ['a duration without a unit', ['--older-than', '14']]
   ])('refuses %s', async (_what, args) => {
     const { code, stderr } = await journal('prune', ...args);
@@ -286,7 +286,7 @@ describe('tpulab journal prune', () => {
 });
 
 describe('tpulab journal repair', () => {
-  it('sets the damaged end aside and keeps it', async () => {
+  it('moves the damaged end aside and keeps it', async () => {
     const id = await makeKernel({ endedDaysAgo: 0 });
     await appendFile(await newestSegment(id), 'rubbish');
     const { json } = await journal('repair', id, '--json');
@@ -307,8 +307,8 @@ describe('tpulab journal repair', () => {
   });
 });
 
-describe('a kernel that is requested', () => {
-  it('but does not exist is answered with one sentence and an exit code', async () => {
+describe('a requested kernel', () => {
+  it('that does not exist is reported in one sentence and with an exit code', async () => {
     for (const command of ['show', 'verify', 'export', 'prune', 'repair']) {
       const { code, stderr, json } = await journal(command, 'ffffffff', '--json');
       expect([command, code, json]).toMatchObject([command, 1, { error: { code: 'kernel_unknown' } }]);

@@ -64,7 +64,7 @@ function repairCommand(streams: Streams): Command {
     });
 }
 
-/** No keeper may write meanwhile. null for a folder that no keeper can have. */
+/** Ensures that no keeper writes meanwhile. null for a folder that no keeper can own. */
 async function lockOut({ name, kernel }: ChosenJournal): Promise<AsyncDisposable | null> {
   if (kernel === null) return null;
   const inUse = new CommandError(
@@ -192,7 +192,7 @@ function listCommand(streams: Streams): Command {
     );
 }
 
-/** null for a journal that is removed meanwhile. */
+/** null for a journal that is removed while it is read. */
 async function describe(folder: JournalFolder, withGaps: boolean, signal: AbortSignal) {
   const reader = new JournalReader(folder.journalDir);
   const firstSeq = await reader.firstSeq();
@@ -210,9 +210,9 @@ async function describe(folder: JournalFolder, withGaps: boolean, signal: AbortS
     kernel: folder.kernelId,
     name: folder.specName,
     state: folder.endedAt === null ? 'running' : 'ended',
-    /** The other machine or container whose kernel this is; null: of this one. */
+    /** The machine or container whose kernel this is; null: this machine. */
     host: folder.elsewhere?.name ?? null,
-    /** ISO 8601; null while it runs. */
+    /** ISO 8601; null while the kernel runs. */
     endedAt: folder.endedAt === null ? null : new Date(folder.endedAt).toISOString(),
     records: lastSeq - firstSeq + 1,
     firstSeq,

@@ -1,4 +1,4 @@
-/** Writes many lines, no faster than the reader accepts them. */
+/** Writes many lines, no faster than the reader reads them. */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
@@ -28,14 +28,14 @@ export function streamSink(stream: Streams['stdout']): LineSink {
         await once(pipe as NodeJS.WritableStream, 'drain', { signal: closed.signal });
     },
     [Symbol.asyncDispose]: async () => {
-      // The errors of the last write arrive later; after a first error, the listener stays for them.
+      // Errors of the last write arrive later; after a first error, the listener stays to catch them.
       if (!closed.signal.aborted) pipe.off?.('error', onError);
       return Promise.resolve();
     }
   };
 }
 
-/** A new file for its owner alone, synced at the end; rejects with EEXIST if the file exists. */
+/** A new file that only its owner can read, synced at the end; rejects with EEXIST if the file exists. */
 export async function fileSink(file: string): Promise<LineSink> {
   const stream = createWriteStream(file, { flags: 'wx', mode: 0o600, flush: true });
   await once(stream, 'open');

@@ -54,7 +54,7 @@ export function pruneCommand(streams: Streams): Command {
     });
 }
 
-/** A manual prune also applies the age to segments of running kernels; a gateway's own limits remove less. */
+/** Unlike a gateway's own limits, a manual prune also applies the age to segments of running kernels. */
 function planPrune(
   journals: readonly JournalFolder[],
   { olderThan, maxSize }: Pick<PruneOptions, 'olderThan' | 'maxSize'>,
@@ -96,7 +96,10 @@ async function chosen(stateDir: string, requested: readonly string[]): Promise<J
   return [...found.values()];
 }
 
-/** Naming a kernel of another machine confirms that the machine will not return. Refused while its keeper shows activity. */
+/**
+ * Naming a kernel of another machine confirms that the machine will not return. Refused while the kernel's keeper is
+ * active.
+ */
 function released(
   journal: JournalFolder,
   { name, isSilent }: { name: string; isSilent: boolean }

@@ -1,4 +1,4 @@
-/** A journal record in the form for people and programs. */
+/** A journal record in forms for people and for programs. */
 import { channelNameOf, FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
 import { JSON_PARTS, messageIn, PART } from '../../jupyter/index.js';
 import { asObject, jsonIn } from '@tpulab/platform/json-text.js';
@@ -77,7 +77,7 @@ export function timeOf({ timeNs }: JournalRecord): string {
 
 const partsOf = (payload: Buffer): readonly Buffer[] => messageIn(payload)?.parts ?? [];
 
-/** The text unchanged, if it is JSON and fits into one line. */
+/** The text unchanged, if it is JSON and fits on one line. */
 function jsonText(bytes: Buffer): string | null {
   const raw = bytes.toString('utf8');
   const value = jsonIn(raw);

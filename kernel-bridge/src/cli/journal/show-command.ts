@@ -13,7 +13,7 @@ import { type RecordSummary, summarize, summaryLine } from './record-view.js';
 /** Fast enough for a person who watches; reading the end of a file is cheap. */
 const FOLLOW_MS = 250;
 
-/** A record by its number, or by the time of its keeper's clock. */
+/** A record by its number, or by the time on its keeper's clock. */
 export type Bound = { readonly seq: number } | { readonly timeMs: number };
 
 interface ShowOptions extends StateOptions {
@@ -66,7 +66,7 @@ async function show(
   const last = to !== undefined && 'seq' in to ? to.seq : Infinity;
   let next = from !== undefined && 'seq' in from ? from.seq : await reader.firstSeq();
   for (;;) {
-    // Checked before the read, so that everything written before the end is read.
+    // Checked before the read, so that all records written before the kernel's end are read.
     const isOver = follow !== true || hasEnded(journal);
     for await (const batch of reader.readAcross(next, { to: last, signal, ...openEnd(follow) })) {
       for (const record of batch) {
@@ -82,7 +82,7 @@ async function show(
   }
 }
 
-/** With `--follow`, waits for the segment after the damage; without it, the command reports that the rest cannot be read. */
+/** With `--follow`, waits for a segment after the damage; without it, the command reports that the rest cannot be read. */
 function openEnd(follow: true | undefined): { newest?: () => number } {
   return follow === true ? { newest: () => 0 } : {};
 }
@@ -91,7 +91,7 @@ function hasEnded({ kernel }: ChosenJournal): boolean {
   return kernel === null || kernel.endedAt !== null || existsSync(path.join(kernel.kernelDir, 'ended.json'));
 }
 
-/** Times are compared for every record: the clock may have been set in between, and only numbers give the order. */
+/** The time of every record is compared: the clock may have been set in between, and only numbers give the order. */
 function isWanted(summary: RecordSummary, { from, to, type, channel }: ShowOptions): boolean {
   const time = Date.parse(summary.time);
   return (

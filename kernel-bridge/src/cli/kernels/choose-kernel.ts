@@ -47,7 +47,7 @@ export function chooseKernel(
   );
 }
 
-/** The kernels on which it runs; else the kernel on which it last ran. */
+/** The kernels on which the document runs; otherwise the kernel on which it last ran. */
 function kernelsOfDocument(documents: readonly DocumentOfKernel[]): string[] {
   const now = documents.filter(({ ranUntil }) => ranUntil === null);
   const last = [...documents].sort((a, b) => (a.ranUntil ?? 0) - (b.ranUntil ?? 0)).slice(-1);
@@ -64,7 +64,7 @@ const Sessions = Type.Object({
   sessions: Type.Array(Type.Object({ path: Type.String(), kernelId: Type.String() }))
 });
 
-/** The folder of a kernel in a state folder, from its files: no gateway need run. */
+/** The folder of a kernel in a state folder, found from its files: no gateway needs to run. */
 export function kernelFolder(stateDir: string, kernelId: string): string {
   return path.join(stateDir, 'kernels', kernelId);
 }
@@ -81,7 +81,10 @@ export async function kernelsInState(stateDir: string): Promise<string[]> {
   return found.flat();
 }
 
-/** Which documents run on which kernels as the gateway last recorded it, and which documents ran on ended kernels. */
+/**
+ * Which documents run on which kernels, as the gateway last recorded it, and which documents ran on kernels that have
+ * ended.
+ */
 export async function documentsInState(stateDir: string): Promise<DocumentOfKernel[]> {
   const past = (await kernelsInState(stateDir)).map(async kernelId => {
     const folder = kernelFolder(stateDir, kernelId);

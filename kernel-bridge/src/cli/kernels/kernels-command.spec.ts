@@ -38,7 +38,7 @@ describe('tpulab kernels', () => {
     const { stdout } = await kernels('list');
     expect(stdout.split('\n')).toHaveLength(2);
     expect(stdout).not.toContain('\x1b');
-    // Only this session ends: the kernel still belongs to the other one.
+    // Ends only this session: the kernel still belongs to the other one.
     await bridge.rest('PATCH', `/api/sessions/${(session as { id: string }).id}`, {
       body: { path: 'lessons/one.ipynb' }
     });
@@ -51,7 +51,7 @@ describe('tpulab kernels', () => {
     expect(JSON.parse(json)).toMatchObject({ id: kernelId, connections: 0 });
   });
 
-  it('interrupt ends the running cell, and the kernel lives on', async () => {
+  it('interrupt ends the running cell, and the kernel continues', async () => {
     using client = await bridge.connect(kernelId);
     await client.run('kept = 1');
     const id = client.execute('print("begun", flush=True)\nwhile True: pass');

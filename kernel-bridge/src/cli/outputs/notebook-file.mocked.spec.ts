@@ -1,4 +1,4 @@
-/** A file that its user may not write. root may write every file, and may run the specs. */
+/** A file that its user may not write. The refusal is mocked, because root, who may run the specs, can write every file. */
 import type * as Files from 'node:fs/promises';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

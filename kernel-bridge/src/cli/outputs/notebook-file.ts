@@ -1,6 +1,6 @@
 /**
- * A notebook file into which outputs are written: read, and replaced in one step. The earlier version is stored beside it,
- * and a file that was saved in between is not overwritten.
+ * A notebook file into which outputs are written: it is read, and replaced in one step. The earlier version is stored
+ * beside it, and a file that was saved in between is not overwritten.
  */
 import type { BigIntStats } from 'node:fs';
 import { readFile, realpath, stat } from 'node:fs/promises';
@@ -52,7 +52,7 @@ export class NotebookFile {
     }
   }
 
-  /** Path of the backup; null if none was wanted. */
+  /** Path of the backup; null if none was requested. */
   async replace(text: string, { backup }: { backup: boolean }): Promise<string | null> {
     const backupPath = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
     await this.checkWritable();

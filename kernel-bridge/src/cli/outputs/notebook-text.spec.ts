@@ -104,7 +104,7 @@ describe('outputs written into a notebook', () => {
     ['four spaces and Windows line ends', `${JSON.stringify(small, null, 4)}\n`.replaceAll('\n', '\r\n')],
     ['no indentation', JSON.stringify(small)],
     ['a byte order mark', `\ufeff${JSON.stringify(small, null, 1)}\n`]
-  ])('are indented as the file is: %s', (_what, before) => {
+  ])('are indented like the file: %s', (_what, before) => {
     const after = new NotebookText(before).withOutputs([change]);
     const indent = /^\r?\n?([ \t]+)"/m.exec(before)?.[1];
     const wanted = {
@@ -118,7 +118,7 @@ describe('outputs written into a notebook', () => {
     expect(after).toBe(lines + (/\r?\n$/.exec(before)?.[0] ?? ''));
   });
 
-  it('leave all else as it was: numbers, escapes, doubled keys and odd spaces', () => {
+  it('leave everything else unchanged: numbers, escapes, duplicate keys and odd spaces', () => {
     const before =
       '{"cells" :[ {"outputs":[ 1 ],"cell_type":"code", "execution_count":null,"metadata" :{ },"source":"x\\u00e9", "n":1.0e+2}],\n' +
       ' "metadata":{"big":12345678901234567890,"a":1,"a":2, "esc":"\\u00e9\\/"}, "nbformat": 4, "nbformat_minor":4}';
@@ -126,7 +126,7 @@ describe('outputs written into a notebook', () => {
     expect(after).toBe(before.replace('[ 1 ]', '[]').replace('null', '7'));
   });
 
-  it('of no cell leave the file as it was', () => {
+  it('of no cell leave the file unchanged', () => {
     const before = JSON.stringify(small, null, 1);
     expect(new NotebookText(before).withOutputs([])).toBe(before);
   });
@@ -180,7 +180,7 @@ it('a notebook of nbformat 3 is read as nbformat converts it', async () => {
     const read = new NotebookText(JSON.stringify(old), { upgrades: true });
     expect(read.oldFormat).toBe(3);
     const content = read.content();
-    // One of the two stores texts as lists of lines.
+    // One of the two files stores texts as lists of lines.
     const plain = (cells: readonly { id?: string }[]): unknown =>
       JSON.parse(
         JSON.stringify(cells, (key, value: unknown) =>
@@ -200,7 +200,7 @@ it('a notebook of nbformat 3 is read as nbformat converts it', async () => {
   });
 });
 
-describe('a file that is no notebook', () => {
+describe('a file that is not a notebook', () => {
   it.each([
     ['an empty file', '', 'not JSON'],
     ['half a file', '[', 'not JSON'],

@@ -102,7 +102,7 @@ describe('tpulab outputs', () => {
       ]);
     }));
 
-  it('prints JSON as the protocol has it, all pages as one', () =>
+  it('prints JSON as the protocol defines it, all pages joined', () =>
     inState(async state => {
       const record = new KernelStory();
       for (let n = 0; n < 450; n++) record.cell(`c${n}`, `${n}`, n);
@@ -160,7 +160,7 @@ describe('tpulab outputs', () => {
       });
     }));
 
-  it('reports a damaged end when nothing can follow', () =>
+  it('reports a damaged end when no record can follow', () =>
     inState(async state => {
       const record = new KernelStory();
       const id = record.request('long()', { cellId: 'a' });
@@ -208,7 +208,7 @@ describe('tpulab outputs --into', () => {
       expect((await state.run(KERNEL, '--into', file)).stdout).toContain('nothing was written');
     }));
 
-  it('writes into a cell whose code has changed with --force, into one cell alone with --cell', () =>
+  it('writes into a changed cell with --force, and into one cell only with --cell', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const file = await state.notebook([
@@ -243,7 +243,7 @@ describe('tpulab outputs --into', () => {
       expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);
     }));
 
-  it('uses the newest run that has begun, and its outputs so far', () =>
+  it('uses the newest run that has started, and its outputs so far', () =>
     inState(async state => {
       const record = story();
       const id = record.request('print(1)', { cellId: 'a' });
@@ -261,7 +261,7 @@ describe('tpulab outputs --into', () => {
       expect(b).toMatchObject({ execution_count: 2 });
     }));
 
-  it('matches the code where a client names no cells, unless the code is there twice', () =>
+  it('matches by code if a client names no cells, unless two cells have the same code', () =>
     inState(async state => {
       const record = new KernelStory();
       record.cell(null, 'once()', 1, id => record.stream(id, 'once\n'));
@@ -286,7 +286,7 @@ describe('tpulab outputs --into', () => {
       expect((await cellsOf(file))[0]?.execution_count).toBe(1);
     }));
 
-  it('leaves a file alone that somebody saves in the meantime', () =>
+  it('leaves a file alone that was saved in the meantime', () =>
     inState(async state => {
       const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);
       const read = await NotebookFile.read(file);
@@ -316,7 +316,7 @@ describe('tpulab outputs --into', () => {
     }));
 });
 
-describe('what is printed to a terminal', () => {
+describe('output that is printed to a terminal', () => {
   it.each([
     ['colours', '\x1b[1;31mred\x1b[0m', 'red', '\x1b[1;31mred\x1b[0m'],
     ['a window title', '\x1b]0;title\x07text', 'text', 'text'],
@@ -325,7 +325,7 @@ describe('what is printed to a terminal', () => {
     ['a device request', '\x1bP$q"p\x1b\\text\x1bc', 'text', 'text'],
     ['a bell and other controls', 'a\x07b\x00c\x9b31md', 'abc31md', 'abc31md'],
     ['an escape in an escape', '\x1b\x1b[31m[2Jtext', '[2Jtext', '\x1b[31m[2Jtext']
-  ])('holds of %s only what does no harm', (_what, text, plain, coloured) => {
+  ])('with %s contains only harmless characters', (_what, text, plain, coloured) => {
     expect(printable(text, { colours: false })).toBe(plain);
     expect(printable(text, { colours: true })).toBe(coloured);
   });

@@ -78,7 +78,7 @@ export function outputsCommand(
     });
 }
 
-/** All pages combined. The index belongs to the gateway: it is read, never written. */
+/** All pages combined. The index belongs to the gateway: this reads it and never writes it. */
 async function readAll(stateDir: string, kernelId: string, options: OutputsOptions): Promise<OutputsPage> {
   const folder = kernelFolder(stateDir, kernelId);
   const outputs = new KernelOutputs({
@@ -88,12 +88,12 @@ async function readAll(stateDir: string, kernelId: string, options: OutputsOptio
   });
   const request: OutputsRequest = {
     cells: options.cell.length === 0 ? null : new Set(options.cell),
-    // A notebook needs the newest run that has begun, which need not be the newest request.
+    // A notebook needs the newest run that has started, which need not be the newest request.
     history: options.history === true || options.into !== undefined,
     maxBytes: options.maxBytes === 0 ? Infinity : options.maxBytes
   };
   const alive = await isKernelRunning(stateDir, kernelId);
-  // No process writes any more: damage at the end is not an unfinished record.
+  // No process writes any more: damage at the end is then not an unfinished record.
   const isOver = !alive && (await holderOf(kernelPaths(folder).lock)) === null;
   const first = await outputs.read(request, null, { isOver });
   const executions = [...first.executions];
@@ -227,7 +227,7 @@ function parseBytes(text: string): number {
 }
 
 interface ViewOptions {
-  /** Whether colours of the output are preserved, for a terminal. */
+  /** Whether colours in the output are preserved, for a terminal. */
   readonly colours: boolean;
 }
 
@@ -249,7 +249,7 @@ function entryTexts(entries: readonly OutputEntry[], options: ViewOptions): stri
 
 function duration({ startedAt, finishedAt }: CellExecution): string {
   if (startedAt === null || finishedAt === null) return '';
-  // The reply may be recorded before the busy state that marks the start of the cell.
+  // The reply may be recorded before the busy status that marks the start of the cell.
   return durationText(Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt)));
 }
 
@@ -282,8 +282,8 @@ function sizeOf(type: string, value: unknown): number {
 }
 
 /**
- * Output of a kernel may contain sequences that move the cursor, rename the window or worse. Only colours pass, and only to a
- * terminal.
+ * Output of a kernel may contain sequences that move the cursor, rename the window or worse. Only colours pass, and only to
+ * a terminal.
  */
 export function printable(text: string, { colours }: ViewOptions): string {
   const plain = text.replace(ESCAPES, sequence => (colours && COLOUR.test(sequence) ? sequence : ''));

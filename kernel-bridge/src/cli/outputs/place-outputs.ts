@@ -23,7 +23,7 @@ export interface PlacedCell {
 }
 
 export interface PlacingOptions {
-  /** Also writes into cells whose code has changed. */
+  /** Whether to write into cells whose code has changed, too. */
   readonly force: boolean;
   /** Only these cells; null: all. */
   readonly cells: ReadonlySet<string> | null;
@@ -34,7 +34,7 @@ export function placeOutputs(
   executions: readonly CellExecution[],
   { force, cells: selected }: PlacingOptions
 ): PlacedCell[] {
-  // A cell that never began has no outputs: the outputs of an earlier run stay.
+  // A cell that never started has no outputs: the outputs of an earlier run stay.
   const begun = executions.filter(({ startedAt, outputs }) => startedAt !== null || outputs.length > 0);
   const byCell = new Map(begun.flatMap(each => (each.cellId === null ? [] : [[each.cellId, each] as const])));
   const byCode = executionsByCode(begun);
@@ -42,7 +42,7 @@ export function placeOutputs(
   return cells
     .filter(({ id }) => selected === null || selected.has(id))
     .map(cell => {
-      // For clients that name no cell, the code itself decides, if it is unique.
+      // For clients that name no cell, the cell is found by its code, if that is unique.
       const alike = byCode.get(codeHash(cell.source));
       const isAmbiguous = ambiguous.has(cell.source);
       const execution = byCell.get(cell.id) ?? (isAmbiguous ? undefined : alike) ?? null;

@@ -12,7 +12,7 @@ import { outputsCommand } from './outputs-command.js';
 const KERNEL = '11111111-2222-4333-8444-555555555555';
 const STATE = 'application/vnd.jupyter.widget-state+json';
 
-/** One cell shows two widgets, another prints into the first of them, a third one into a widget that no cell shows. */
+/** One cell shows two widgets, another prints into the first of them, and a third prints into a widget that no cell shows. */
 function story(): KernelStory {
   const record = new KernelStory();
   record.cell('show', 'display(out)', 1, id => {
@@ -105,7 +105,7 @@ describe('outputs that a widget has captured', () => {
       expect(await run()).toContain('nothing was written');
     }));
 
-  it('replace the outputs of an earlier run; other widgets and other state stay, to the byte', () => {
+  it('replace the outputs of an earlier run; other widgets and other state stay byte for byte', () => {
     const outputs = [{ name: 'stdout', output_type: 'stream', text: 'old' }];
     const slider = { model_name: 'SliderModel', state: { value: '1.0' } };
     const models = {
@@ -123,7 +123,7 @@ describe('outputs that a widget has captured', () => {
   });
 });
 
-describe('a value that is put into a JSON text', () => {
+describe('a value that is inserted into a JSON text', () => {
   it.each([
     [
       'replaces the one that is there',

@@ -46,13 +46,13 @@ describe('a target', () => {
     expect(sourceOf(target, { zone: 'us-east5-b' })).toEqual(source);
   });
 
-  it.each(['gcloud:', 'gcloud:a/b/c/d', 'gcloud:my-tpu'])('%s is none without more', target => {
+  it.each(['gcloud:', 'gcloud:a/b/c/d', 'gcloud:my-tpu'])('%s alone is not a target', target => {
     expect(() => sourceOf(target, {})).toThrow(expect.objectContaining({ code: 'remote_target_invalid' }));
   });
 });
 
 describe('without a server', () => {
-  it('the commands tell how to start one', async () => {
+  it('the commands explain how to start one', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     for (const [make, args] of [
       [connectCommand, ['vm']],
@@ -71,7 +71,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   let hub: Hub;
   let here: FakeMachine;
   let requests: RemotePrompt[];
-  /** Requests to the setup that installs the host. */
+  /** Requests to the setup that installs the bridge on the host. */
   const wanted: { readonly environment: string; readonly takeOver: boolean | undefined }[] = [];
 
   beforeAll(async () => {
@@ -123,7 +123,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   });
 
   // N12
-  it('a name that is given makes a machine of its own, and changes nothing of one with the same source', async () => {
+  it('a given name adds another machine, and changes nothing of a machine with the same source', async () => {
     const list = async () =>
       JSON.parse((await remotes('ls', '--json')).stdout) as { remotes: { name: string; install: boolean }[] };
     const before = (await list()).remotes;
@@ -164,7 +164,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(wanted).toHaveLength(2);
   });
 
-  it('the holder of the chips of a machine is requested here', async () => {
+  it('the holders of a machine's chips can be listed from here', async () => {
     const holders = (...args: string[]): Promise<Ran> =>
       runCommand(holdersCommand, ...args, '--state-dir', hub.bridge.folder);
     await here.write('tmp/libtpu_lockfile', '');
@@ -184,7 +184,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(stdout).toMatch(/vm: waiting[\s\S]*asks: [\s\S]*SHA256:/);
   });
 
-  it('fails with the reason of the machine, and the command that settles it', async () => {
+  it('fails with the machine's reason, and the command that resolves it', async () => {
     await remotes('disconnect', 'vm');
     const { error } = await connect(false, 'vm');
     expect(error).toMatchObject({ code: 'remote_host_key_unknown' });
@@ -208,7 +208,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(stdout).toMatch(/\n {2}HostName \S+\n[\s\S]*\n {2}ControlPath \S+\n {2}ControlMaster no\n$/);
   });
 
-  it('a folder goes there and back; deletions, and overwriting newer files, need a confirmation', async () => {
+  it('a folder is copied there and back; deletions, and overwriting newer files, need a confirmation', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const state = ['--state-dir', hub.bridge.folder];
     await writeFile(path.join(folder, 'a.txt'), '1');
@@ -230,7 +230,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(refused.error!.message).toContain('delete   a.txt');
     expect((await runCommand(pullCommand, 'vm', folder, '--from', 'pushed', ...state)).error).toBeNull();
     expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe('1');
-    // A copy of yesterday must not overwrite work of today.
+    // Yesterday's copy must not overwrite today's work.
     await writeFile(path.join(folder, 'a.txt'), 'newer');
     const later = new Date(Date.now() + 3_600_000);
     await utimes(path.join(folder, 'a.txt'), later, later);
@@ -275,7 +275,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect((await remotes('ls')).stdout).toContain('No remotes');
   });
 
-  describe('as the docs say', () => {
+  describe('as documented', () => {
     let reader: Reader;
     let folder: string;
 

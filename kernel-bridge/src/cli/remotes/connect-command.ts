@@ -11,7 +11,7 @@ import { RemoteCalls } from './remote-calls.js';
 interface ConnectOptions extends StateOptions, TargetOptions {
   readonly name?: string;
   readonly environment?: string;
-  /** commander's form of `--no-install`; if omitted: unchanged, initially true. */
+  /** commander's form of `--no-install`; if omitted, the setting stays unchanged (initially true). */
   readonly install?: boolean;
   readonly takeOver?: true;
   readonly hostOnly?: boolean;

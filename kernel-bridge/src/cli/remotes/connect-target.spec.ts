@@ -5,7 +5,7 @@ import { reachOf, sourceOf, sourceText, withZone } from './connect-target.js';
 
 const machine = (options: object, target = 'gcloud:instance/us-east5-b/my-tpu') => sourceOf(target, options);
 
-describe('the way to a machine of Google Cloud', () => {
+describe('the access path to a machine of Google Cloud', () => {
   it.each([
     [{}, undefined, {}],
     [{ externalIp: true }, 'external', {}],
@@ -19,7 +19,7 @@ describe('the way to a machine of Google Cloud', () => {
     });
   });
 
-  it('does not make it another machine; another zone, project or product does', () => {
+  it('does not make it another machine, unlike another zone, project or product', () => {
     expect(isSameMachine(machine({}), machine({ tunnelThroughIap: true }))).toBe(true);
     expect(isSameMachine(machine({}), machine({ project: 'p' }))).toBe(false);
     expect(isSameMachine(machine({}), machine({}, 'gcloud:us-east5-b/my-tpu'))).toBe(false);
@@ -37,7 +37,7 @@ describe('the way to a machine of Google Cloud', () => {
 });
 
 describe('a machine of Google Cloud that is named without its zone', () => {
-  /** gcloud's output for commands with these words; it refuses all other commands. */
+  /** Resolves the zone with a stand-in for gcloud that answers commands with these words and refuses all others. */
   const zone = async (
     answers: Readonly<Record<string, string>>,
     target = 'gcloud:my-tpu',
@@ -55,11 +55,11 @@ describe('a machine of Google Cloud that is named without its zone', () => {
   const tpus = (kind: string, ...paths: readonly (readonly [zone: string, name: string])[]): string =>
     JSON.stringify(paths.map(([where, name]) => ({ name: `projects/p/locations/${where}/${kind}/${name}` })));
 
-  it('is in the zone that gcloud is set to', async () => {
+  it('is in the zone that gcloud is configured with', async () => {
     expect(await zone({ 'config get-value compute/zone': 'us-east5-b\n' })).toBe('us-east5-b');
   });
 
-  it('is where the only machine of its name and product is', async () => {
+  it('is in the zone of the only machine with its name and product', async () => {
     const nodes = tpus('nodes', ['us-east5-a', 'my-tpu-2'], ['us-east5-b', 'my-tpu'], ['eu', 'other']);
     expect(await zone({ ...unset, 'tpu-vm list --zone=- ': nodes })).toBe('us-east5-b');
     const queue = tpus('queuedResources', ['us-east5-c', 'q']);
@@ -77,7 +77,7 @@ describe('a machine of Google Cloud that is named without its zone', () => {
     ).toBe('us-east5-a');
   });
 
-  it('is queried only if no zone is given', async () => {
+  it('is looked up only if no zone is given', async () => {
     expect(await zone({}, 'gcloud:us-east5-b/my-tpu')).toBeUndefined();
     expect(await zone({}, 'gcloud:my-tpu', { zone: 'z' })).toBe('z');
     expect(await zone({}, 'me@host')).toBeUndefined();

@@ -123,7 +123,7 @@ class Progress {
   }
 }
 
-/** null: there is no person at this terminal. */
+/** null: there is no person at this terminal to ask. */
 export type Prompter = (prompt: RemotePrompt, signal: AbortSignal) => Promise<string | boolean | null>;
 
 /** Asks the person at the terminal the question of ssh. Typed secrets are not shown. */

@@ -15,7 +15,7 @@ import {
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { below, chosenStateFolder, RunningGateway } from '../running-gateway.js';
 
-/** gcloud lists the machines of a project. */
+/** gcloud lists the machines of a project, which takes time. */
 const CANDIDATES_MS = 90_000;
 const PLAN_MS = 6 * 60_000;
 const CLEAN_MS = 11 * 60_000;
@@ -71,7 +71,7 @@ export class RemoteCalls {
     return this.#request(RemoteSsh, 'GET', `/${encodeURIComponent(name)}/ssh`);
   }
 
-  /** Process of the server there. */
+  /** Process id of the server there. */
   async pid(name: string): Promise<number> {
     const health = Type.Object({ pid: Type.Integer() });
     return (await this.gateway.request(health, 'GET', `${below(name)}bridge/v1/health`)).pid;

@@ -18,7 +18,7 @@ it('preserves the entries of the user, and includes our file once, in front', as
   expect(await read('config')).toBe('Include tpulab_config\n\nHost mine\n  User me\n');
 });
 
-it('replaces the entry of a name, and leaves the others', async () => {
+it('replaces the entry of the same name, and leaves the others', async () => {
   await writeEntry(folder, 'a', 'Host a\n  HostName 192.0.2.1');
   await writeEntry(folder, 'b', 'Host b\n  HostName 192.0.2.2');
   await writeEntry(folder, 'a', 'Host a\n  HostName 192.0.2.3');

@@ -63,7 +63,7 @@ export function sshConfigCommand(streams: Streams, home = homeFolder()): Command
     });
 }
 
-/** Uses the connection while it is open; otherwise ssh logs in as usual. */
+/** The entry uses the open connection; once that is closed, ssh logs in as usual. */
 async function entryOf(
   name: string,
   { program, controlPath, destination, options }: RemoteSsh
@@ -96,7 +96,7 @@ export async function writeEntry(folder: string, name: string, entry: string): P
   await writeAtomically(ours, `${[...blocks, entry].join('\n\n')}\n`);
   const config = path.join(folder, 'config');
   const own = (await readIfThere(config)) ?? '';
-  // In front: after a Host line the Include would apply to that host only.
+  // At the top of the file: after a Host line, the Include would apply to that host only.
   if (!own.split('\n').includes(INCLUDE))
     await writeAtomically(await realpath(config).catch(() => config), `${INCLUDE}\n\n${own}`);
 }

@@ -1,4 +1,7 @@
-/** Requests of `tpulab execute` to the gateway that runs the notebook: this machine's own, or the gateway of a remote behind it. */
+/**
+ * Requests of `tpulab execute` to the gateway that runs the notebook: this machine's own, or through it the gateway of a
+ * remote.
+ */
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { type Static, Type } from '@sinclair/typebox';
@@ -50,7 +53,7 @@ export interface Cell {
   readonly mayRaise?: boolean | undefined;
 }
 
-/** The machine and the kernel of a run. */
+/** The machine and the kernel where a run starts. */
 export interface RunStart {
   readonly path: string;
   readonly kernelName: string;
@@ -105,7 +108,7 @@ export class BridgeCalls {
     return { kernelId: kernel.id, sessionId };
   }
 
-  /** Whether a kernel works, and how its processes ended; null while the gateway is unreachable. */
+  /** Whether a kernel is busy, and how its processes ended; null while the gateway is unreachable. */
   async kernel(kernelId: string): Promise<Static<typeof KernelNow> | null> {
     const path = `${this.#prefix}api/kernels/${kernelId}`;
     return this.gateway.request(KernelNow, 'GET', path).catch(() => null);
@@ -147,8 +150,8 @@ export class BridgeCalls {
   }
 
   /**
-   * Sends all cells to the kernel together: from then on they run without a client. The first error ends the run, because the kernel
-   * aborts all queued cells. Resolves when the journal there contains every request.
+   * Sends all cells to the kernel together: from then on they run without a client. The first error ends the run, because
+   * the kernel aborts all queued cells. Resolves when the journal there contains every request.
    */
   async execute(kernelId: string, cells: readonly Cell[], isPython: boolean): Promise<void> {
     const session = randomUUID();
@@ -205,7 +208,7 @@ export class BridgeCalls {
   }
 }
 
-/** A schema with a format requires a registered format; only the shape matters here. */
+/** Validating a schema with a format requires that format to be registered; only the shape matters here. */
 function isPage(value: unknown): value is OutputsPage {
   const page = value as Partial<OutputsPage> | null;
   return (
@@ -247,8 +250,9 @@ function executeRequest(
 /* Extra requests of `tpulab execute` to a Python kernel. Kernels of other languages get none. */
 
 /**
- * Silent, before the cells. `exit` and `quit` end the notebook: IPython's own would only close a terminal, and the next cell would run.
- * And no cell runs after an error: the kernel aborts only the requests that it has received by then, not those on their way.
+ * Runs silently before the cells. `exit` and `quit` end the notebook: IPython's own would only close a terminal, and the
+ * next cell would run. It also prevents cells from running after an error: the kernel aborts only requests that it has
+ * already received, not those on their way.
  */
 const BEFORE_CELLS = `
 def _tpulab_run():
@@ -278,8 +282,8 @@ del _tpulab_run
 `;
 
 /**
- * Evaluated after the last cell and as a part of it: threads that keep a Python program alive also keep the run alive, for a minute.
- * Their output during that time belongs to that cell.
+ * Evaluated after the last cell, as a part of it: threads that keep a Python program alive also keep the run alive, for a
+ * minute. Their output during that time belongs to that cell.
  */
 const THREADS_END = `exec(${JSON.stringify(`
 import sys, threading, time
@@ -293,7 +297,7 @@ if left:
     print(f"tpulab execute: {left} threads still run 60 s after the last cell; what they print later is not saved.", file=sys.stderr)
 `)}, {})`;
 
-/** A name that Python can assign to: no keyword. */
+/** A name that Python can assign to, so not a keyword. */
 const NAME =
   /^(?!(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)$)[A-Za-z_]\w*$/;
 
@@ -306,7 +310,7 @@ export function parametersCode(parameters: Readonly<Record<string, unknown>>): s
   return ['# Parameters', ...lines].join('\n');
 }
 
-/** A value of the command line: a number, True, False or None in Python's notation, else a text. */
+/** A value from the command line: a number, True, False or None in Python's notation; anything else is text. */
 export function parameterValue(text: string): unknown {
   if (/^true$/i.test(text)) return true;
   if (/^false$/i.test(text)) return false;
@@ -314,7 +318,7 @@ export function parameterValue(text: string): unknown {
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? new Digits(text) : text;
 }
 
-/** A number as written: 1e-3, 1.0 and numbers beyond JavaScript's range stay unchanged. */
+/** A number kept as written: 1e-3, 1.0 and numbers beyond JavaScript's range stay unchanged. */
 class Digits {
   constructor(readonly text: string) {}
 }

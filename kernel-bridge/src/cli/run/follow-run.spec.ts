@@ -30,7 +30,7 @@ function printed(text: string, changedSeq: number): CellExecution {
   };
 }
 
-it('writes what a kernel publishes after the reply of its last cell', async () => {
+it('writes output that a kernel publishes after the reply of its last cell', async () => {
   const notebook = path.join(folder, 'a.ipynb');
   const cell = { cell_type: 'code', id: 'a', source: 'x', metadata: {}, outputs: [], execution_count: null };
   await writeFile(notebook, JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [cell] }));

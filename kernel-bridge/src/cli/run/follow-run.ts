@@ -18,7 +18,7 @@ import {
 import { pause } from '@tpulab/platform/waiting.js';
 
 const POLL_MS = 500;
-/** The longest wait for output of a cell that arrives after its reply; a thread of the notebook may print forever. */
+/** The longest wait for output that arrives after the reply of its cell; a thread of the notebook may print forever. */
 const SETTLE_MS = 10_000;
 const SETTLE_POLL_MS = 50;
 /** A newly started gateway may not know its kernels yet. */
@@ -37,14 +37,14 @@ export async function followRun(follow: Follow): Promise<RunRecord | null> {
   }
 }
 
-/** Like `followRun`, or resolves with the record of the next try. */
+/** Like `followRun`, but resolves with the new record when the run is restarted. */
 async function followTry(follow: Follow): Promise<RunRecord | null> {
   const { calls, file, record, signal, note } = follow;
   const all = new Map<string, CellExecution>();
   const printed = new Set<string>();
   const widgets = new Map<string, CapturedOutputs>();
   let until = 0;
-  // Whether the kernel was idle at the last poll; all output before that is in the next page.
+  // Whether the kernel was idle at the last poll: all output before that poll is in the next page.
   let wasIdle = false;
   let settlesUntil = Number.POSITIVE_INFINITY;
   const away: { isReported: boolean; unknownSince: number | null } = {
@@ -113,13 +113,13 @@ async function endOrGoOn(
   lossIn: (record: RunRecord) => GroupLoss | null
 ): Promise<RunRecord | null> {
   const { file, signal } = follow;
-  // Another process may have changed it: the restart limit, or the restart itself.
+  // Another process may have changed the record: the restart limit, or the restart itself.
   const record = (await file.read()) ?? follow.record;
   if (record.kernelId !== follow.record.kernelId || record.endedAt !== null) return record;
   const loss = lossIn(record);
   if (loss === null) return end({ ...follow, record }, failure);
   if (writes) return startAgain({ ...follow, record }, loss);
-  // The process that writes starts the run again; if that process ends, this one takes over at the next check.
+  // The writing process restarts the run; if it ends first, this process takes over at the next check.
   await pause(POLL_MS, signal);
   return record;
 }
@@ -147,7 +147,8 @@ async function saveInto(
     const text = withWidgetOutputs(file.notebook.withOutputs(outputsOf(placed)), widgetsOf(placed, widgets));
     if (text !== file.text) await file.replace(text, { backup: false });
   } catch (error) {
-    // Another program saved the file at this moment, or the disk is full: the next check writes the outputs, and the journal has them.
+    // Another program saved the file at this moment, or the disk is full: the next check writes the outputs, which the
+    // journal still has.
     if (!(error instanceof CommandError)) throw error;
     note(error.message);
   }
@@ -168,7 +169,7 @@ function printCells(
 async function end({ calls, file, record, isRestarted }: Follow, failure: string | null): Promise<RunRecord> {
   const ended = { ...record, failure, endedAt: new Date().toISOString() };
   await file.write(ended);
-  // Ends the kernel to free the chips for the next one. After a restart by a person, that person uses the chips.
+  // Ends the kernel to free the chips for the next one. After a person has restarted it, that person uses the chips.
   if (!record.keepKernel && isRestarted !== true) await calls.end(record.sessionId).catch(() => undefined);
   return ended;
 }
@@ -176,7 +177,7 @@ async function end({ calls, file, record, isRestarted }: Follow, failure: string
 /**
  * null: every cell finished without an unexpected error.
  *
- * @param end how the kernel ended, if it did and the cause is known
+ * @param end how the kernel ended, if it ended and the cause is known
  */
 function failureOf(
   executions: readonly CellExecution[],
@@ -191,7 +192,7 @@ function failureOf(
   const where = `Cell ${at + 1} of ${executions.length}`;
   const outputs = execution.outputs.map(({ output }) => output);
   const error = outputs.find(output => output.output_type === 'error');
-  // IPython prints the traceback of an exception group, and sends no error.
+  // IPython prints the traceback of an exception group instead of sending an error.
   const printed = outputs.flatMap(each => (each.output_type === 'stream' ? each.text : []));
   const leaves = execution.state === 'error' ? leavesOf(error?.traceback ?? printed) : [];
   if (leaves.length > 0) {
@@ -227,8 +228,8 @@ function sentence(text: string): string {
 }
 
 /**
- * Writes the reason into the cell in which the kernel ended, where a person looks first. A kernel that dies immediately may lose the
- * message that its cell began: then the first lost cell gets the reason.
+ * Writes the reason into the cell in which the kernel ended, where a person looks first. A kernel that dies immediately may
+ * lose the message that its cell started: then the first lost cell gets the reason.
  */
 function noteEnd(executions: readonly CellExecution[], failure: string): CellExecution[] {
   const [, why = failure] = failure.split(' did not finish: ');

@@ -35,7 +35,7 @@ const run = (...args: string[]): Promise<Ran> =>
 
 const notebook = (...sources: string[]): Promise<string> => writeNotebook(folder, 'lesson', sources);
 
-/** Cells, each with the tags behind its code. */
+/** Writes a notebook with these cells; each is its code, followed by its tags. */
 async function tagged(cells: readonly (readonly [string, ...string[]])[]): Promise<string> {
   const file = await notebook(...cells.map(([source]) => source));
   const json = JSON.parse(await readFile(file, 'utf8')) as { cells: { metadata: object }[] };
@@ -65,7 +65,7 @@ it('runs all cells, saves their outputs, and ends the kernel', async () => {
   expect(await sessions()).toEqual([]);
 });
 
-it('fails as the notebook fails: the error is in its cell, and later cells were not run', async () => {
+it('fails when the notebook fails: the error is in its cell, and later cells were not run', async () => {
   const file = await notebook('print("before")', '1 / 0', 'print("after")');
   const { error } = await run(file);
   expect(error).toMatchObject({ code: 'notebook_failed' });
@@ -74,7 +74,7 @@ it('fails as the notebook fails: the error is in its cell, and later cells were 
   expect(textOf(cells[0]!)).toBe('before\n');
   expect(cells[1]!.outputs[0]!.ename).toBe('ZeroDivisionError');
   expect(textOf(cells[2]!)).toBe('');
-  // A repeated query gets the same error.
+  // Attaching again reports the same error.
   expect((await run(file, '--attach')).error).toMatchObject({ code: 'notebook_failed' });
 });
 
@@ -135,7 +135,7 @@ it('honours the tags raises-exception and skip-execution', async () => {
 });
 
 // E1
-it("works in the notebook's own folder, wherever the server's is", async () => {
+it("runs in the notebook's folder, whatever the server's folder is", async () => {
   await writeFile(path.join(folder, 'helper.py'), 'words = "from beside"');
   const file = await notebook('import helper, os\nprint(helper.words)\nprint(os.path.realpath(os.getcwd()))');
   expect(await run(file)).toMatchObject({
@@ -155,7 +155,7 @@ it.each(['exit()', 'quit()', 'exit'])('is ended by %s', async how => {
   expect(await sessions()).toEqual([]);
 });
 
-it('runs no cell that reaches the kernel after an error', async () => {
+it('does not run a cell that reaches the kernel after an error', async () => {
   const late = `print("must not run")\n# ${'x'.repeat(2_000_000)}`;
   const file = await notebook('1 / 0', ...Array.from({ length: 12 }, () => late));
   const { error } = await run(file);
@@ -168,7 +168,7 @@ it('runs no cell that reaches the kernel after an error', async () => {
 it('reports how the kernel ended, in the message and in the cell', async () => {
   const file = await notebook(
     'print("here", flush=True)',
-    // A killed process loses its unsent messages: the end of the previous cell must have been sent.
+    // A killed process loses its unsent messages, so the previous cell waits until its end was sent.
     'import os, signal, time; time.sleep(1); os.kill(os.getpid(), signal.SIGSEGV)',
     '1'
   );
@@ -224,7 +224,7 @@ it('waits for threads that print after the last cell', async () => {
 });
 
 // A06
-it('saves all that an Output widget has captured', async () => {
+it('saves all outputs that an Output widget has captured', async () => {
   const file = await notebook(
     'import ipywidgets as w, time\nout = w.Output(); display(out)\nwith out:\n    for i in range(10): print(i); time.sleep(0.1)\ntime.sleep(1)'
   );
@@ -253,7 +253,7 @@ it('sets parameters as papermill does, and replaces the parameters of an earlier
 
 // A03
 it('stores a bar that moves the cursor as one line, and prints no cursor movement', async () => {
-  // A stock kernel drops messages more than 1,000 ahead of its reader, as with the bar of a busy machine.
+  // A stock kernel drops messages more than 1,000 ahead of its reader, as happens with a progress bar on a busy machine.
   const bar = `import sys\nfor i in range(1, 401): sys.stderr.write(f'\\r{i:4d}/400 |' + '#' * (i // 20) + '|'); sys.stderr.flush()`;
   const file = await notebook(bar, "print('\\x1b[2J\\x1b[2A\\x1b[?25lseen\\x1b]0;a title\\x07 and read')");
   expect((await run(file)).error).toBeNull();
@@ -264,7 +264,7 @@ it('stores a bar that moves the cursor as one line, and prints no cursor movemen
 });
 
 // X4
-it('runs a notebook of 3,000 cells and 22 MB, and leaves its text as it was', async () => {
+it('runs a notebook of 3,000 cells and 22 MB, and leaves its text unchanged', async () => {
   const text = (at: number): string => `# ${at}\n${'long text '.repeat(750)}`;
   const file = await notebook('print("first")', 'print("last")');
   const json = JSON.parse(await readFile(file, 'utf8')) as { cells: object[] };
@@ -281,7 +281,7 @@ it('runs a notebook of 3,000 cells and 22 MB, and leaves its text as it was', as
 });
 
 // A15
-it('runs notebooks with odd names, each as itself', async () => {
+it('runs notebooks with odd names, each separately', async () => {
   const names = [
     'a b',
     'a%20b',
@@ -343,7 +343,7 @@ it('refuses a tag that YAML does not know, and never prints a warning of Node', 
   warn.mockRestore();
 });
 
-it('ends when a person restarts the kernel, which then stays with that person', async () => {
+it('ends when a person restarts the kernel, which then keeps running for that person', async () => {
   const file = await notebook('print("begun", flush=True)\nimport time; time.sleep(600)', '1');
   const running = run(file);
   await vi.waitUntil(async () => textOf((await cellsOf(file))[0]!) === 'begun\n', { timeout: 60_000 });
@@ -355,7 +355,7 @@ it('ends when a person restarts the kernel, which then stays with that person', 
 });
 
 // X8
-it('never runs a notebook of another language, and leaves its file as it is', async () => {
+it('never runs a notebook of another language, and leaves its file unchanged', async () => {
   const file = await writeNotebook(folder, 'r', ['x <- 1'], {
     kernelspec: { name: 'ir', display_name: 'R', language: 'R' }
   });
@@ -365,7 +365,10 @@ it('never runs a notebook of another language, and leaves its file as it is', as
 });
 
 describe('on a slice that loses hosts', () => {
-  /** Ends as often as on such a slice: a host is lost, then it is still unreachable, and so on. */
+  /**
+   * A cell that fails this many times as on a slice that loses hosts: first a host is lost, then it is still unreachable,
+   * and so on.
+   */
   const losing = (times: number): string => `import pathlib
 class HostLostError(RuntimeError): pass
 class SliceStartError(RuntimeError): pass
@@ -380,7 +383,7 @@ print("try", n)`;
     return JSON.parse(stdout);
   };
 
-  it('reruns from the first cell on new processes, and reports how often and why', async () => {
+  it('is rerun from the first cell on new processes, and reports how often and why', async () => {
     const file = await notebook('x = globals().get("x", 0) + 1', losing(2), 'print(x)');
     const { endedAt, ...ended } = (await restarts(file)) as { endedAt: string };
     expect(endedAt).not.toBeNull();
@@ -395,7 +398,7 @@ print("try", n)`;
     expect((await run(file, '--attach')).stderr).toContain('Host 1 (a@10.0.0.0) is away: why. It was rerun.');
   });
 
-  it('ends with that error after the maximum number of repetitions', async () => {
+  it('ends with that error after the maximum number of reruns', async () => {
     const file = await notebook(losing(9));
     const { error, stderr } = await run(file, '--restarts', '1');
     expect(error!.message).toContain('Cell 1 of 1 raised HostLostError: Host 1 (a@10.0.0.2) is away');
@@ -403,7 +406,7 @@ print("try", n)`;
     expect(stderr).toContain('Host 1 (a@10.0.0.1) is away: why. Trying again in 0 s.');
   });
 
-  it('is not rerun if a person who follows it decides so', async () => {
+  it('is not rerun if a person who follows it declines', async () => {
     const file = await notebook(losing(9));
     expect((await run(file, '--detach')).error).toBeNull();
     const { error, stderr } = await run(file, '--attach', '--restarts', '0');

@@ -32,12 +32,12 @@ const TAGS = `
 Cell tags: raises-exception (an error is expected, the run continues), skip-execution (the cell is not run),
 parameters (the cell after which -p and --parameters put their values, as papermill does).`;
 
-/** SIGHUP is missing: the end of the terminal is no interruption. */
+/** SIGHUP is missing: closing the terminal does not interrupt the run. */
 const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
 /** The shell's exit code for Ctrl+C: the result of the notebook is not known yet. */
 const INTERRUPTED = 130;
 
-/** Attributes of options that only the start of a run can apply. */
+/** Attributes of options that apply only when a run starts. */
 const OF_A_START = ['detach', 'kernel', 'keepKernel', 'parameter', 'parameters'];
 
 function count(text: string): number {
@@ -127,7 +127,7 @@ export function runCommand(
         }
         const skipped =
           ended.skipped === undefined || ended.skipped === 0 ? '' : ` ${cellsSkipped(ended.skipped)}.`;
-        // Printed to the stream of the cell lines, so that one stream shows the whole run; JSON uses the other stream.
+        // Printed to the same stream as the cell lines, so that one stream shows the whole run; JSON uses the other stream.
         note(`${requested} finished; it contains the outputs.${skipped}`);
         if (options.json === true) print(streams, options, shownRun(ended), '');
       }, INTERRUPTIONS)
@@ -167,7 +167,7 @@ async function given(
         : 'Each -p takes a name and a value: -p rate 0.1.'
     );
   }
-  // Only few runs need the YAML parser.
+  // Few runs need the YAML parser, so it is loaded on demand.
   const { valuesIn } = await import('./values-file.js');
   const values: Record<string, unknown> = parameters === undefined ? {} : await valuesIn(parameters);
   for (let at = 0; at < rest.length; at += 2) values[rest[at] ?? ''] = parameterValue(rest[at + 1] ?? '');
@@ -224,7 +224,10 @@ async function begin(
 
 const INJECTED = 'injected-parameters';
 
-/** As papermill writes them: in a separate cell after the cell with the defaults, replacing the cell of an earlier run. */
+/**
+ * Writes the parameters as papermill does: in a separate cell after the cell with the defaults, replacing the cell of an
+ * earlier run.
+ */
 async function withParameters(
   notebook: string,
   variables: Readonly<Record<string, unknown>>
@@ -275,7 +278,7 @@ async function printFolder(
   streams.stderr.write(`${requested} runs in ${folder} ${where}, as its own folder is not there.\n`);
 }
 
-/** A run begins with a new kernel; a kernel that still computes is not ended for it. */
+/** Each run begins with a new kernel, but a kernel that is still computing is not ended. */
 async function endBefore(
   calls: BridgeCalls,
   sessionId: string,
@@ -314,7 +317,7 @@ async function kernelFor(
   }
   const specName = kernelOf(metadata);
   const { name } = specName;
-  // A user who connects all hosts of a slice wants all chips; --kernel selects the first host's chips alone.
+  // A user who connects all hosts of a slice wants all chips; --kernel can select the first host's chips alone.
   const [slice, ...more] = Object.values(kernelspecs).filter(
     each =>
       each.name.startsWith(SLICE_KERNELS) &&
@@ -337,7 +340,7 @@ async function kernelFor(
   );
 }
 
-/** The terminal may close: outputs are still written into the notebook. */
+/** Lets the process outlive its terminal: outputs are still written into the notebook. */
 function survivingTerminal(): Disposable {
   const ignore = (): void => undefined;
   const outputs = [process.stdout, process.stderr];

@@ -14,7 +14,7 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
 const LOOKING = { timeout: 60_000, interval: 50 };
-// B15, H6: ssh, URLs and shells read these as something else, and a socket has room for 107 bytes.
+// ssh, URLs and shells would interpret these characters, and the path of a socket has room for 107 bytes.
 const ODD_FOLDERS = [`-o my 'state' "100%25 %h" #1?`, 'jürgen ${HOME} ~ a\\b', 'n'.repeat(100)];
 
 describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skipped: ${why})`}`, () => {
@@ -48,7 +48,7 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     return lock === undefined ? null : ((await holderOf(path.join(runs, lock)))?.pid ?? null);
   }
 
-  /** A cell that waits for a file on the VM between two lines, and one that comes after it. */
+  /** A cell that waits between two lines for a file on the VM, and a second cell with the code `last`. */
   function notebook(name: string, last: string): Promise<string> {
     const wait = `import os, time\nprint("begun", flush=True)\nwhile not os.path.exists("go-on-${name}"): time.sleep(0.02)\nprint("on")`;
     return writeNotebook(folder, name, [wait, last]);
@@ -63,13 +63,13 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     return cells[at]!.outputs.map(({ text, ename }) => ename ?? [text ?? ''].flat().join('')).join('');
   }
 
-  it('continues after its terminal has closed, and a later follower sees the same result', async () => {
+  it('continues after its terminal has closed, and a later follower gets the same result', async () => {
     const file = await notebook('fails', '1 / 0');
     const begun = await tpulab('execute', file, '--on', 'vm', '--detach');
     expect(begun).toMatchObject({ code: 0 });
     expect(begun.output).toContain(`tpulab execute ${file} --attach --on vm`);
     const pid = await vi.waitUntil(follower, LOOKING);
-    // A closing terminal sends this signal to its remaining processes; repeated here for certainty.
+    // A closing terminal sends this signal to its remaining processes; it is repeated here for certainty.
     process.kill(-pid, 'SIGHUP');
     await vi.waitUntil(async () => (await textOf(file, 0)) === 'begun\n', LOOKING);
     expect(await follower()).toBe(pid);
@@ -84,7 +84,7 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     expect((await hub.rest('GET', '/machines/vm/api/kernels')).body).toEqual([]);
   });
 
-  it('is followed again where its follower was killed, and nothing that came in between is missing', async () => {
+  it('is followed again after its follower was killed, and no output from in between is missing', async () => {
     const file = await notebook('works', 'print("done")');
     expect(await tpulab('execute', file, '--on', 'vm', '--detach')).toMatchObject({ code: 0 });
     const pid = await vi.waitUntil(follower, LOOKING);

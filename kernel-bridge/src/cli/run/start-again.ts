@@ -1,5 +1,5 @@
 /**
- * Restarts a run on a slice that has lost a host: on new processes of all hosts, from its first cell. Training that saves
+ * Restarts a run on a slice that has lost a host: on new processes on all hosts, from its first cell. Training that saves
  * checkpoints continues from its last one.
  */
 import { mkdir, readFile, realpath } from 'node:fs/promises';
@@ -22,7 +22,7 @@ export interface Follow {
   readonly signal: AbortSignal;
   /** Receives a line for people. */
   readonly note: (text: string) => void;
-  /** Interval between two starts while a host of a slice is unreachable. Default 30 s. */
+  /** Interval between two attempts to start while a host of a slice is unreachable. Default 30 s. */
   readonly awayPollMs?: number;
   /** Whether a person has restarted the kernel meanwhile. */
   readonly isRestarted?: boolean;
@@ -30,12 +30,12 @@ export interface Follow {
 
 /** Default limit of restarts. */
 export const RESTARTS = 3;
-/** Interval between two starts while a host is unreachable. */
+/** Interval between two attempts to start while a host is unreachable. */
 const AWAY_POLL_MS = 30_000;
 /** A preempted machine may take hours to return; after this time the run gives up. */
 const AWAY_MS = 24 * 60 * 60_000;
 
-/** Errors of a slice's kernel: a host was lost; a host was missing at the start. */
+/** The errors of a slice's kernel when a host was lost, and when a host was missing at the start. */
 const LOST = 'HostLostError';
 const NOT_STARTED = 'SliceStartError';
 
@@ -45,7 +45,7 @@ export interface GroupLoss {
   readonly isStillAway: boolean;
 }
 
-/** null: no restart, because the run ended in another way or was restarted too often. */
+/** null: no restart, because the run ended for another reason or was restarted too often. */
 export function lossOf(record: RunRecord, executions: readonly CellExecution[]): GroupLoss | null {
   const error = executions
     .flatMap(({ outputs }) => outputs.map(({ output }) => output))
@@ -59,7 +59,7 @@ export function lossOf(record: RunRecord, executions: readonly CellExecution[]):
   return ename === NOT_STARTED && isAwaited && isRerunnable(record) ? { reason, isStillAway: true } : null;
 }
 
-/** The kernel's machine was replaced by another one, which does not know the kernel; null: as with `lossOf`. */
+/** The kernel's machine was replaced by another one, which does not know the kernel; null: as for `lossOf`. */
 export function lossOfMachine(record: RunRecord): GroupLoss | null {
   const isSlice = record.again?.kernelName.startsWith(SLICE_KERNELS) === true;
   if (!isSlice || !mayStartAgain(record)) return null;
@@ -80,7 +80,7 @@ function isRerunnable({ again }: RunRecord): boolean {
   return again !== undefined && again.losses.length <= again.most;
 }
 
-/** Resolves with the record of the new try, or of a run that replaced this one; null: following was cancelled. */
+/** Resolves with the record of the new attempt, or of a run that replaced this one; null: following was cancelled. */
 export async function startAgain(
   { calls, file, record: before, signal, note, awayPollMs = AWAY_POLL_MS }: Follow,
   { reason, isStillAway }: GroupLoss
@@ -116,7 +116,7 @@ export async function startAgain(
   return null;
 }
 
-/** The remote is being connected or set up again. */
+/** Whether the error may be temporary: the remote is being connected or set up again. */
 function mayPass(error: unknown): error is Error {
   if (error instanceof CommandError) return true;
   const status = error instanceof GatewayRefusal ? (error.status ?? 503) : 400;
@@ -125,7 +125,7 @@ function mayPass(error: unknown): error is Error {
 
 /* `<state>/notebook-runs/KEY.json`: a run that was started from here, so that it can be followed again, and its result. */
 
-/** A host of the slice was lost, and the notebook was started again. */
+/** A host of the slice was lost, and the notebook was restarted. */
 const RunLoss = Type.Object({
   at: Type.String(),
   reason: Type.String(),

@@ -24,7 +24,7 @@ export async function valuesIn(file: string): Promise<Record<string, unknown>> {
     const document = parseDocument(await readFile(file, 'utf8'), {
       intAsBigInt: true,
       customTags: tags => [FLOAT, TRUTH, ...tags],
-      // Otherwise Node prints a warning of its own for a key that is a list.
+      // Otherwise Node itself prints a warning for a key that is a list.
       logLevel: 'error'
     });
     const [fault] = [...document.errors, ...document.warnings];

@@ -5,7 +5,7 @@ import type { Streams } from '../output.js';
 export interface Ran {
   readonly stdout: string;
   readonly stderr: string;
-  /** The error that the command threw; null after success. */
+  /** The error that the command threw; null if it succeeded. */
   readonly error: (Error & { readonly code?: string }) | null;
 }
 

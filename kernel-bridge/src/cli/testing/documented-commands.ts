@@ -14,13 +14,13 @@ export interface Step {
   readonly shows: RegExp;
   /** Exit code; if omitted: 0. */
   readonly code?: number;
-  /** An action of the reader between two commands. */
+  /** The step is an action of the reader between two commands. */
   readonly isOwn?: true;
 }
 
 const CONNECTED = /is connected/;
 
-/** On a stand-in VM, in this order. */
+/** Run on a stand-in VM, in this order. */
 export const ON_A_VM: readonly Step[] = [
   { line: 'tpulab doctor', shows: /this computer/ },
   { line: 'tpulab connect gcloud:my-tpu --zone us-east5-b', shows: /my-tpu is connected/ },
@@ -45,7 +45,7 @@ export const ON_A_VM: readonly Step[] = [
   { line: 'tpulab machine describe my-tpu', shows: /my-tpu: connected/ },
   { line: 'tpulab machine reconnect my-tpu', shows: /is being connected/ },
   { line: 'tpulab machine log my-tpu', shows: /Google Cloud: done[\s\S]* connected/ },
-  // The one fault: the program under test has no bundle beside it that could be installed there.
+  // This command fails because the program under test has no bundle beside it that could be installed there.
   {
     line: 'tpulab doctor my-tpu',
     shows: /my-tpu is ready[\s\S]* accepts the ssh login[\s\S]*is not built[\s\S]*1 error/,
@@ -83,7 +83,7 @@ export const ON_A_VM: readonly Step[] = [
   { line: 'tpulab machine rm my-tpu', shows: /my-tpu removed/ }
 ];
 
-/** With a stand-in for Google's `colab`, in this order. */
+/** Run with a stand-in for Google's `colab`, in this order. */
 export const ON_COLAB: readonly Step[] = [
   { line: 'colab usage', shows: /compute units/i },
   { line: 'tpulab doctor colab:', shows: /the colab command is there and logged in/ },
@@ -96,7 +96,7 @@ export const ON_COLAB: readonly Step[] = [
   { line: 'tpulab disconnect colab-v6e1 --stop', shows: /its Colab runtime has ended/, isOwn: true }
 ];
 
-/** By their first words, with the reason why no test runs them. */
+/** Commands by their first words, with the reason why no test runs them. */
 export const NOT_RUN: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     [
@@ -129,7 +129,10 @@ export const NOT_RUN: Readonly<Record<string, string>> = {
 
 const PROGRAM = /^(tpulab|gcloud|colab|uv) /;
 
-/** Commands of fenced blocks without a language or of a shell; and of code in running text, where a bare command is only mentioned. */
+/**
+ * Commands in fenced blocks that have no language or a shell's, and commands in running text, where a bare name is only a
+ * mention.
+ */
 export function documentedCommands(page: string): string[] {
   const text = readFileSync(new URL(`../../../../docs/${page}`, import.meta.url), 'utf8');
   const [fenced, running]: [string[], string[]] = [[], []];
@@ -156,7 +159,7 @@ export function documentedCommands(page: string): string[] {
 /** Replacements for the reader's own names. */
 const PLACEHOLDERS = { NAME: 'my-tpu', FOLDER: './project', NOTEBOOK: 'train.ipynb', KERNEL: 'train.ipynb' };
 
-/** The checkout's uv: the program under test has none beside it. */
+/** The checkout's uv: the program under test has no uv beside it. */
 const UV = fileURLToPath(new URL('../../../../.tpulab/tools/bin/uv', import.meta.url));
 
 const CELL = {

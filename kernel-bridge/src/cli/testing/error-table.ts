@@ -1,6 +1,6 @@
 /**
- * Every stable code of the bridge, with its entry in docs/errors.md: the HTTP status, or the place where it appears. Each part
- * declares its own codes; a code that is missing here, or that no part has, does not compile.
+ * Every stable code of the bridge, with its entry in docs/errors.md: the HTTP status, or the place where it appears. Each
+ * part declares its own codes; a code that is missing here, or that no part declares, does not compile.
  */
 import type { CommandErrorCode } from '../output.js';
 import type { EnvironmentErrorCode } from '../../../../machines/src/environments/index.js';

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 export interface AtTerminal {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** Input that the person types before the prompt appears. */
+  /** Input that is typed before the prompt appears. */
   readonly typed?: string;
 }
 

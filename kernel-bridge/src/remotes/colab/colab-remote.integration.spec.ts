@@ -213,7 +213,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect((await hub.rest('DELETE', '/bridge/v1/machines/colab')).status).toBe(204);
   });
 
-  describe('as the docs say', () => {
+  describe('as documented', () => {
     let reader: Reader;
     let folder: string;
 
