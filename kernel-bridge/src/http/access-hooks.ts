@@ -1,6 +1,6 @@
 /**
- * Checks that every request passes before a route handles it, in this order: Host, Origin, preflight, token, readiness.
- * The same function serves WebSocket upgrades, so that all entries follow the same rules.
+ * Checks that every request passes before a route handles it, in this order: Host, Origin, preflight, token, readiness. The
+ * same function serves WebSocket upgrades, so that every entry point follows the same rules.
  */
 import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage } from 'node:http';
@@ -19,11 +19,11 @@ export interface AccessRules {
   readonly attempts: FailedAttempts;
   /** False until the kernels of an earlier gateway are found again: an empty list would make clients drop them. */
   readonly ready: () => boolean;
-  /** Whether the holder of a narrowed token may do something. */
+  /** Whether the holder of a restricted token may perform an action. */
   readonly mayDo: MayDo;
 }
 
-/** The action and resource of a route; a route without it is for holders of unrestricted tokens alone. */
+/** The action and resource of a route; a route without them is only for holders of unrestricted tokens. */
 export type RouteAccess = readonly [Action, ((params: Readonly<Record<string, string>>) => Resource)?];
 
 declare module 'fastify' {
@@ -38,7 +38,7 @@ const senders = new WeakMap<
   { readonly client: ClientToken | null; readonly mayDo: MayDo }
 >();
 
-/** The holder of the narrowed token that sent this request; null: the sender may do everything. */
+/** The holder of the restricted token that sent this request; null: the sender may do everything. */
 export function actorOf(request: IncomingMessage): ClientToken | null {
   return senders.get(request)?.client ?? null;
 }
@@ -77,7 +77,10 @@ function refusalOf(actor: ClientToken | null): BridgeError {
 }
 
 export const HEALTH = '/bridge/v1/health';
-/** The session page and the documentation: a browser that opens a link can send no token, and they are the same for all users. */
+/**
+ * The session page and the documentation: a browser that opens a link can send no token, and these pages are the same for
+ * all users.
+ */
 export const PUBLIC_PAGES = /^\/(session|docs)(\/|$)/;
 /** The sender has no token yet, because it first verifies the server's identity. */
 const NOBODY: Identity = { client: null };
@@ -91,7 +94,10 @@ function isPublic({ method, url = '' }: IncomingMessage): boolean {
   );
 }
 
-/** Images of kernelspecs are loaded by `<img>`, which can send no header; `/?token=` is the URL that users paste. */
+/**
+ * Allows tokens in the query only where no header can be set: `<img>` loads images of kernelspecs, and users paste the URL
+ * `/?token=`.
+ */
 function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade: boolean): boolean {
   if (upgrade || rules.origins.trustsQueryTokens(request.headers)) return true;
   const path = pathOf(request.url ?? '');
@@ -104,7 +110,7 @@ function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade
  */
 export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boolean): Identity {
   const { host, origin } = request.headers;
-  // The router would end the path at the fragment, and the rules would not (RFC 9112, 3.2: a target has no fragment).
+  // The router would end the path at the fragment, but the rules would not (RFC 9112, 3.2: a target has no fragment).
   if (request.url?.includes('#') === true)
     throw bridgeError('invalid_request', 'The path of this request has a "#"; write %23.');
   if (!rules.origins.allowsHost(host)) throw bridgeError('host_refused', host ?? '');
@@ -112,7 +118,7 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
   if (!upgrade && isPublic(request)) return NOBODY;
   const identity = rules.authenticator.identify(request, queryTokenAllowed(request, rules, upgrade));
   if (identity === null) {
-    // Requests over a unix socket have no address, and all come from this user.
+    // Requests over a unix socket have no address; all come from this user.
     const waitS = rules.attempts.note(request.socket.remoteAddress ?? 'unix socket');
     throw waitS === null ? bridgeError('unauthorized') : bridgeError('too_many_attempts', waitS);
   }

@@ -19,7 +19,7 @@ function concrete(pattern: string): string {
   return pattern.replace(/:\w+/g, 'x').replace('*', 'x');
 }
 
-/** The HTTP status with which an upgrade is refused, or 101. */
+/** The HTTP status of a refused upgrade, or 101. */
 async function upgrade(
   target: string,
   headers: Record<string, string> = {},
@@ -37,15 +37,16 @@ async function upgrade(
 }
 
 describe('without a token', () => {
-  // Of its own: after so many refusals a gateway answers the others 429.
+  // A separate gateway: after so many refusals, it would answer other tests with 429.
   const bridge = gatewayForAll({ allowedOrigins: [PAGE] });
 
-  it('every route that is registered refuses, whatever the method', async () => {
+  it('every registered route refuses, whatever the method', async () => {
     expect(bridge.gateway.routes.length).toBeGreaterThan(20);
     for (const { method, url } of bridge.gateway.routes) {
-      // States which gateway this is, so that no client sends a token to another program (`gateway-proof.spec.ts`).
+      // This route states which gateway this is, so that no client sends a token to another program
+      // (`gateway-proof.spec.ts`).
       if (method === 'GET' && url === IDENTITY) continue;
-      // Contain no secret (`files-routes.spec.ts`, `docs-routes.spec.ts`).
+      // These pages contain no secret (`files-routes.spec.ts`, `docs-routes.spec.ts`).
       if (/^(GET|HEAD)$/.test(method) && PUBLIC_PAGES.test(url)) continue;
       for (const token of [null, 'wrong']) {
         const answer = await bridge.rest(method, concrete(url), { token });
@@ -55,7 +56,7 @@ describe('without a token', () => {
     }
   });
 
-  it('every upgrade that is registered refuses', async () => {
+  it('every registered upgrade refuses', async () => {
     expect(bridge.gateway.upgrades.routes.length).toBeGreaterThanOrEqual(2);
     expect(bridge.gateway.upgrades.relays.map(({ path }) => path)).toEqual(['/machines/:name/*']);
     for (const { path } of [...bridge.gateway.upgrades.routes, ...bridge.gateway.upgrades.relays]) {
@@ -83,7 +84,7 @@ describe('without a token', () => {
     expect((await bridge.rest('POST', `/api/kernels?token=${TOKEN}`, { token: null })).status).toBe(403);
   });
 
-  it('no body is read: what is refused cannot change anything', async () => {
+  it('no body is read: a refused request cannot change anything', async () => {
     const answer = await bridge.rest('POST', '/api/kernels', { token: null, text: '{"name": ' });
     expect(answer.body).toMatchObject({ code: 'unauthorized' });
     expect(bridge.gateway.registry.list()).toEqual([]);
@@ -100,7 +101,7 @@ describe('XSRF', () => {
     expect(answer.status).toBe(501);
   });
 
-  it('what another site can make a browser send is refused: cookies, forms, a token in the query', async () => {
+  it('requests that another site can make a browser send are refused: cookies, forms, a token in the query', async () => {
     for (const origin of ['http://evil.example', 'null', undefined]) {
       const answer = await bridge.rest('POST', `/api/kernels?token=${TOKEN}&_xsrf=x`, {
         token: null,
@@ -119,7 +120,7 @@ describe('XSRF', () => {
 });
 
 describe('with a token', () => {
-  it('[6] what the bridge does not serve is a clean 404 in JSON', async () => {
+  it('[6] a path that the bridge does not serve is a clean 404 in JSON', async () => {
     for (const target of [
       '/api/contents',
       '/api/contents/a.ipynb?content=1',
@@ -134,12 +135,12 @@ describe('with a token', () => {
     expect((await bridge.rest('PUT', '/api/contents/a.ipynb', { body: {} })).status).toBe(404);
   });
 
-  it('a route with a WebSocket reports it to a plain request', async () => {
+  it('a WebSocket route says so to a plain request', async () => {
     const answer = await bridge.rest('GET', '/bridge/v1/events');
     expect(answer).toMatchObject({ status: 426, body: { code: 'upgrade_required' } });
   });
 
-  it('an upgrade of an unknown path is 404, of an unknown kernel too', async () => {
+  it('an upgrade of an unknown path or of an unknown kernel is 404', async () => {
     expect(await upgrade(`/nowhere?token=${TOKEN}`)).toBe(404);
     expect(await upgrade(`/api/kernels/x/channels?token=${TOKEN}`)).toBe(404);
     expect(await upgrade(`/bridge/v1/events?token=${TOKEN}`)).toBe(101);
@@ -148,7 +149,7 @@ describe('with a token', () => {
 });
 
 describe('Host', () => {
-  it('a name that was rebound to this machine is refused, with a good token too', async () => {
+  it('a host name that was rebound to this machine is refused, even with a valid token', async () => {
     const { hostname, port } = new URL(bridge.url);
     const socket = connect(Number(port), hostname);
     socket.end(
@@ -171,7 +172,7 @@ describe('Origin', () => {
   it('a page that is not allowed is refused, for REST and for upgrades', async () => {
     const answer = await bridge.rest('GET', '/api', { headers: evil });
     expect(answer).toMatchObject({ status: 403, body: { code: 'origin_refused' } });
-    // The one flag that allows it, ready to copy.
+    // The one flag that would allow the page, ready to copy.
     expect(answer.body).toMatchObject({
       message: expect.stringContaining('with --allow-origin http://127.0.0.1:8889 to') as string
     });
@@ -180,7 +181,7 @@ describe('Origin', () => {
   });
 
   it.each([
-    ['a good answer', '/api', TOKEN, 200],
+    ['a successful answer', '/api', TOKEN, 200],
     ['a refusal', '/api', 'wrong', 403],
     ['a missing route', '/api/contents', TOKEN, 404],
     ['a bad URL', '/api/kernels/%zz', TOKEN, 400],

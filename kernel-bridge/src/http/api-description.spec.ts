@@ -64,9 +64,9 @@ describe('openapi.json', () => {
     }
   });
 
-  it('has a success for each, but for the WebSockets, which are described as such', () => {
-    // A plan is returned immediately, a run has only begun.
-    // A file is replaced, or is new.
+  it('has a success status for each operation, except WebSockets, which are described as such', () => {
+    // Two operations have two success statuses: a plan is returned immediately while a run has only begun, and a file is
+    // replaced or is new.
     const several = new Map([
       ['POST /bridge/v1/machines/{name}/sync', ['200', '202']],
       ['PUT /bridge/v1/files/{*}', ['200', '201']]
@@ -118,13 +118,13 @@ describe('a method that a path does not support', () => {
     ['GET', '/api/kernels/x/restart', 'POST'],
     ['PUT', '/api/sessions/x', 'DELETE, GET, HEAD, PATCH'],
     ['DELETE', '/bridge/v1/health', 'GET, HEAD']
-  ])('%s %s is 405 and says which it takes', async (method, target, allowed) => {
+  ])('%s %s is 405 and lists the allowed methods', async (method, target, allowed) => {
     const answer = await bridge.rest(method, target);
     expect(answer).toMatchObject({ status: 405, body: { code: 'method_not_allowed' } });
     expect(answer.headers.get('allow')).toBe(allowed);
   });
 
-  it('OPTIONS is 204 with the same, when it is no preflight', async () => {
+  it('OPTIONS without a preflight is 204 with the same list', async () => {
     const answer = await bridge.rest('OPTIONS', '/api/kernels');
     expect([answer.status, answer.headers.get('allow')]).toEqual([204, 'GET, HEAD, POST']);
   });

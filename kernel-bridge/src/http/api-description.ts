@@ -1,4 +1,4 @@
-/** The OpenAPI document of all routes, generated from their schemas. Answers that any route can give are added to each here. */
+/** The OpenAPI document of all routes, generated from their schemas. Answers that any route can give are added here. */
 import swagger from '@fastify/swagger';
 import { type TSchema, Type } from '@sinclair/typebox';
 import { ErrorBody, PROTOCOL_VERSION } from '@tpulab/protocol';
@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { RouteAccess } from './access-hooks.js';
 import type { BaseUrl } from './base-url.js';
 
-/** The rules of access, malformed requests, limits, and unexpected errors. */
+/** For access rules, malformed requests, limits, and unexpected errors. */
 const ANY_ROUTE: Readonly<Record<number, string>> = {
   400: 'The request is not valid.',
   403: 'There is no valid token, or the Host or the Origin is not allowed.',
@@ -26,18 +26,18 @@ const TAGS: readonly (readonly [prefix: string, name: string])[] = [
   ['/bridge', 'bridge']
 ];
 
-/** An error of a route, with its meaning for this route. */
+/** Describes an error of a route by its meaning for this route. */
 export function failure(description: string): typeof ErrorBody {
   return { ...ErrorBody, description };
 }
 
-/** An answer of a type that is not JSON. */
+/** Describes an answer whose type is not JSON. */
 export function notJson(description: string, mediaType: string): TSchema {
   return Type.Unknown({ description, content: { [mediaType]: { schema: {} } } });
 }
 
 interface Taken {
-  /** Absent: for holders of unrestricted tokens only. */
+  /** Absent: only for holders of unrestricted tokens. */
   readonly access?: RouteAccess;
   readonly params?: TSchema;
   readonly querystring?: TSchema;

@@ -39,7 +39,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   const { rules, log, base, bodyLimitBytes, http } = options;
   const routes: RouteEntry[] = [];
   const asking = new WeakMap<Socket, IncomingHttpHeaders>();
-  // Declared as the general type, or Fastify's own types become pino's.
+  // Declared as Fastify's general type; otherwise the app's type would depend on pino's.
   const logger: FastifyBaseLogger = log;
   const app: App = Fastify({
     loggerInstance: logger,

@@ -33,7 +33,7 @@ describe('Authenticator', () => {
     expect(accepts(undefined, '/x?token=s3cret-token', false)).toBe(false);
   });
 
-  it('does not let a good token of the query make up for a wrong one of the header', () => {
+  it('does not let a valid token in the query make up for a wrong one in the header', () => {
     expect(accepts('token wrong', '/x?token=s3cret-token', true)).toBe(false);
   });
 
@@ -41,12 +41,12 @@ describe('Authenticator', () => {
     expect(accepts(undefined, '/x?token=s3cret-token&token=s3cret-token', true)).toBe(false);
   });
 
-  it('cannot be made with an empty token, which every request would carry', () => {
+  it('cannot be created with an empty token, which would match every request', () => {
     expect(() => new Authenticator('')).toThrow(TypeError);
   });
 });
 
-it('pathOf leaves out the query, which may hold a token', () => {
+it('pathOf omits the query, which may contain a token', () => {
   expect(pathOf('/api/kernels/x/channels?token=abc')).toBe('/api/kernels/x/channels');
 });
 
@@ -68,7 +68,7 @@ describe('the key of a page', () => {
     expect(holds(key, `other=1; ${cookie}; more=2`)).toBe(true);
   });
 
-  it('is of no use without it, and the cookie of no use without the key', () => {
+  it('is useless without the cookie, and the cookie is useless without the key', () => {
     expect(holds(key, undefined)).toBe(false);
     expect(holds(key, cookie.replace(/a/g, 'b'))).toBe(false);
     expect(holds(key, `${cookie}; ${cookie}`)).toBe(false);
@@ -87,7 +87,7 @@ describe('the key of a page', () => {
 
 // N3
 describe('the code of a link', () => {
-  it('is spent by the first who shows it, and lives ten minutes at most', () => {
+  it('is spent at its first use, and lives ten minutes at most', () => {
     let now = 0;
     const codes = new PageCodes<string>(() => now);
     const [one, late] = [codes.make('me'), codes.make('me')];
@@ -97,13 +97,13 @@ describe('the code of a link', () => {
     expect(codes.take(late)).toBeNull();
   });
 
-  it('makes room for newer ones when nobody opens it', () => {
+  it('is dropped in favour of newer codes when nobody opens the link', () => {
     const codes = new PageCodes<number>();
     const all = Array.from({ length: 100 }, (_, at) => codes.make(at));
     expect(all.filter(code => codes.find(code) !== null)).toEqual(all.slice(-64));
   });
 
-  it('opens the route of page keys alone', () => {
+  it('gives access to the page-key route only', () => {
     const code = authenticator.codes.make({ client: null });
     expect(accepts(`token ${code}`, '/api')).toBe(false);
     expect(accepts(`token ${code}`, '/bridge/v1/page-key')).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * Who may use the gateway: a client with its token, the named token of a client, or the key of a page together with its
- * cookie. A cookie alone gives no access.
+ * Authenticates the sender of a request: by the gateway's token, by the named token of a client, or by the key of a page
+ * together with its cookie. A cookie alone gives no access.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -12,7 +12,7 @@ export interface Identity {
   readonly client: ClientToken | null;
 }
 
-/** The narrowed token of a sender; null: the sender may do everything. */
+/** The restricted token of a sender; null: the sender may do everything. */
 export function narrowed({ client }: Identity): ClientToken | null {
   return client?.rights == null ? null : client;
 }
@@ -61,14 +61,14 @@ export class Authenticator {
     return this.#digest;
   }
 
-  /** The sender of a page-key request. A code of a link is spent by it. */
+  /** The sender of a page-key request. This spends the code of a link. */
   identifyPage(request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
     const identity = this.identify(request, false);
     const given = tokenIn(request) ?? '';
     return isPageCode(given) ? this.codes.take(given) : identity;
   }
 
-  /** A code replaces the token of the link's creator, on one route only. */
+  /** A code stands for the token of the link's creator, on one route only. */
   #ofCode(given: string, { url = '' }: Pick<IncomingMessage, 'url'>): Identity | null {
     const holder = pathOf(url) === PAGE_KEY ? this.codes.find(given) : null;
     return holder !== null && this.stillValid(holder) ? holder : null;
@@ -83,7 +83,7 @@ export class Authenticator {
     return client && { client };
   }
 
-  /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all comparisons are made. */
+  /** All comparisons are made, between digests of equal length, so that every wrong token takes the same time. */
   #holder(given: string, request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
     if (isPageCode(given)) return this.#ofCode(given, request);
     if (isPageKey(given)) return this.#ofPage(given, pageCookie(request.headers.cookie, this.#digest));

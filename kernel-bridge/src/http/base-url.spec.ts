@@ -14,7 +14,7 @@ describe('BaseUrl', () => {
     ['bridge', '/bridge/'],
     ['/user/me/', '/user/me/'],
     ['//twice//', '/twice/']
-  ])('%j is written %j', (given, path) => expect(new BaseUrl(given).path).toBe(path));
+  ])('%j is normalised to %j', (given, path) => expect(new BaseUrl(given).path).toBe(path));
 
   it.each(['/a b/', '/a?b', '/a#b', '/%41/', '/a/../b', '/a//b/', '/./'])('%j is refused', given => {
     expect(() => new BaseUrl(given)).toThrow(/is not a base URL/);

@@ -5,7 +5,7 @@
  */
 import { ServeError } from '@tpulab/platform/errors.js';
 
-/** Replaces a path outside the prefix: no route can match it, because it does not begin with a slash. */
+/** Replaces a path outside the prefix: it does not begin with a slash, so no route can match it. */
 const OUTSIDE = '*outside';
 
 export class BaseUrl {
@@ -37,7 +37,7 @@ export class BaseUrl {
     if (target.startsWith(this.path)) return `/${target.slice(this.path.length)}`;
     const bare = this.path.slice(0, -1);
     if (target === bare || target.startsWith(`${bare}?`)) return `/${target.slice(bare.length)}`;
-    // With its query: only a client with a token, which may be in the query, learns whether a path exists.
+    // The query is preserved: it may contain the token, and only a client with a token learns whether a path exists.
     const mark = target.indexOf('?');
     return mark < 0 ? OUTSIDE : OUTSIDE + target.slice(mark);
   }

@@ -4,7 +4,7 @@ import { mask, unmask } from './bufferutil.js';
 
 const KEY = fc.uint8Array({ minLength: 4, maxLength: 4 });
 
-/** `bytes` at `offset` of larger memory, which is filled with sevens. */
+/** Places `bytes` at `offset` of a larger memory, whose other bytes are sevens. */
 function placed(bytes: Uint8Array, offset: number): { memory: Buffer; view: Buffer } {
   const memory = Buffer.alloc(offset + bytes.length + 8, 7);
   memory.set(bytes, offset);
@@ -12,7 +12,7 @@ function placed(bytes: Uint8Array, offset: number): { memory: Buffer; view: Buff
 }
 
 describe('masking WebSocket frames', () => {
-  it('removes a mask from every byte, at any alignment, and changes nothing beside them', () => {
+  it('removes a mask from every byte, at any alignment, and changes no adjacent byte', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), KEY, fc.nat({ max: 8 }), (bytes, key, offset) => {
         const { memory, view } = placed(bytes, offset);

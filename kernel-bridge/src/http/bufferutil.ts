@@ -4,7 +4,7 @@
  */
 
 const WORD = 4;
-/** Words in one turn of the loop. */
+/** Words per iteration of the unrolled loop. */
 const UNROLLED = 8;
 
 /** Writes `source[0..length)` XOR `key`, which has 4 bytes, to `output` from `offset` on; both may be the same memory. */
@@ -15,7 +15,7 @@ export function mask(
   offset: number,
   length: number
 ): void {
-  // A view of words has to begin at a multiple of 4, in source and output alike.
+  // A view of words has to begin at a multiple of 4, in both source and output.
   const begin = -source.byteOffset & (WORD - 1);
   let at = 0;
   if (length >= begin && ((output.byteOffset + offset + begin) & (WORD - 1)) === 0) {

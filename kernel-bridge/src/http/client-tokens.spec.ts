@@ -28,7 +28,7 @@ async function status(token: string): Promise<number> {
 }
 
 describe('a named token', () => {
-  it('opens every door from the moment that it is made, and none after it was revoked', async () => {
+  it('is accepted from its creation, and refused after it was revoked', async () => {
     const { token } = await store.create('laptop', null);
     expect(await status(token)).toBe(200);
     expect(await status(`${token}x`)).toBe(403);
@@ -36,7 +36,7 @@ describe('a named token', () => {
     expect(await status(token)).toBe(403);
   });
 
-  it('closes its open sockets when it is revoked, and nobody else’s', async () => {
+  it('closes its open sockets when it is revoked, and no others', async () => {
     const { token } = await store.create('tablet', null);
     const { token: otherToken } = await store.create('desk', null);
     const kernelId = await bridge.startKernel();
@@ -66,14 +66,14 @@ describe('a named token', () => {
     expect(store.list().map(({ name }) => name)).toContain('visitor');
   });
 
-  it('is kept as a digest, in a file for this user alone', async () => {
+  it('is stored as a digest, in a file that only this user can read', async () => {
     const { token } = await store.create('paper', null);
     const file = path.join(bridge.folder, 'tokens.json');
     expect(readFileSync(file, 'utf8')).not.toContain(token);
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  it('a damaged file accepts no named token, and the gateway’s own continues to work', async () => {
+  it('a damaged file accepts no named token, and the gateway’s own token continues to work', async () => {
     const { token } = await store.create('casualty', null);
     const file = path.join(bridge.folder, 'tokens.json');
     const before = readFileSync(file);

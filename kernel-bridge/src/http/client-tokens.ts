@@ -1,4 +1,4 @@
-/** The named tokens of a running gateway: always those in the file, whoever changed it. */
+/** The named tokens of a running gateway, always as in the file, whoever changed it. */
 import { timingSafeEqual } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Logger } from 'pino';
@@ -30,7 +30,10 @@ export class ClientTokens implements Disposable {
   #stamp = '';
   #tokens: readonly TokenRecord[] = [];
   #valid = '';
-  /** The file was read since the last check: a token may have been added, opened a socket and been removed in between. */
+  /**
+   * The file has changed since the last check: a token may have been added, have opened a socket and been removed in
+   * between.
+   */
   #isChanged = false;
 
   constructor(
@@ -51,7 +54,7 @@ export class ClientTokens implements Disposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** Every token is compared, whether an earlier one matches or not, so that the time reveals nothing. */
+  /** Compares every token, even after a match, so that the time reveals nothing. */
   find(digest: Buffer): ClientToken | null {
     this.#load();
     const now = Date.now();

@@ -28,7 +28,7 @@ beforeEach(() => {
   compared.length = 0;
 });
 
-it('every token is compared, by digests of one length, whichever fits and whether one does', async () => {
+it('every token is compared, by digests of equal length, whichever matches, if any', async () => {
   const store = new TokenStore(folder);
   for (const name of ['a', 'b', 'c']) tokens.push((await store.create(name, null)).token);
   using clients = new ClientTokens(folder, pino({ level: 'silent' }));

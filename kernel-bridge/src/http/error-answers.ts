@@ -20,7 +20,7 @@ export function errorHeaders({ code, about }: BridgeError): Record<string, strin
   return {};
 }
 
-/** Errors of the web framework itself (bad JSON, too large, bad URL) become one of our errors. */
+/** Converts errors of the web framework itself (bad JSON, too large, bad URL) into ours. */
 export function asBridgeError(error: unknown, bodyLimitBytes: number): BridgeError {
   if (error instanceof BridgeError) return error;
   const { statusCode, code, message, validation } = error as Partial<FastifyError>;
@@ -47,7 +47,7 @@ export function addErrorAnswers(
   app.setErrorHandler((thrown, request, reply) => {
     const error = asBridgeError(thrown, bodyLimitBytes);
     const fields = { method: request.method, path: pathOf(request.originalUrl), code: error.code };
-    // 503 and 501 are deliberate answers; any other 5xx needs an investigation.
+    // 503 and 501 are deliberate answers; other errors with status 500 need an investigation.
     if (error.status === 500) request.log.error({ ...fields, err: error.cause ?? error }, 'request failed');
     else request.log.debug(fields, 'request refused');
     return reply.code(error.status).headers(errorHeaders(error)).send(errorBody(error));
@@ -64,7 +64,7 @@ export function addErrorAnswers(
   });
 }
 
-/** A plain HTTP answer on a connection that the web framework does not manage, or no longer. */
+/** A plain HTTP answer on a connection that the web framework does not manage, or no longer manages. */
 export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<string, string>): void {
   const body = JSON.stringify(errorBody(error));
   const headers = {
@@ -81,7 +81,7 @@ export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<strin
 
 /* Paths of routes, `/api/kernels/:kernelId`, matched against paths of requests. */
 
-/** The parameters, decoded; null when the path does not match, or cannot be decoded. */
+/** The decoded parameters; null when the path does not match, or cannot be decoded. */
 export function matchPath(pattern: string, path: string): Record<string, string> | null {
   const patternParts = pattern.split('/');
   const given = path.split('/');

@@ -15,7 +15,7 @@ function counting(limits: { perWindow?: number; maxAddresses?: number } = {}) {
 }
 
 describe('FailedAttempts', () => {
-  it('lets an address fail as often as the limit allows, then answers how long to wait', () => {
+  it('lets an address fail as often as the limit allows, then returns how long to wait', () => {
     const { attempts, pass } = counting();
     expect([1, 2, 3].map(() => attempts.note('a'))).toEqual([null, null, null]);
     expect(attempts.note('a')).toBe(60);
@@ -25,7 +25,7 @@ describe('FailedAttempts', () => {
     expect(attempts.note('a')).toBeNull();
   });
 
-  it('counts each address for itself', () => {
+  it('counts each address separately', () => {
     const { attempts } = counting();
     for (let count = 0; count < 10; count++) attempts.note('a');
     expect(attempts.note('b')).toBeNull();
@@ -43,7 +43,7 @@ describe('FailedAttempts', () => {
     expect(attempts.addresses).toBe(4);
   });
 
-  it('drops the address first that was quiet longest', () => {
+  it('drops first the address that has been quiet longest', () => {
     const { attempts } = counting({ perWindow: 1 });
     attempts.note('loud');
     for (let count = 0; count < 100; count++) {

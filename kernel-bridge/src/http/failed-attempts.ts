@@ -10,7 +10,7 @@ export interface AttemptLimits {
   /** Requests without a valid token that one address may make in a window. */
   readonly perWindow: number;
   readonly windowMs: number;
-  /** Limit of stored addresses; the one that was quiet longest is dropped first. */
+  /** Limit of stored addresses; the one that has been quiet longest is dropped first. */
   readonly maxAddresses: number;
 }
 
@@ -35,7 +35,7 @@ export class FailedAttempts {
     return this.#windows.size;
   }
 
-  /** Counts one; the result is how many seconds the address has to wait, or null below the limit. */
+  /** Counts one failed attempt; returns how many seconds the address has to wait, or null below the limit. */
   note(address: string): number | null {
     const { perWindow, windowMs, maxAddresses } = this.limits;
     const now = this.now();

@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** A foreign program at the gateway's address: answers as a gateway would, and stores received requests. */
+/** A foreign program at the gateway's address: answers like a gateway, and stores the requests it receives. */
 async function stranger(): Promise<{ server: Server; received: IncomingMessage[]; url: string }> {
   const received: IncomingMessage[] = [];
   const server = createServer((request, response) => {
@@ -34,7 +34,7 @@ async function stranger(): Promise<{ server: Server; received: IncomingMessage[]
   return { server, received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
 }
 
-/** The record that a killed gateway leaves; its pid belongs to a live process. */
+/** Leaves the record of a killed gateway, whose pid now belongs to another live process. */
 async function leaveRecord(url: string): Promise<void> {
   await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
   const record = {
@@ -49,7 +49,7 @@ async function leaveRecord(url: string): Promise<void> {
 }
 
 describe('a gateway', () => {
-  it('proves without a token that its record is about it, to each challenge differently', async () => {
+  it('proves without a token that its record is its own, differently for each challenge', async () => {
     await using bridge = await TemporaryGateway.start();
     const { proofKey = '' } = (await readGatewayRecord(bridge.folder))!;
     const proofs = new Set<unknown>();
@@ -66,7 +66,7 @@ describe('a gateway', () => {
     expect(proofs.size).toBe(2);
   });
 
-  it('reveals nothing else without a token, and checks Host and Origin for it too', async () => {
+  it('reveals nothing else without a token, and also checks Host and Origin for this route', async () => {
     await using bridge = await TemporaryGateway.start();
     const target = `${IDENTITY}?challenge=${newChallenge()}`;
     const requestWith = (headers: Record<string, string>) =>
@@ -82,7 +82,7 @@ describe('a gateway', () => {
   });
 });
 
-describe('a stranger where the gateway was', () => {
+describe('a foreign program at the gateway's old address', () => {
   it('gets no token from the command line', async () => {
     const { server, received, url } = await stranger();
     await leaveRecord(url);
@@ -92,7 +92,7 @@ describe('a stranger where the gateway was', () => {
     expect(received.map(({ headers }) => headers.authorization)).toEqual(received.map(() => undefined));
   });
 
-  it('has a token that is worth nothing, once a gateway is started on another port', async () => {
+  it('has a worthless token once a gateway is started on another port', async () => {
     const { server, url } = await stranger();
     await leaveRecord(url);
     await using bridge = await TemporaryGateway.start({ stateDir: folder, token: undefined });
@@ -101,10 +101,10 @@ describe('a stranger where the gateway was', () => {
     expect((await bridge.rest('GET', '/api', { token: 'the-token-of-before' })).status).toBe(403);
   });
 
-  it('has a worthless token even when the gateway stalled while it checked for other programs', async () => {
+  it('has a worthless token even if the gateway stalled during its check for other programs', async () => {
     const { server, url } = await stranger();
     await leaveRecord(url);
-    // Longer than its timeout for an answer, which has arrived by then.
+    // Longer than the gateway's timeout for an answer, which has arrived by then.
     const standStill = (): void =>
       process.nextTick(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500));
     subscribe('net.client.socket', standStill);
@@ -114,7 +114,7 @@ describe('a stranger where the gateway was', () => {
     expect(token).not.toBe('the-token-of-before');
   });
 
-  it('has a worthless token too when it listens on the port that the gateway is to have', async () => {
+  it('has a worthless token even if it listens on the gateway's configured port', async () => {
     const { server, url } = await stranger();
     await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
     const port = Number(new URL(url).port);
@@ -126,13 +126,13 @@ describe('a stranger where the gateway was', () => {
 });
 
 describe('a token', () => {
-  it('stays the same while there was no other program', async () => {
+  it('stays the same if no other program was at the address', async () => {
     await leaveRecord('http://127.0.0.1:9/');
     await using bridge = await TemporaryGateway.start({ stateDir: folder, token: undefined });
     expect(bridge.gateway.token).toBe('the-token-of-before');
   });
 
-  it('that was given is stored, whatever program listened at the address', async () => {
+  it('from the user is stored, whatever program listened at the address', async () => {
     const { server, url } = await stranger();
     await leaveRecord(url);
     await using bridge = await TemporaryGateway.start({ stateDir: folder });

@@ -1,9 +1,9 @@
 /**
- * How a gateway proves that its record is the one that was read, before a client sends it a token. A gateway that has ended frees
- * its port, and on a shared machine any user may claim it.
+ * How a gateway proves that the record a client has read is its own, before the client sends it a token. A gateway that has
+ * ended frees its port, and on a shared machine any user may claim it.
  *
- * The key is created for each process and stored in `gateway.json`, which only this user can read. It is not the token: a token that
- * a user has chosen could be guessed from an answer.
+ * The key is created for each process and stored in `gateway.json`, which only this user can read. It is not the token: a
+ * token that a user has chosen could be guessed from an answer.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
@@ -14,7 +14,7 @@ export function newProofKey(): string {
   return randomBytes(32).toString('hex');
 }
 
-/** Never used before, so no earlier answer matches. */
+/** A value never used before, so that no earlier answer matches. */
 export function newChallenge(): string {
   return randomBytes(32).toString('hex');
 }

@@ -60,7 +60,7 @@ describe('a socket that gathers', () => {
     expect(got).toEqual(lengths.map(length => `binary ${length} ${'x'.repeat(Math.min(12, length))}`));
   });
 
-  it('puts a prefix before the payload, and knows text from bytes', async () => {
+  it('puts a prefix before the payload, and distinguishes text from bytes', async () => {
     ours.gather(Opcode.binary, Buffer.from('12345678'), Buffer.from('nine'));
     ours.gather(Opcode.text, null, Buffer.from('words'));
     ours.gather(Opcode.binary, Buffer.from('12345678'), Buffer.alloc(100_000, 'y'));
@@ -105,7 +105,7 @@ describe('a socket that gathers', () => {
     expect(seen.slice(0, sent.length)).toEqual(sent);
   });
 
-  it('lets out what it has gathered before it answers a goodbye', async () => {
+  it('sends its gathered messages before it answers a close frame', async () => {
     ours.on('message', () => ours.gather(Opcode.binary, null, Buffer.from('an answer')));
     client.send('a question');
     client.close(1000);
@@ -113,7 +113,7 @@ describe('a socket that gathers', () => {
     expect(got).toEqual(['binary 9 an answer', 'close 1000']);
   });
 
-  it('does not overwrite data that a slow client has not received, and reports its size', async () => {
+  it('does not overwrite data that a slow client has not received, and reports the size of that data', async () => {
     client.pause();
     const texts = Array.from(
       { length: 3_000 },

@@ -1,12 +1,12 @@
 /**
- * A WebSocket for many messages. The frames of one turn of the event loop are placed in one buffer and sent in one
- * write: a frame that is sent alone costs two small buffers and a system call. Large payloads are not copied.
+ * A WebSocket for many messages. The frames of one turn of the event loop are placed in one buffer and sent in one write: a
+ * frame sent alone costs two small buffers and a system call. Large payloads are not copied.
  *
- * It writes below `ws`, which is safe between two frames of a server that neither masks nor compresses. Every other
- * frame (a ping, a note, the close frame) first flushes the gathered ones, so the order is the order of the calls.
+ * It writes below `ws`, which is safe between two frames of a server that neither masks nor compresses. Every other frame
+ * (a ping, a note, the close frame) first flushes the gathered ones, so the order is the order of the calls.
  *
  * It also emits `closing` when its closing handshake begins. `close` comes only when the connection has ended, and a peer
- * that no longer reads can delay that for long after its closing handshake.
+ * that no longer reads can delay that for long.
  */
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
@@ -21,9 +21,9 @@ const LENGTH_16 = 126;
 const LENGTH_64 = 127;
 const LONGEST_HEAD = 10;
 
-/** About one turn of the fastest kernel. */
+/** About one turn of output of the fastest kernel. */
 const SLAB_BYTES = 64 * 1024;
-/** Above this size, copying costs more than a separate piece in the write. */
+/** Above this size, copying costs more than a separate chunk in the write. */
 const COPIED_BYTES = 16 * 1024;
 const NOTHING = Buffer.alloc(0);
 
@@ -48,7 +48,10 @@ export class GatheringWebSocket extends WebSocket {
     return this.#to - this.#from + (this.#stream?.writableLength ?? 0);
   }
 
-  /** Sends `prefix` and `payload` in this turn; drops them if the socket is not open. A large payload must not change until it is sent. */
+  /**
+   * Sends `prefix` and `payload` in this turn, or drops them if the socket is not open. A large payload must not change
+   * until it is sent.
+   */
   gather(opcode: number, prefix: Buffer | null, payload: Buffer): void {
     const stream = this.#stream;
     if (stream === null || this.readyState !== WebSocket.OPEN) return;
@@ -105,7 +108,7 @@ export class GatheringWebSocket extends WebSocket {
   #makeRoom(stream: Duplex, bytes: number): void {
     if (this.#slab.length - this.#to >= bytes) return;
     this.#flush();
-    // Space that the system has sent may be overwritten; otherwise the stream still needs it.
+    // Space whose data the system has sent may be overwritten; otherwise the stream still needs it.
     if (stream.writableLength > 0 || this.#slab.length < bytes) {
       this.#slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, bytes));
     }
@@ -120,7 +123,7 @@ export class GatheringWebSocket extends WebSocket {
   }
 }
 
-/** Where the payload of a final frame of the server begins. */
+/** Writes the header of a final, unmasked frame; returns the offset of the payload. */
 function writeHead(target: Buffer, at: number, opcode: number, length: number): number {
   target[at] = FINAL | opcode;
   if (length <= SHORT_LENGTH) {

@@ -34,11 +34,17 @@ export function serverOptions(limits: HttpLimits) {
   };
 }
 
-/** Connections of one address that have sent no token. Each costs almost nothing; together they could use all connections. */
+/**
+ * Limit of connections per address that have sent no token. Each costs almost nothing; together they could use all
+ * connections.
+ */
 const STRANGERS = 512;
 const onAuthenticated = new WeakMap<Socket, () => void>();
 
-/** Closes the oldest one when an address has too many, so that a client that sends its token immediately is always admitted. */
+/**
+ * Closes the oldest such connection of an address that has too many, so that a client that sends its token immediately is
+ * always admitted.
+ */
 export function boundStrangers(server: Server, most = STRANGERS): void {
   const addresses = new Map<string, Set<Socket>>();
   server.on('connection', (socket: Socket) => {
@@ -57,7 +63,7 @@ export function boundStrangers(server: Server, most = STRANGERS): void {
   });
 }
 
-/** A request with a token came on this connection. */
+/** Called when a request with a token has arrived on this connection. */
 export function authenticated(socket: Socket): void {
   onAuthenticated.get(socket)?.();
 }
@@ -65,7 +71,7 @@ export function authenticated(socket: Socket): void {
 export interface ClientErrors {
   readonly limits: HttpLimits;
   readonly origins: OriginPolicy;
-  /** Headers of the request that is being answered on this connection, once they are complete. */
+  /** Headers of the request that this connection is answering, once they are complete. */
   readonly headersOf: (socket: Socket) => IncomingHttpHeaders | undefined;
   readonly log: Logger;
 }
@@ -74,13 +80,13 @@ export interface ClientErrors {
 export function clientErrorHandler({ limits, origins, headersOf, log }: ClientErrors) {
   return (error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void => {
     log.debug({ code: error.code }, 'malformed request');
-    // A peer that has disconnected gets no answer, and one whose answer has begun would read a second one as its body.
+    // A peer that has disconnected gets no answer, and one whose answer has begun would read a second answer as its body.
     if (error.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
       socket.destroy();
       return;
     }
     const headers = headersOf(socket) ?? rawHeaders(error.rawPacket);
-    // A page may only be sent what its origin can read, and an unknown host is not trusted.
+    // A page may only get what its origin may read, and an unknown host is not trusted.
     const cors = origins.allowsHost(headers.host) ? origins.corsHeaders(headers) : { vary: 'Origin' };
     answerRaw(socket, explain(error.code, limits), cors);
     socket.destroySoon();
@@ -88,11 +94,11 @@ export function clientErrorHandler({ limits, origins, headersOf, log }: ClientEr
 }
 
 /**
- * The sender, from the last bytes of the parser, which passes on nothing of a request that it refuses. Empty where they do
- * not contain it, as when headers come in many pieces or not at all, and where a header appears twice.
+ * The sender's headers, from the last bytes of the parser, which passes on nothing of a request that it refuses. Empty if
+ * they are not in those bytes, as when headers arrive in many pieces or not at all, and if a header appears twice.
  */
 function rawHeaders(bytes: unknown): { origin?: string; host?: string } {
-  // Fastify's types declare it as a Buffer's JSON form; it is the input of Node's parser.
+  // Fastify's types declare it as a Buffer's JSON form, but it is the Buffer that Node's parser got.
   const text = Buffer.isBuffer(bytes) ? bytes.toString('latin1') : '';
   const head = text.split('\r\n\r\n', 1)[0] ?? '';
   const origin = onlyValue(head, /^origin:[ \t]*([!-~]+)[ \t]*\r?$/gim);

@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const PAGE = 'http://127.0.0.1:8888';
 const MAX_SOCKETS = 3;
 let bridge: TemporaryGateway;
-/** For requests that time out. Any other request could also be late here on a machine that stalls. */
+/** A gateway with short timeouts, for requests that time out. Other requests could also time out here if the machine stalls. */
 let impatient: TemporaryGateway;
 
 beforeAll(async () => {
@@ -36,7 +36,7 @@ const events = (): URL => new URL(`bridge/v1/events?token=${TOKEN}`, bridge.url.
 
 describe('limits', () => {
   // Case N7.
-  it('connections that show no token keep nobody out, however many there are', async () => {
+  it('connections without a token lock nobody out, however many there are', async () => {
     const { port } = new URL(bridge.url);
     const strangers = Array.from({ length: 600 }, () => connect(Number(port), '127.0.0.1'));
     let ended = 0;
@@ -65,7 +65,7 @@ describe('limits', () => {
     expect(status).toBe(431);
   });
 
-  it('a request whose headers do not end is 408, and one whose body does not come too', async () => {
+  it('a request whose headers or body never end is 408', async () => {
     const slow = await rawRequest(impatient.url, 'GET /api HTTP/1.1\r\nHost: localhost\r\n');
     expect(slow.status).toBe(408);
     expect(slow.text).toContain('"code":"request_timeout"');
@@ -76,8 +76,8 @@ describe('limits', () => {
     expect(half.status).toBe(408);
   });
 
-  // The router would end the path there, and the access rules would not.
-  it('refuses a path with a "#", whoever asks', async () => {
+  // The router would end the path there, but the access rules would not.
+  it('refuses a path with a "#", whoever sends it', async () => {
     const requested = await rawRequest(
       bridge.url,
       `GET /api/kernels#1 HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nAuthorization: token ${TOKEN}\r\n\r\n`
@@ -98,7 +98,7 @@ describe('limits', () => {
     const malformed = await rawRequest(bridge.url, refused('Content-Length: many'));
     expect(malformed.status).toBe(400);
     expect(malformed.text).toContain(allowed);
-    // If this process stalled before it has read the headers, no origin is known: the next request counts.
+    // If this process stalled before it read the headers, no origin is known: the next request counts.
     await vi.waitFor(async () => {
       const half = await rawRequest(
         impatient.url,
@@ -119,7 +119,7 @@ describe('limits', () => {
     }
   });
 
-  it('requests without a valid token are 429 after a while; a valid token is let in all the same', async () => {
+  it('requests without a valid token are 429 after a while; a valid token is still accepted', async () => {
     const headers = { origin: PAGE };
     const statuses: number[] = [];
     for (let count = 0; count < 15; count++) {
@@ -133,7 +133,7 @@ describe('limits', () => {
     expect((await bridge.rest('GET', '/api')).status).toBe(200);
   });
 
-  it('a WebSocket too many is 503, and there is room again when one has closed', async () => {
+  it('a WebSocket above the limit is 503, and there is room again when one has closed', async () => {
     const open = await Promise.all(
       Array.from({ length: MAX_SOCKETS }, async () => {
         const socket = new WebSocket(events());

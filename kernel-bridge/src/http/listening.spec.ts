@@ -24,7 +24,7 @@ async function hasIpv6(): Promise<boolean> {
 const ipv6 = await hasIpv6();
 
 describe('a gateway on 127.0.0.1', () => {
-  it.skipIf(!ipv6)('answers on [::1] too, by the same rules, and gives the port back', async () => {
+  it.skipIf(!ipv6)('answers on [::1] too, by the same rules, and frees the port', async () => {
     let twin: string;
     {
       await using bridge = await TemporaryGateway.start({});
@@ -54,7 +54,7 @@ describe('a gateway on 127.0.0.1', () => {
       }
     } as unknown as App;
     const { url, close } = await listen(app, '127.0.0.1', 0, HTTP_LIMITS);
-    // Usually the second port; a connection of another process may use that one too.
+    // Usually the second port; a connection of another process may occupy that one too.
     const [taken, ...others] = ports;
     const port = others.at(-1);
     expect(port).not.toBe(taken);

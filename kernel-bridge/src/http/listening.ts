@@ -38,7 +38,10 @@ export async function listen(
   }
 }
 
-/** With the same port on both loopback addresses. A port that the system chooses is reserved from the moment that it is found. */
+/**
+ * Listens on the same port of both loopback addresses. A port that the system chooses is reserved from the moment that it
+ * is found.
+ */
 async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
   await app.ready();
   for (let tries = 1; ; tries++) {
@@ -55,7 +58,7 @@ async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<L
 }
 
 const IPV6_LOOPBACK = '::1';
-/** There is no IPv6 on this machine, so no program can listen on it either. */
+/** Errors that mean there is no IPv6 on this machine, so no program can listen on it either. */
 const NO_IPV6 = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL', 'EPROTONOSUPPORT']);
 
 /**

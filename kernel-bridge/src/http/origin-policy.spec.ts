@@ -18,13 +18,13 @@ describe('Host', () => {
     'a b'
   ])('%j is refused', host => expect(policy.allowsHost(host)).toBe(false));
 
-  it('must be there', () => expect(policy.allowsHost(undefined)).toBe(false));
+  it('must be present', () => expect(policy.allowsHost(undefined)).toBe(false));
 });
 
 describe('Origin', () => {
   const host = '127.0.0.1:8890';
 
-  it('may be absent: then the request comes from no page of another site', () => {
+  it('may be absent: then the request does not come from a page of another site', () => {
     expect(policy.allowsOrigin({ host })).toBe(true);
   });
 
@@ -51,7 +51,7 @@ describe('Origin', () => {
   it('of a preflight gets exactly the headers that Jupyter clients request, and never credentials', () => {
     const headers = policy.preflightHeaders({ host, origin: 'http://127.0.0.1:8888' });
     expect(headers['access-control-allow-origin']).toBe('http://127.0.0.1:8888');
-    // F21: a file is saved by PUT with a condition.
+    // A file is saved by PUT with a condition.
     expect(headers['access-control-allow-methods']).toBe('GET, HEAD, POST, PUT, PATCH, DELETE');
     expect(headers['access-control-allow-headers']).toBe(
       'authorization, content-type, if-match, if-none-match, x-xsrftoken'

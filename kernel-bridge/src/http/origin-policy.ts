@@ -15,8 +15,8 @@ export class OriginPolicy {
 
   /**
    * `hosts`: additional host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`.
-   * `allowCredentials`: pages of these origins may send requests in the browser's credentials mode, as Colab does;
-   * the cookies that the browser then adds are ignored.
+   * `allowCredentials`: pages of these origins may send requests in the browser's credentials mode, as Colab does; cookies
+   * that the browser adds are ignored.
    */
   constructor(
     hosts: readonly string[],
@@ -42,7 +42,7 @@ export class OriginPolicy {
     return this.#origins.has(origin) || origin === `http://${host}` || origin === `https://${host}`;
   }
 
-  /** The headers that allow a page of an allowed origin to read an answer; also for errors. */
+  /** The headers that allow a page of an allowed origin to read an answer, including errors. */
   corsHeaders(headers: Pick<IncomingHttpHeaders, 'origin' | 'host'>): Record<string, string> {
     const { origin } = headers;
     if (origin === undefined || !this.allowsOrigin(headers)) return { vary: 'Origin' };
@@ -56,8 +56,8 @@ export class OriginPolicy {
   }
 
   /**
-   * Pages that were given a URL with `?token=` and keep using it (Colab). Only origins that are allowed by name: the
-   * bridge's own pages do not need it.
+   * Whether this origin may authenticate by `?token=`: a page that was given such a URL keeps using it (Colab). Only for
+   * origins allowed by name: the bridge's own pages do not need it.
    */
   trustsQueryTokens({ origin }: Pick<IncomingHttpHeaders, 'origin'>): boolean {
     return origin !== undefined && this.#trusts(origin);

@@ -1,4 +1,7 @@
-/** `/bridge/v1/page-key`: the key that replaces the session page's token. `/bridge/v1/page-code`: the code that replaces it in a link. */
+/**
+ * `/bridge/v1/page-key`: the key that replaces the token in the session page. `/bridge/v1/page-code`: the code that
+ * replaces it in a link.
+ */
 import { Type } from '@sinclair/typebox';
 import type { App } from './app.js';
 import type { Authenticator } from './authentication.js';

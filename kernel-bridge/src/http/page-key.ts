@@ -1,7 +1,8 @@
 /**
- * How a page works without its token: it gets a key, and its browser a cookie that no script can read. Each is useless without the
- * other: a script that found the key has no cookie elsewhere, and servers on other ports of this machine, to which browsers send the same
- * cookies, have no key. Both are derived from the token, so they expire with it, and a restarted gateway accepts them.
+ * How a page works without its token: it gets a key, and its browser gets a cookie that no script can read. Each is useless
+ * without the other: a script that found the key has no cookie elsewhere, and servers on other ports of this machine, to
+ * which browsers send the same cookies, have no key. Both are derived from the token, so they expire with it, and a
+ * restarted gateway accepts them.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 
@@ -19,21 +20,21 @@ export function pageKey(holder: Buffer, nonce: string): string {
   return `page-${createHmac('sha256', holder).update(`page ${nonce}`).digest('hex')}`;
 }
 
-/** Gateways on one host share a cookie jar, whatever their ports. */
+/** The name identifies the gateway, because gateways on one host share a cookie jar, whatever their ports. */
 export function cookieName(gateway: Buffer): string {
   return `tpulab-page-${createHash('sha256').update('cookie').update(gateway).digest('hex').slice(0, 12)}`;
 }
 
-/** The nonce in the cookies of a request; null: none, or an invalid one. */
+/** The nonce from the cookies of a request; null: there is none, or it is invalid. */
 export function pageCookie(header: string | undefined, gateway: Buffer): string | null {
   const name = cookieName(gateway);
   const pairs = (header ?? '').split(';').map(pair => pair.trim().split('='));
   const values = pairs.filter(([key]) => key === name).map(([, value = '']) => value);
-  // Two of one name: another program has set one.
+  // Two cookies of one name: another program has set one of them.
   return values.length === 1 && NONCE.test(values[0] ?? '') ? (values[0] ?? null) : null;
 }
 
-/** A user clicks a link soon after its creation; a browser's history keeps it for years. */
+/** A user clicks a link soon after its creation, but a browser's history keeps it for years. */
 const CODE_MS = 10 * 60_000;
 /** Limit of unopened links; the oldest is dropped. */
 const CODES = 64;
@@ -57,7 +58,7 @@ export class PageCodes<T> {
     return found !== undefined && found.until > this.now() ? found.holder : null;
   }
 
-  /** As `find`, for the last time. */
+  /** Like `find`, but also invalidates the code. */
   take(code: string): T | null {
     const holder = this.find(code);
     this.#codes.delete(digestOf(code));
@@ -65,7 +66,7 @@ export class PageCodes<T> {
   }
 }
 
-/** The key of the lookup, so that its time reveals nothing about the codes. */
+/** The map is keyed by digest, so that the time of a lookup reveals nothing about the codes. */
 function digestOf(code: string): string {
   return createHash('sha256').update(code).digest('hex');
 }

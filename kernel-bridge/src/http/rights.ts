@@ -4,14 +4,17 @@
  */
 import { type Static, Type } from '@sinclair/typebox';
 
-/** Each includes those before it. From `run` on, its holder acts as the user: such a level prevents mistakes, not hostile code. */
+/**
+ * Each level includes all earlier ones. From `run` on, the holder acts as the user: such a level prevents mistakes, not
+ * hostile code.
+ */
 export const LEVELS = ['read', 'run', 'steer', 'spend'] as const;
 export type Level = (typeof LEVELS)[number];
 /** `own`: actions that no level includes. */
 export type Action = Level | 'own';
 
 export type Resource =
-  /** No particular resource: a list from which the handler removes hidden items. */
+  /** No particular resource: a list, from which the handler removes hidden items. */
   | { readonly kind: 'gateway' }
   /** The handler determines the resource, and checks again. */
   | { readonly kind: 'deferred' }
@@ -38,7 +41,7 @@ export type Rights = Static<typeof Rights> & { readonly level: Level };
 export interface Actor {
   /** Null: everything. */
   readonly rights: Rights | null;
-  /** A link to one notebook: to that one only, whatever is later at its path. */
+  /** A link to one notebook: valid for that file only, not for a later one at its path. */
   readonly share?: { readonly path: string; readonly stamp: NotebookStamp | null };
   /** Unix milliseconds; earlier output and actions of a kernel are hidden from the holder. */
   readonly sinceMs: number;
@@ -76,7 +79,7 @@ function globOf(pattern: string): RegExp {
   return glob;
 }
 
-/** Distinguishes a notebook from another one that is later created at its path. */
+/** Distinguishes a notebook from another one created later at its path. */
 export const NotebookStamp = Type.Object({
   inode: Type.String(),
   bornMs: Type.Number(),

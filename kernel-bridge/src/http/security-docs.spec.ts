@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 const SOURCES = new URL('../', import.meta.url);
 const TEXT = readFileSync(new URL('../../docs/threats.md', SOURCES), 'utf8');
 
-/** Last cell of each line: a spec, and the name of a test in it. */
+/** Last cell of each line: a spec, and the title of one of its tests. */
 const named = TEXT.split('\n')
   .map(line => /^\|.*\| `([\w./-]+\.(?:spec\.ts|py))`(?:: (.+?))?\s+\|$/.exec(line))
   .filter(match => match !== null)
@@ -77,7 +77,7 @@ const SENTENCES: Readonly<
     [
       'The session page keeps a key',
       'http/authentication.spec.ts',
-      'is of no use without it, and the cookie of no use without the key'
+      'is useless without the cookie, and the cookie is useless without the key'
     ],
     [
       'In a browser without cookies',
@@ -117,7 +117,7 @@ const SENTENCES: Readonly<
     ['`run`: also', SHARING, LEVELS],
     ['`steer`: also', SHARING, LEVELS],
     ['`spend`: also', SHARING, LEVELS],
-    ['`--notebooks`', 'http/token-store.spec.ts', 'names with %s these and no others'],
+    ['`--notebooks`', 'http/token-store.spec.ts', 'with the pattern %s names these and no others'],
     ['From `run` on, every', SHARING, LEVELS],
     ['Everything else', SHARING, LEVELS],
     ['**`read` is a real border', SHARING, LEVELS],
@@ -125,7 +125,7 @@ const SENTENCES: Readonly<
     [
       '`tokens.json` has',
       'http/token-store.spec.ts',
-      'makes the file one that an earlier server refuses whole'
+      'gives the file a version that an earlier server refuses as a whole'
     ]
   ],
   'Origins, cookies and Colab': [

@@ -17,7 +17,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('TokenStore', () => {
-  it('makes tokens of 256 random bits, each another', async () => {
+  it('creates tokens of 256 random bits, each different', async () => {
     const made = [await store.create('a', null), await store.create('b', null)];
     expect(new Set(made.map(({ token }) => token)).size).toBe(2);
     for (const { token } of made) expect(token).toMatch(/^tpl_[\w-]{43}$/);
@@ -29,13 +29,13 @@ describe('TokenStore', () => {
     expect(readFileSync(tokenFileIn(folder), 'utf8')).not.toContain(token);
   });
 
-  it('lists none where the folder is a file', () => {
+  it('lists none if the folder is a file', () => {
     const file = path.join(folder, 'file');
     writeFileSync(file, '');
     expect(new TokenStore(file).list()).toEqual([]);
   });
 
-  it('keeps both of two that are made at the same time', async () => {
+  it('keeps both of two tokens that are created at the same time', async () => {
     await Promise.all([store.create('a', null), new TokenStore(folder).create('b', null)]);
     expect(
       store
@@ -53,7 +53,7 @@ describe('TokenStore', () => {
     }
   });
 
-  it('refuses to revoke what does not exist, and names the nearest', async () => {
+  it('refuses to revoke an unknown name, and suggests the nearest', async () => {
     await store.create('laptop', null);
     await expect(store.revoke('labtop')).rejects.toMatchObject({
       code: 'token_unknown',
@@ -63,7 +63,7 @@ describe('TokenStore', () => {
     expect(store.list()).toEqual([]);
   });
 
-  it('has a bound, because all are compared with each request', async () => {
+  it('has a limit, because all tokens are compared with each request', async () => {
     const record = { sha256: '0'.repeat(64), createdAt: '2026-01-01T00:00:00Z', expiresAt: null };
     await writeTokenFile(
       tokenFileIn(folder),
@@ -74,7 +74,7 @@ describe('TokenStore', () => {
 });
 
 describe('a narrowed token', () => {
-  it('makes the file one that an earlier server refuses whole', async () => {
+  it('gives the file a version that an earlier server refuses as a whole', async () => {
     const version = (): number =>
       (JSON.parse(readFileSync(tokenFileIn(folder), 'utf8')) as { version: number }).version;
     await store.create('all', null);
@@ -88,7 +88,7 @@ describe('a narrowed token', () => {
     ['work/*', ['work/a.ipynb'], ['work/deep/a.ipynb', 'other/work/a.ipynb']],
     ['run-?.ipynb', ['run-1.ipynb'], ['run-12.ipynb', 'run-.ipynb', 'run-/.ipynb']],
     ['a.b+(c).ipynb', ['a.b+(c).ipynb'], ['aXb+(c).ipynb', 'a.bb(c).ipynb']]
-  ])('names with %s these and no others', (pattern, named, others) => {
+  ])('with the pattern %s names these and no others', (pattern, named, others) => {
     expect(named.filter(name => !isNamed([pattern], name))).toEqual([]);
     expect(others.filter(name => isNamed([pattern], name))).toEqual([]);
   });

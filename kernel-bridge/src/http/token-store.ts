@@ -20,7 +20,7 @@ import { CodedError } from '@tpulab/platform/errors.js';
 const LOCK_WAIT_MS = 10_000;
 const LOCK_RETRY_MS = 20;
 
-/** A link to the notebook `reads` below the root folder, or rights. */
+/** Limits of a token: `reads` for a link to one notebook, below the root folder, or `rights`. */
 export type TokenLimits = Pick<TokenRecord, 'reads' | 'stamp' | 'rights'>;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
@@ -78,7 +78,7 @@ export class TokenStore {
     return { token, record };
   }
 
-  /** The shared notebook was overwritten: the link continues with the new contents. */
+  /** Called when the shared notebook was overwritten: the link continues with the new contents. */
   async restamp(path: string, stamp: NotebookStamp): Promise<void> {
     await using _lock = await this.#lock();
     const tokens = this.list();
@@ -129,7 +129,7 @@ export class TokenStore {
 
 /**
  * `<state>/tokens.json`: the named tokens of clients. It contains digests only, which are useless to a reader. A plain
- * SHA-256 is enough, because the tokens are 256 random bits and cannot be found by trying.
+ * SHA-256 is enough, because the tokens are 256 random bits and cannot be found by guessing.
  */
 export const TokenRecord = Type.Object({
   name: Type.String(),
@@ -145,8 +145,8 @@ export const TokenRecord = Type.Object({
 export type TokenRecord = Static<typeof TokenRecord>;
 
 /**
- * Version 2 has tokens that may only read, version 3 tokens with rights, and links that end with their notebook. A gateway that
- * supports earlier versions only would grant their holders too much, so it refuses the file.
+ * Version 2 has tokens that may only read; version 3 has tokens with rights, and links that expire with their notebook. A
+ * gateway that supports earlier versions only would grant their holders too much, so it refuses the file.
  */
 const TokenFile = Type.Object({
   version: Type.Union([Type.Literal(1), Type.Literal(2), Type.Literal(3)]),
@@ -211,5 +211,5 @@ export type TokenErrorCode =
   | 'tokens_busy'
   | 'tokens_too_many';
 
-/** Why a token of a client could not be made, listed or revoked. Shown by the command line, never sent over HTTP. */
+/** Why a token of a client could not be created, listed or revoked. Shown by the command line, never sent over HTTP. */
 export class TokenError extends CodedError<TokenErrorCode> {}

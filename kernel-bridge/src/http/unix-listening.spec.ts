@@ -29,7 +29,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The status of a request over the socket with this token and Host. */
+/** The status of a request over the socket with this token and Host header. */
 function status(socketPath: string, token: string | null, host = 'localhost:8890'): Promise<number> {
   const headers = { host, ...(token === null ? {} : { authorization: `token ${token}` }) };
   return new Promise((resolve, reject) => {
@@ -53,7 +53,7 @@ async function refusal(unixSocket: string): Promise<unknown> {
 }
 
 describe('a gateway on a unix socket', () => {
-  it('is 0600 in a folder of 0700, asks for a token there too, and leaves nothing behind', async () => {
+  it('is 0600 in a folder of 0700, requires a token too, and leaves nothing behind', async () => {
     const socketPath = defaultSocketPath(folder);
     {
       await using bridge = await TemporaryGateway.start({ stateDir: folder, unixSocket: socketPath });

@@ -15,7 +15,7 @@ const SOCKET_PATH_BYTES = 103;
 
 const SOCKET_NAME = 'gateway.sock';
 
-/** The path of the socket when none is given; its folder is created. */
+/** The default path of the socket; its folder is created. */
 export function defaultSocketPath(stateDir: string): string {
   const room = SOCKET_PATH_BYTES - SOCKET_NAME.length - 1;
   return path.join(socketFolder(path.join(stateDir, 'run'), room, { odd: true }), SOCKET_NAME);
@@ -74,7 +74,7 @@ async function ownFolder(folder: string): Promise<void> {
       }
     );
   }
-  // Not the target of a link: the creator of the link could redirect it later.
+  // lstat, because the creator of a link could redirect it later.
   const found = await lstat(folder);
   const { mode, uid } = found;
   if (!found.isDirectory() || (mode & 0o077) !== 0 || uid !== process.getuid?.()) {

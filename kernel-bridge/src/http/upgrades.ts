@@ -1,6 +1,6 @@
 /**
- * WebSocket upgrades. A request is refused over HTTP, before the handshake, by the same rules as any other; only
- * then is the route searched among those registered here.
+ * WebSocket upgrades. A request is refused over HTTP, before the handshake, by the same rules as any other; only then is
+ * its route looked up among those registered here.
  */
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import { Socket } from 'node:net';
@@ -20,9 +20,9 @@ import { answerRaw, asBridgeError, matchPath } from './error-answers.js';
 export interface UpgradeRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** The holder of a narrowed token; null: the client may do everything. */
+  /** The holder of a restricted token; null: the client may do everything. */
   readonly actor: ClientToken | null;
-  /** Whether the client may do that, checked at each attempt. */
+  /** Whether the client may perform an action, checked at each attempt. */
   readonly may: (action: Action, resource: Resource) => boolean;
 }
 
@@ -50,7 +50,7 @@ export interface FarSocket {
   readonly protocol: string;
   /** The client's end is open. */
   start(near: WebSocket): void;
-  /** The client disconnected before that. */
+  /** The client disconnected before the other end was used. */
   abandon(): void;
 }
 
@@ -72,13 +72,13 @@ export interface UpgradesOptions {
   readonly maxSockets: number;
 }
 
-/** For readers, which send almost nothing: they must not be able to fill the memory, or use all sockets of the owner. */
+/** Limits for readers, which send almost nothing: they must not be able to fill the memory, or use all sockets of the owner. */
 const READER_PAYLOAD_BYTES = 64 * 1024;
 const READER_SOCKETS = 16;
-/** …of all readers together, as a share of all sockets. */
+/** Limit of all readers' sockets together, as a share of all sockets. */
 const READER_SHARE = 0.25;
 
-/** RFC 6455's "policy violation": the client must not simply try again. */
+/** RFC 6455's "policy violation": the client must not simply retry. */
 const CLOSE_TOKEN_INVALID = { code: 1008, reason: 'the token of this client is no longer valid' };
 
 export class Upgrades {
@@ -135,7 +135,10 @@ export class Upgrades {
     });
   }
 
-  /** Closes the sockets whose token was revoked or has expired. A peer that does not answer is cut off after `graceMs`. */
+  /**
+   * Closes the sockets whose token was revoked or has expired. A peer that does not answer the close frame is cut off after
+   * `graceMs`.
+   */
   closeUnauthorized(graceMs: number): void {
     for (const socket of this.#clients) {
       const identity = this.#identities.get(socket);
@@ -149,7 +152,7 @@ export class Upgrades {
 
   /** Closes all sockets and gives them a moment for it, then ends them. */
   async close(graceMs: number): Promise<void> {
-    // Clients reconnect immediately, and would keep the server open.
+    // Clients reconnect immediately, which would keep the server open.
     this.#isClosing = true;
     const { code, reason } = CLOSE.gatewayStopping;
     for (const one of this.#opening) one.abort();
@@ -193,7 +196,7 @@ export class Upgrades {
         actor: actorOf(request),
         may: (action, resource) => may(request, action, resource)
       });
-      // Immediately where nothing has to be awaited: the first bytes of the stream have already arrived.
+      // Opened without awaiting if nothing has to be awaited: the first bytes of the stream have already arrived.
       if (typeof prepared === 'function') this.#open({ request, stream, head }, identity, prepared);
       else {
         prepared
@@ -223,7 +226,7 @@ export class Upgrades {
     const { rules, log, maxPayloadBytes } = this.options;
     const path = pathOf(request.url ?? '');
     if (thrown instanceof HandshakeRefused) {
-      // With our own text: a browser would read the other end's body, and not as a WebSocket.
+      // Without the body of the other end, which a browser would read as a plain HTTP answer.
       const { status } = thrown;
       stream.end(
         `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
@@ -236,7 +239,7 @@ export class Upgrades {
     answerRaw(stream, error, rules.origins.corsHeaders(request.headers));
   }
 
-  /** The client's handshake is answered when the other end is open. */
+  /** Answers the client's handshake when the other end is open. */
   async #relay(route: RelayRoute, { request, stream, head }: Handshake, identity: Identity): Promise<void> {
     const closed = new AbortController();
     const leave = (): void => closed.abort();
@@ -250,7 +253,7 @@ export class Upgrades {
       }
       this.#chosen.set(request, far.protocol);
       this.#open({ request, stream, head }, identity, near => far.start(near));
-      // Its handshake was invalid, and has been answered.
+      // The client's handshake was invalid, and has been answered.
       if (stream.destroyed || stream.writableEnded) far.abandon();
     } finally {
       stream.off('close', leave);
@@ -294,8 +297,8 @@ export class Upgrades {
 }
 
 /**
- * The code with which a channels socket is closed. JupyterLab gives up for good at 1000 and 1001, so these are for
- * kernels that no longer exist; after any other code clients reconnect.
+ * The codes with which a channels socket is closed. JupyterLab gives up for good at 1000 and 1001, so these are for kernels
+ * that no longer exist; after any other code clients reconnect.
  */
 export const CLOSE = {
   /** The kernel was shut down. */

@@ -39,7 +39,7 @@ afterEach(async () => {
 
 const auth = `Host: localhost\r\nAuthorization: token ${TOKEN}\r\n`;
 const POSTS = ['/api/kernels', '/api/sessions'];
-/** Names that no kernelspec has, so that nothing a generator finds can start a kernel. */
+/** Names that no kernelspec has, so that no generated request can start a kernel. */
 const CHANGES = [
   ['POST', '/api/kernels'],
   ['POST', '/api/sessions'],
@@ -78,12 +78,12 @@ describe('bytes that are not HTTP', () => {
     ],
     ['ten thousand headers', `GET /api HTTP/1.1\r\n${auth}${'a: b\r\n'.repeat(10_000)}\r\n`],
     ['a giant header', `GET /api HTTP/1.1\r\n${auth}X: ${'x'.repeat(MIB)}\r\n\r\n`]
-  ])('%s ends the connection, with an error or without a word', async (_what, bytes) => {
+  ])('%s ends the connection, with an error or without an answer', async (_what, bytes) => {
     const { status } = await rawRequest(bridge.url, bytes, { half: true });
     expect(status === 0 || (status >= 400 && status < 500)).toBe(true);
   });
 
-  it('any bytes do', async () => {
+  it('any bytes do so', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 2000 }), async bytes => {
         const { status } = await rawRequest(bridge.url, Buffer.from(bytes), { half: true });
@@ -94,8 +94,8 @@ describe('bytes that are not HTTP', () => {
   });
 });
 
-describe('requests that are HTTP and nothing more', () => {
-  it('any path is answered with a status that is described', async () => {
+describe('requests that are only valid HTTP', () => {
+  it('any path is answered with a documented status', async () => {
     const segment = fc.oneof(
       fc.constantFrom(
         'api',
@@ -204,7 +204,7 @@ describe('requests that are HTTP and nothing more', () => {
   });
 
   it.each([
-    ['bad UTF-8', Buffer.from('{"name": "\xff\xfe"}', 'latin1')],
+    ['invalid UTF-8', Buffer.from('{"name": "\xff\xfe"}', 'latin1')],
     ['UTF-16', Buffer.from('{"name": "x"}', 'utf16le')],
     ['a zero byte', Buffer.from('{"name": "x\u0000"}')],
     [
@@ -239,7 +239,7 @@ describe('requests that are HTTP and nothing more', () => {
     expect([status, (body as { entries: unknown[] }).entries]).toEqual([200, []]);
   });
 
-  it('bodies above the limit are not kept in memory', async () => {
+  it('bodies above the limit are not buffered in memory', async () => {
     const head = `POST /api/kernels HTTP/1.1\r\n${auth}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n`;
     const chunk = `100000\r\n${' '.repeat(MIB)}\r\n`;
     // Created once: buffers that this end creates each time would count too until they are collected.

@@ -62,7 +62,7 @@ function u64(...numbers: (number | bigint)[]): Buffer {
   return bytes;
 }
 
-/** A v1 frame of these parts, the channel first. */
+/** A v1 frame of these parts, beginning with the channel. */
 function v1(...parts: (string | Buffer)[]): Buffer {
   const bytes = parts.map(part => Buffer.from(part));
   const offsets = [8 * (bytes.length + 2)];
@@ -100,7 +100,7 @@ describe('frames that are not v1', () => {
     expect(await closedBy(frame, [V1])).toBe(1007);
   });
 
-  it('neither are texts', async () => {
+  it('text frames close the socket too', async () => {
     for (const text of ['', 'x', 'null', '[]', '{}', '{"channel": "shell"}', deep(100_000)]) {
       expect([text.slice(0, 20), await closedBy(text, [V1])]).toEqual([text.slice(0, 20), 1007]);
     }
@@ -150,7 +150,7 @@ describe('any frame', () => {
     }
   );
 
-  it('with one byte changed is refused, or passed on to the kernel, which lives on', async () => {
+  it('with one byte changed is refused, or passed on to the kernel, which survives it', async () => {
     const good = v1('shell', HEADER, '{}', '{}', '{}');
     await fc.assert(
       fc.asyncProperty(fc.nat(good.length - 1), fc.integer({ min: 1, max: 255 }), async (at, flip) => {
@@ -226,7 +226,7 @@ describe('frames below WebSocket messages', () => {
 });
 
 describe('the events socket', () => {
-  it('answers what it does not understand, and continues', async () => {
+  it('answers messages that it does not understand, and continues', async () => {
     const socket = await open([], 'bridge/v1/events');
     const answers: { op: string }[] = [];
     socket.on('message', data => answers.push(JSON.parse((data as Buffer).toString()) as { op: string }));
