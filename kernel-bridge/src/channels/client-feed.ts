@@ -38,9 +38,9 @@ export interface FeedOptions {
   readonly bound?: LiveBound | null;
   /** seq of the newest record in the journal, as far as the gateway knows. */
   newest(): number;
-  /** Whether replies to this `header.session` are for this client. */
+  /** Records from `fromSeq` on; a gap record replaces lost records. */
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
-  /** Whether answers to this `header.session` are for this client. */
+  /** Whether replies to this `header.session` are for this client. */
   owns(session: string): boolean;
   /** Filter for a read-only client; null: the client sees everything. */
   readonly view?: { shows(record: JournalRecord): boolean } | null;

@@ -59,7 +59,7 @@ describe('crc32', () => {
     );
   });
 
-  it('is accepted for a record, and so is the CRC-32C of older ones', () => {
+  it('is accepted for a record, as is the CRC-32C of older records', () => {
     const bytes = Buffer.from('0123456789');
     expect(isChecksumOf(crc32(bytes, 2, 8), bytes, 2, 8)).toBe(true);
     expect(isChecksumOf(crc32c(bytes, 2, 8), bytes, 2, 8)).toBe(true);

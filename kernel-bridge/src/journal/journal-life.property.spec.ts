@@ -16,7 +16,7 @@ const MAX_BYTES = 5_000;
 const act = fc.oneof(
   { weight: 5, arbitrary: fc.record({ write: fc.array(fc.nat(400), { minLength: 1, maxLength: 12 }) }) },
   { weight: 2, arbitrary: fc.record({ trim: fc.integer({ min: 1, max: 4 }) }) },
-  /** The writer is lost without a close, and the last segment ends at some byte. */
+  /** The writer is lost without a close, and the last segment is cut at some byte. */
   { weight: 2, arbitrary: fc.record({ crash: fc.nat() }) },
   { weight: 1, arbitrary: fc.constant('reopen' as const) },
   { weight: 4, arbitrary: fc.record({ read: fc.nat() }) }
@@ -27,7 +27,7 @@ type Model = string[];
 
 class Life {
   readonly model: Model = [];
-  /** The reader of a gateway that lives through all of it. */
+  /** The reader of a gateway that lives through all steps. */
   readonly reader: JournalReader;
   readonly #log = new WriterLog();
   #writer!: JournalWriter;
@@ -40,7 +40,7 @@ class Life {
   async open(): Promise<void> {
     const options = this.#log.options({ segmentBytes: SEGMENT_BYTES, maxBytes: MAX_BYTES });
     this.#writer = await JournalWriter.open(this.dir, options);
-    // Records are lost only at the end, by a crash that cut them off.
+    // Records are lost only at the end, where a crash cut them off.
     expect(this.#writer.lastSeq).toBeLessThanOrEqual(this.model.length);
     this.model.length = this.#writer.lastSeq;
   }
@@ -79,7 +79,10 @@ class Life {
     await this.open();
   }
 
-  /** From any position: all stored records, in order, once; and a gap for each lost one, and for nothing else. */
+  /**
+   * From any position: all stored records, in order, once; and one gap for each range of lost records, and for nothing
+   * else.
+   */
   async check(reader: JournalReader, from: number): Promise<void> {
     let missing = 0;
     let next = from;
@@ -103,7 +106,7 @@ class Life {
 }
 
 describe('a journal', { timeout: 240_000 }, () => {
-  it('shows a reader an ordered prefix and explicit gaps only, whatever happens to it', async () => {
+  it('shows a reader only an ordered prefix and explicit gaps, whatever happens to the journal', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(act, { maxLength: 25 }), acts =>
         inTemporaryFolder(async dir => {

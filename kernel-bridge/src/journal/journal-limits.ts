@@ -3,7 +3,7 @@
 export interface JournalLimits {
   /** Bytes of one kernel's journal. Above this, its oldest records are removed. */
   readonly kernelBytes: number;
-  /** Bytes of all journals of a state folder. Above this, the journals of ended kernels are removed first. */
+  /** Bytes of all journals of a state folder. Above this, journals of ended kernels are removed first. */
   readonly totalBytes: number;
   /** Milliseconds for which a journal is stored after its kernel has ended. */
   readonly retentionMs: number;
@@ -23,7 +23,7 @@ export const MIN_KERNEL_BYTES = 1024 ** 2;
 
 const SEGMENT_BYTES = 64 * 1024 ** 2;
 
-/** A quota is enforced by removing whole segments: at least eight, so that most of it is in use. */
+/** A quota is enforced by removing whole segments: there are at least eight, so that most of it is in use. */
 export function segmentBytesFor(kernelBytes: number): number {
   return Math.min(SEGMENT_BYTES, Math.floor(kernelBytes / 8));
 }

@@ -44,7 +44,7 @@ describe('the quota of a journal', { timeout: 60_000 }, () => {
       await writer.close();
       expect(await bytesOf(dir)).toBeLessThanOrEqual(8_000);
       expect(await bytesOf(dir)).toBeGreaterThan(4_000);
-      // Each trim begins where the one before it ended.
+      // Each trim begins where the previous one ended.
       expect(trims[0]!.from).toBe(1);
       for (const [index, trim] of trims.entries()) {
         expect(trim.from).toBe(index === 0 ? 1 : trims[index - 1]!.to + 1);
@@ -62,7 +62,7 @@ describe('the quota of a journal', { timeout: 60_000 }, () => {
     });
   });
 
-  it('takes effect immediately when a journal is opened with a smaller one', async () => {
+  it('takes effect immediately when a journal is opened with a smaller quota', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(60), { segmentBytes: 1_000 });
       const before = await bytesOf(dir);
@@ -98,7 +98,7 @@ describe('the quota of a journal', { timeout: 60_000 }, () => {
 });
 
 describe('trimming a journal', { timeout: 60_000 }, () => {
-  it('notes the reason before it removes, and joins notes of the same kind', async () => {
+  it('notes the reason before the removal, and joins notes of the same kind', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(30), { segmentBytes: 1_000 });
       expect(await trimSegments(dir, 1, 'journal_quota', 1)).toMatchObject({ from: 1, to: 4, segments: 1 });
@@ -108,7 +108,7 @@ describe('trimming a journal', { timeout: 60_000 }, () => {
         { code: 'journal_quota', from: 1, to: 8, at: 2 },
         { code: 'journal_pruned', from: 9, to: 16, at: 3 }
       ]);
-      // A reader in the middle of it is notified of its own missing records, no more.
+      // A reader in the middle of the removed range is notified only of its own missing records.
       expect(gapOf((await across(dir, 6))[0]!)).toMatchObject({
         code: 'journal_pruned',
         fromSeq: 6,
@@ -118,7 +118,7 @@ describe('trimming a journal', { timeout: 60_000 }, () => {
     });
   });
 
-  it('removes with a segment the damaged bytes that a repair has kept of it', async () => {
+  it('removes a segment together with its damaged bytes, which a repair had kept', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(12), { segmentBytes: 1_000 });
       const old = `${segmentFileName(1)}.500.damaged`;
@@ -149,7 +149,7 @@ describe('trimming a journal', { timeout: 60_000 }, () => {
     });
   });
 
-  it('does not disturb a reader that is in the middle of it', async () => {
+  it('does not disturb a reader in the middle of the removed range', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(40), { segmentBytes: 1_000 });
       const seen: number[] = [];
@@ -167,10 +167,10 @@ describe('trimming a journal', { timeout: 60_000 }, () => {
     });
   });
 
-  it('that cannot write its note removes anyway, because a full disk must get free', async () => {
+  it('removes segments even if its note cannot be written, to free a full disk', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(30), { segmentBytes: 1_000 });
-      // A folder at its path makes the writing of the note fail, as a full disk would.
+      // A folder at the note's path makes writing it fail, as a full disk would.
       await mkdir(join(dir, TRIM_NOTES_FILE, 'x'), { recursive: true });
       await expect(trimSegments(dir, 2, 'journal_quota')).rejects.toThrow('directory');
       expect(await new JournalReader(dir).firstSeq()).toBe(9);

@@ -25,7 +25,7 @@ const range = (from: number, to: number): number[] =>
   Array.from({ length: Math.max(to - from + 1, 0) }, (_, index) => from + index);
 
 describe('a journal reader', { timeout: 60_000 }, () => {
-  it('reads any range over any segments, with the same answer when it has an index', async () => {
+  it('reads any range over any segments, with the same result with and without an index', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(2_000), { minLength: 1, maxLength: 60 }),
@@ -63,7 +63,7 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('reads an empty journal, and one that does not exist, as nothing', async () => {
+  it('reads no records from an empty journal, and from one that does not exist', async () => {
     await inTemporaryFolder(async dir => {
       const reader = new JournalReader(join(dir, 'none'));
       expect(await collect(reader.readBatches(1))).toEqual([]);
@@ -98,14 +98,14 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('reads on in time when the consumer is slow, and stops on the signal', async () => {
+  it('reads only as fast as its consumer, and stops on the signal', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(10_000, 200));
       const abort = new AbortController();
       const taking = (async () => {
         let batches = 0;
         for await (const batch of new JournalReader(dir).readBatches(1, { signal: abort.signal })) {
-          // No more than one chunk is buffered for a consumer, however much there is.
+          // At most one chunk is buffered for a consumer, however large the journal is.
           expect(batch.reduce((sum, { payload }) => sum + payload.length, 0)).toBeLessThan(300_000);
           if (++batches === 2) {
             abort.abort();
@@ -158,7 +158,7 @@ describe('a journal reader', { timeout: 60_000 }, () => {
     });
   });
 
-  it('rescans a segment that a repair has cut and a writer has continued', async () => {
+  it('rescans a segment that a repair has cut and a writer has extended', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(4_000, 200));
       const reader = new JournalReader(dir);

@@ -35,13 +35,16 @@ export class JournalReader {
 
   constructor(private readonly dir: string) {}
 
-  /** The seq of the first stored record, even when it has yet to be written. */
+  /** The seq of the first stored record, or of the first record to be written if there is none. */
   async firstSeq(): Promise<number> {
     const [first] = await listSegments(this.dir);
     return first?.firstSeq ?? (await seqAfterTrimmed(this.dir));
   }
 
-  /** The newest whole record, 0 when there is none. Walks at most the part of the last segment that is not indexed. */
+  /**
+   * The seq of the newest whole record, 0 when there is none. Scans at most the part of the last segment that is not
+   * indexed.
+   */
   async lastSeq(): Promise<number> {
     const last = (await listSegments(this.dir)).at(-1);
     return last === undefined ? 0 : this.#endOf(last);
@@ -62,10 +65,10 @@ export class JournalReader {
   }
 
   /**
-   * As `readBatches`, but lost records do not end it: a gap record in its own batch replaces each range of them,
-   * under the number of the first (`JournalRecord.missing`). Every reader of a journal that may be damaged uses it, so nothing
-   * is skipped silently and each gap is reported once. Damage after which nothing can be read is thrown without `newest` and
-   * `ended`, because the number of missing records is unknown.
+   * Like `readBatches`, but continues after lost records: a gap record in its own batch replaces each range of them, under
+   * the number of the first (`JournalRecord.missing`). Every reader of a journal that may be damaged uses this, so that
+   * nothing is skipped silently and each gap is reported once. Damage after which nothing can be read is thrown without
+   * `newest` and `ended`, because the number of missing records is unknown.
    */
   async *readAcross(
     from: number,
@@ -89,22 +92,23 @@ export class JournalReader {
       }
       const damage = error instanceof JournalDamagedError && error.resumeSeq === null ? error : null;
       if (damage !== null && newest === undefined && !ended) throw error;
-      // No announced record is missing yet; at the end of a journal that no longer grows, one record is, reported once.
+      // No announced record is missing yet. At the damaged end of a journal that no longer grows, one missing record is
+      // reported, once.
       if (damage !== null && announced < next && !(ended && next <= damage.seq)) return;
       const gap = await explainMissing(this.dir, error, next, announced, to);
       if (gap === null) throw error;
       next = gap.toSeq + 1;
       yield [recordOfGap(gap)];
       if (damage !== null) {
-        return; // where records continue is known once there is another segment
+        return; // The next segment will show where records continue.
       }
     }
   }
 
   /**
-   * Records from `from` on, in order and without holes, as many at a time as fit one chunk of the file. Ends at `to` or
-   * where the journal ends now. Payloads are views into the chunk. Throws `JournalTrimmedError` when `from` is older than
-   * the stored records, and `JournalDamagedError` after the last record before the damage.
+   * Records from `from` on, in order and without holes, as many at a time as fit into one chunk of the file. Ends at `to`
+   * or at the current end of the journal. Payloads are views into the chunk. Throws `JournalTrimmedError` when `from` is
+   * older than the stored records, and `JournalDamagedError` after the last record before the damage.
    */
   async *readBatches(
     from: number,
@@ -129,7 +133,7 @@ export class JournalReader {
         step = await scan.next();
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-          continue; // trimmed since it was listed
+          continue; // Trimmed since the segments were listed.
         }
         throw error;
       }
@@ -162,7 +166,7 @@ export class JournalReader {
     }
   }
 
-  /** The index that the writer has stored, when it is valid for this position; else one that grows while reading. */
+  /** The writer's stored index, when it is valid for this position; otherwise an index that grows while reading. */
   async #load(handle: FileHandle, segment: SegmentName, from: number): Promise<SparseIndex> {
     const first = { seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES };
     const stored = new SparseIndex(first, await readStoredIndex(this.dir, segment.firstSeq));
@@ -206,7 +210,7 @@ export class JournalReader {
       let scan = scanSegment(handle, { ...start, verifyFrom: from, needed });
       let step = await scan.next();
       if (step.done === true && start.offset > SEGMENT_HEADER_BYTES) {
-        // There was a record here. A repair has cut the segment before it, and a writer may have continued: scan it again.
+        // A record was here before. A repair has cut the segment before it, and a writer may have continued: scan it again.
         index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
         this.#indexes.set(segment.firstSeq, index);
         scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from, needed });
@@ -245,9 +249,9 @@ const WHY: Readonly<Record<TrimCode, string>> = {
 };
 
 /**
- * The gap behind an error of the reader, for a read from `from`; null for an error of another kind.
- * `newest` is the last record known to exist: if nothing after the damage can be read, everything up to it is
- * missing. `upTo` is the last record that is requested.
+ * The gap that explains an error of a read from `from`; null for an error of another kind. `newest` is the last record
+ * known to exist: if nothing after the damage can be read, everything up to it is missing. `upTo` is the last requested
+ * record.
  */
 async function explainMissing(
   dir: string,

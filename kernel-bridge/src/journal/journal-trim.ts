@@ -1,6 +1,7 @@
 /**
- * Removes the oldest segments of a journal; records are never removed in another way. Only whole segments, oldest first, and
- * never the newest one, so that the stored records have no hole and a writer is not disturbed. A removal is noted first.
+ * Removes the oldest segments of a journal; records are never removed in any other way. Only whole segments, oldest first,
+ * and never the newest one, so that the stored records have no hole and a writer is not disturbed. A removal is noted
+ * first.
  */
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +27,7 @@ export interface Trim {
   readonly bytes: number;
 }
 
-/** The segments with their sizes, oldest first. Segments that are removed meanwhile are left out. */
+/** The segments with their sizes, oldest first. Segments that are removed during the measurement are left out. */
 export async function measureSegments(dir: string): Promise<SegmentSize[]> {
   const found = await Promise.all(
     (await listSegments(dir)).map(async segment => {
@@ -48,7 +49,7 @@ export function segmentsOver(segments: readonly { readonly bytes: number }[], ma
   return count;
 }
 
-/** Removes the `count` oldest segments, or all but the newest; null when there is none to remove. */
+/** Removes the `count` oldest segments, or all but the newest; null when none can be removed. */
 export async function trimSegments(
   dir: string,
   count: number,
@@ -79,7 +80,7 @@ export async function trimSegments(
   await removeDamagedBefore(dir, firstRetained.firstSeq);
   await syncFolder(dir);
   if (!isNoted) {
-    // On a full disk there was no room for the note; now there is. Without it the gap is shown anyway.
+    // A full disk had no room for the note before; now it has. Without the note the gap is shown anyway.
     await addTrimNote(dir, note);
   }
   return trim;
@@ -104,7 +105,7 @@ async function removeIfThere(file: string): Promise<void> {
  */
 export const TRIM_NOTES_FILE = 'trimmed.json';
 
-/** More notes than this are joined, the oldest first: a few lines must cover years of trimming. */
+/** Above this limit, the oldest notes are joined: a few lines must cover years of trimming. */
 const MAX_NOTES = 32;
 
 /** The kernel's own quota; the quota of all kernels; the time after the kernel's end; `tpulab journal prune`. */
@@ -134,12 +135,12 @@ export async function readTrimNotes(dir: string): Promise<readonly TrimNote[]> {
   }
 }
 
-/** Numbers of records that were removed on purpose are not reused, even when no segment remains. */
+/** The first seq after the records that were removed on purpose: their numbers are not reused, even when no segment remains. */
 export async function seqAfterTrimmed(dir: string): Promise<number> {
   return (await readTrimNotes(dir)).reduce((last, { to }) => Math.max(last, to), 0) + 1;
 }
 
-/** Adds a note and makes it durable. Of two simultaneous notes one may be lost, and with it a reason, but no gap. */
+/** Adds a note and makes it durable. Of two simultaneous notes one may be lost; then a reason is lost, but no gap. */
 export async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
   const notes = joined([...(await readTrimNotes(dir)), note]);
   await writeAtomically(join(dir, TRIM_NOTES_FILE), `${JSON.stringify({ version: 1, trimmed: notes })}\n`);

@@ -13,7 +13,7 @@ import { inTemporaryFolder, readAll, writeJournal, WriterLog } from './testing/j
 const bytes = (text: string): Buffer => Buffer.from(text);
 
 describe('a journal writer', { timeout: 60_000 }, () => {
-  it('writes what came alone in the same turn of the event loop, without a timer', async () => {
+  it('writes a record that came alone in the same turn of the event loop, without a timer', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
@@ -40,7 +40,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
         reported.push(...batch.map(record => gapOf(record) ?? record.payload.toString()));
       }
       expect(reported).toMatchObject(['one', 'two', { fromSeq: 3, toSeq: 5, count: 3 }, 'six']);
-      // And so does the next writer, without being given the number.
+      // The next writer continues there too, without being given the number.
       const next = await JournalWriter.open(dir, new WriterLog().options());
       expect(next.lastSeq).toBe(6);
       await next.close();
@@ -51,7 +51,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
-      // A batch that is 5 ms old is written too, and two lines of this loop may take longer.
+      // A batch that is 5 ms old is written too, and two lines of this loop may take longer, so the clock is fixed.
       const steady = vi.spyOn(performance, 'now').mockReturnValue(1000);
       for (let index = 0; index < 150; index++) {
         writer.append(3, [bytes(`${index}`)]);
@@ -67,7 +67,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     });
   });
 
-  it('hands out a record only when it is in the file, and runs what waits for it before', async () => {
+  it('reports a record only when it is in the file, and calls its `after` callback first', async () => {
     await inTemporaryFolder(async dir => {
       const order: string[] = [];
       const writer = await JournalWriter.open(
@@ -104,7 +104,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
               at = probe.kind === 'whole' ? probe.end : Infinity;
             }
           }
-          // Writing into the headroom has not changed a record of the batch before.
+          // Writing into the headroom has not changed a record of the previous batch.
           expect((await readAll(dir)).map(({ payload }) => payload.length)).toEqual(sizes);
         })
       ),
@@ -186,7 +186,7 @@ describe('a journal that gathers', { timeout: 60_000 }, () => {
     });
   }
 
-  it('writes output that comes alone immediately, and output that follows it closely together', async () => {
+  it('writes a lone output immediately, and gathers output that closely follows it', async () => {
     await gathering(async (writer, batches) => {
       writer.append(3, [bytes('alone')]);
       await turn();
@@ -212,7 +212,7 @@ describe('a journal that gathers', { timeout: 60_000 }, () => {
     ['a reply or state', { essential: true }],
     ['the end of an execution', { durable: true }],
     ['a request of a client', { after: () => undefined }]
-  ])('lets %s wait for nothing, and takes along what was gathered', async (_, options) => {
+  ])('writes %s immediately, together with gathered output', async (_, options) => {
     await gathering(async (writer, batches) => {
       writer.append(3, [bytes('alone')]);
       await turn();
@@ -227,8 +227,8 @@ describe('a journal that gathers', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a journal whose clock is set', { timeout: 60_000 }, () => {
-  it('keeps the order of its records, each with the time that the clock showed', async () => {
+describe('a journal when the clock is set', { timeout: 60_000 }, () => {
+  it('keeps the order of its records, each with its time by the clock', async () => {
     await inTemporaryFolder(async dir => {
       const clock = vi.spyOn(Date, 'now');
       try {
@@ -252,7 +252,7 @@ describe('a journal whose clock is set', { timeout: 60_000 }, () => {
     });
   });
 
-  it('neither delays a batch nor cuts it early, because only a steady clock decides', async () => {
+  it('neither delays a batch nor ends it early, because only the monotonic clock counts', async () => {
     await inTemporaryFolder(async dir => {
       const wall = vi.spyOn(Date, 'now');
       const steady = vi.spyOn(performance, 'now');

@@ -1,14 +1,14 @@
 /**
  * Appends records and reports when they are in the file.
  *
- * Group commit: messages that arrive in one turn of the event loop are written at its end in one call, so a message that
- * comes alone is written immediately. With `coalesceMs`, output closely after a write waits for more of it; a request, reply
- * or state flushes it immediately. A batch is also written when it has 64 records, its first record is 5 ms old, or it is large.
- * Writing is synchronous because no client may get a record before it; syncing is in the background. A large record
- * is written immediately and separately, without a copy (`onStored`).
+ * Group commit: messages that arrive in one turn of the event loop are written at its end in one call, so a lone message is
+ * written immediately. With `coalesceMs`, output closely after a write waits for more output; a request, reply or state
+ * flushes it immediately. A batch is also written when it has 64 records, its first record is 5 ms old, or it is large.
+ * Writing is synchronous because no client may get a record before it; syncing is in the background. A large record is
+ * written immediately and separately, without a copy (`onStored`).
  *
- * When a write fails, messages are buffered in bounded memory and retried; messages that do not fit are counted and become a
- * `gap` record. Above the quota the oldest segments are removed when a new one begins.
+ * When a write fails, messages are buffered in bounded memory and retried; messages that do not fit are counted and become
+ * a `gap` record. Above the quota the oldest segments are removed when a new one begins.
  */
 import { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
 import { JournalError } from './journal-error.js';
@@ -21,12 +21,12 @@ import { asJournalError, BUFFER_BYTES, WriteFault } from './write-fault.js';
 
 const BATCH_RECORDS = 64;
 const BATCH_MS = 5;
-/** Output that comes this soon after a write is part of a flood. */
+/** Output that arrives this soon after a write is part of a flood. */
 const FLOOD_MS = 1;
-/** This many bytes justify a separate write. */
+/** Gathered bytes that justify a separate write. */
 const GATHER_BYTES = 64 * 1024;
 const RETRY_MS = 500;
-/** Above this size, a record is not copied into a batch. Half of the capacity of a batch's buffer. */
+/** Above this size, a record is not copied into a batch. Half the capacity of a batch's buffer. */
 export const LARGE_BYTES = 128 * 1024;
 
 /** The most severe first. */
@@ -35,32 +35,35 @@ const FAULTS = ['writing', 'syncing', 'closing', 'trimming'] as const;
 export interface JournalWriterOptions extends Omit<SegmentSequenceOptions, 'onFault'> {
   /** The records of `batch` are in the file, in order and without holes. */
   readonly onWritten: (batch: WrittenBatch) => void;
-  /** The same for one large record. Without this callback, large records are in batches like all others. */
+  /** The same for one large record. Without this callback, large records are batched like all others. */
   readonly onStored?: (record: StoredRecord) => void;
-  /** The most severe current fault: writing, syncing (the journal continues), closing or removing segments (nothing is lost); or null. */
+  /**
+   * The most severe current fault: writing, syncing (the journal continues), closing or removing segments (nothing is
+   * lost). Null: none.
+   */
   readonly onFault: (fault: JournalError | null) => void;
   /** Free bytes before each batch, see `WrittenBatch`. */
   readonly headroom?: number;
   /**
-   * Records up to this one are known to be in use by clients, whatever the files contain. If those end before it, the
-   * journal continues after it: a number that clients know for one message must not be given to another.
+   * Records up to this one are known to be in use by clients, whatever the files contain. If the files end before it, the
+   * journal continues after it: a number that clients know for one message must not be reused for another.
    */
   readonly highWaterMark?: number;
   readonly heldBytes?: number;
   readonly retryMs?: number;
   /**
-   * How long output of a flood is gathered before it is written, 0 by default. A write per message, and with it a system
+   * How long output of a flood is gathered before it is written, 0 by default. One write per message, and so one system
    * call in every process down to the client, is most of the cost of a message.
    */
   readonly coalesceMs?: number;
 }
 
 export interface AppendOptions {
-  /** It ends an execution: sync soon after writing it. */
+  /** The record ends an execution: sync soon after writing it. */
   readonly durable?: boolean;
   /** A request, reply or state; while the disk is full, a few of them are worth more than much output. */
   readonly essential?: boolean;
-  /** Called when the record is in the file; immediately, when writing currently fails. */
+  /** Called when the record is in the file, or immediately while writing fails. */
   readonly after?: () => void;
 }
 
@@ -71,7 +74,7 @@ export class JournalWriter implements AsyncDisposable {
   #nextSeq = 1;
   #lastSeq = 0;
   #fault: WriteFault | null = null;
-  /** By failed work; the first of `FAULTS` is reported. */
+  /** Faults by kind of failed work; the first one in the order of `FAULTS` is reported. */
   readonly #faults = new Map<(typeof FAULTS)[number], JournalError>();
   #reported: JournalError | null = null;
   #retry: NodeJS.Timeout | null = null;
@@ -153,7 +156,7 @@ export class JournalWriter implements AsyncDisposable {
     }
     const isLarge = bytes >= LARGE_BYTES && this.options.onStored !== undefined;
     if (this.#fault === null && (isLarge || !this.#builder.fits(bytes))) {
-      this.#flush(); // it may be the first write that fails: only then is the fate of this message known
+      this.#flush(); // This may be the first write that fails, and only then is the fate of this message known.
     }
     if (this.#hasFailed()) {
       after?.();
@@ -185,7 +188,7 @@ export class JournalWriter implements AsyncDisposable {
     }
   }
 
-  /** Earlier records have been written. */
+  /** Requires that all earlier records have been written. */
   #appendLarge(channel: number, pieces: readonly Buffer[], bytes: number, options: AppendOptions): void {
     const seq = this.#nextSeq;
     const timeMs = Date.now();
@@ -240,7 +243,7 @@ export class JournalWriter implements AsyncDisposable {
     if (this.#fault !== null) throw this.#fault.error;
   }
 
-  /** Null when writing is possible. The next seq is known in either case. */
+  /** Null when writing is possible. The next seq is known either way. */
   async #open(): Promise<JournalError | null> {
     let nextSeq: number;
     let failure: JournalError | null;
@@ -369,7 +372,7 @@ export class JournalWriter implements AsyncDisposable {
   }
 }
 
-/** Replaces a message that no reader would accept as a record. */
+/** Replaces a message that is too large for readers to accept as a record. */
 function tooLarge(bytes: number): Buffer {
   const now = Date.now();
   const reason = `A message of ${bytes} bytes exceeds the journal's limit (${MAX_PAYLOAD_BYTES}); write such data to a file.`;

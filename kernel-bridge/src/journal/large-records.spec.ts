@@ -41,7 +41,7 @@ describe('a large record', { timeout: 60_000 }, () => {
     });
   });
 
-  it('is in the file before any callback, and so are the records before it', async () => {
+  it('is in the file before any callback, as are all earlier records', async () => {
     await inTemporaryFolder(async dir => {
       const order: string[] = [];
       const writer = await JournalWriter.open(dir, {
@@ -60,7 +60,7 @@ describe('a large record', { timeout: 60_000 }, () => {
     });
   });
 
-  it('is in a batch like all others for a writer without a callback for them', async () => {
+  it('is batched like all others by a writer without a callback for large records', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
@@ -111,7 +111,7 @@ describe('a large record', { timeout: 60_000 }, () => {
     );
   });
 
-  it('is not reported where it is still being written, and is reported as damaged where its number is wrong', async () => {
+  it('is not reported while it is still being written, and is reported as damaged if its number is wrong', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, [Buffer.from('small'), piece('x', 1024 ** 2), Buffer.from('small')]);
       const file = await open(join(dir, segmentFileName(1)), 'r+');

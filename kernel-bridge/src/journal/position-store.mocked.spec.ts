@@ -9,7 +9,7 @@ let folder: string;
 let file: string;
 const stores: PositionStore[] = [];
 let faults: unknown[] = [];
-/** The disk's error for every write. */
+/** The code of the disk's error for every write; null: writes succeed. */
 let refusal: string | null = null;
 
 vi.mock('node:fs', async importOriginal => {
@@ -49,7 +49,7 @@ afterEach(() => {
 });
 
 describe('PositionStore', () => {
-  it('has the positions that another one wrote, although that one was never closed', () => {
+  it('has the positions that another store wrote, although that one was never closed', () => {
     const first = open();
     first.set('a', 1);
     first.set('b', 7);
@@ -59,7 +59,7 @@ describe('PositionStore', () => {
   });
 
   for (const code of ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE']) {
-    it(`keeps positions in memory while the disk says ${code}, and writes them when it works again`, () => {
+    it(`keeps positions in memory while the disk fails with ${code}, and writes them when it works again`, () => {
       open().set('before', 3);
       refusal = code;
       const store = open();
@@ -89,7 +89,7 @@ describe('PositionStore', () => {
     expect(readFileSync(file, 'utf8').trim().split('\n')).toHaveLength(1);
   });
 
-  it('drops the client that was confirmed longest ago when it is full', () => {
+  it('drops the client with the oldest confirmation when it is full', () => {
     const store = open();
     for (let client = 0; client <= MAX_SLOTS; client++) store.set(`client-${client}`, client);
     expect(store.get('client-0')).toBeUndefined();

@@ -1,9 +1,9 @@
 /**
  * The confirmed position of each client of a kernel, stored so that it survives a gateway that is killed.
  *
- * One file per kernel, of fixed slots, each a line of JSON padded with spaces. A confirmation rewrites one slot in
- * place (a few microseconds into the page cache), so nothing has to be collected and flushed later. A slot that
- * was cut by a crash of the machine is not valid JSON and counts as free.
+ * One file per kernel, of fixed slots, each a line of JSON padded with spaces. A confirmation rewrites one slot in place (a
+ * few microseconds into the page cache), so nothing has to be collected and flushed later. A slot that was torn by a crash
+ * of the machine is not valid JSON and counts as free.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { type OnWriteFault, RetriedWrite } from '@tpulab/platform/retried-write.js';
@@ -13,7 +13,7 @@ const SLOT_BYTES = 256;
 export const POSITIONS_FILE = 'positions';
 /** Longest `session_id` whose line fits a slot even when every character needs escaping or three bytes. */
 export const MAX_SESSION_ID = 64;
-/** The client that was confirmed longest ago is dropped; a page that reconnects after so many others starts live. */
+/** The client with the oldest confirmation is dropped; a page that reconnects after so many others starts live. */
 export const MAX_SLOTS = 256;
 
 interface Slot {
@@ -52,7 +52,7 @@ export class PositionStore {
     this.#write.attempt();
   }
 
-  /** The journal has lost the records after this one. Other messages get those numbers now, so no client has them. */
+  /** The journal has lost the records after this one. Their numbers now belong to other messages, which no client has. */
   pullBack(newest: number): void {
     for (const [sessionId, slot] of this.#slots) {
       if (slot.seq <= newest) continue;
@@ -149,7 +149,7 @@ function parse(line: string): { session: string; seq: number; at: number } | nul
   }
 }
 
-/** Whether it fits a slot. Jupyter's clients use UUIDs. */
+/** Whether the id fits into a slot. Jupyter's clients use UUIDs. */
 export function isSessionId(text: string): boolean {
   return text.length <= MAX_SESSION_ID && !/[\u0000-\u001f\u007f]/.test(text);
 }

@@ -1,7 +1,7 @@
 /** Records encoded one after another into one buffer, so that writing and pushing them are one operation each. */
 import { RECORD_OVERHEAD, writeRecord } from './record-codec.js';
 
-/** Buffers live as long as any view on them; small ones keep that memory small. */
+/** A buffer lives as long as any view on it; small buffers keep that memory small. */
 const SLAB_BYTES = 256 * 1024;
 
 export interface WrittenBatch {
@@ -48,7 +48,7 @@ export class BatchBuilder {
     return this.#open;
   }
 
-  /** False: the open batch has no room, it must be closed first. */
+  /** False: the open batch has no room, and must be closed first. */
   fits(payloadBytes: number): boolean {
     return this.#open === null || this.#slab.length - this.#open.end >= RECORD_OVERHEAD + payloadBytes;
   }

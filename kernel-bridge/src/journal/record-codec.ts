@@ -11,7 +11,7 @@ const FIELD_BYTES = 17;
 
 export const RECORD_OVERHEAD = PREFIX_BYTES + FIELD_BYTES;
 
-/** A greater length counts as damage. A segment has 64 MiB, but one message larger than that is still stored. */
+/** A greater length counts as damage. A segment has 64 MiB, but a single larger message is still stored. */
 export const MAX_RECORD_BYTES = 512 * 1024 * 1024 - 64 * 1024;
 
 export const MAX_PAYLOAD_BYTES = MAX_RECORD_BYTES - FIELD_BYTES;
@@ -33,7 +33,10 @@ export function recordHead(
   return head;
 }
 
-/** The newest written time, in words: records of one batch share it, and bigint arithmetic costs as much as everything else here. */
+/**
+ * The time that was written last, as two words: records of one batch share it, and bigint arithmetic costs as much as
+ * everything else here.
+ */
 const stamp = { timeNs: 0n, low: 0, high: 0 };
 
 function writeFields(target: Buffer, at: number, seq: number, timeNs: bigint, channel: number): void {
@@ -70,7 +73,7 @@ export function writeRecord(
   return end;
 }
 
-/** The contents of `bytes[at..]`: a whole record, the beginning of one, or neither. */
+/** What is at `bytes[at..]`: a whole record, the beginning of one, or neither. */
 export type RecordProbe =
   | { readonly kind: 'whole'; readonly end: number }
   | { readonly kind: 'partial'; readonly needed: number }
@@ -128,7 +131,7 @@ export interface RecordStretch {
   readonly checksum: number;
 }
 
-/** The range in `bytes`, when they are whole records with successive numbers and right checksums; else the error. */
+/** The range in `bytes`, if they are whole records with consecutive numbers and right checksums; otherwise the error. */
 export function checkRange(bytes: Buffer): RecordStretch | string {
   let at = 0;
   let firstSeq = 0;
@@ -152,9 +155,9 @@ export function checkRange(bytes: Buffer): RecordStretch | string {
 /**
  * The checksum of a record: CRC-32, as zlib computes it. In segments of version 1 it is CRC-32C.
  *
- * zlib's code is native and takes 0.2 ms per MB on Node 20 where a table in TypeScript takes 0.7, but calling it costs 100 ns
- * and more: short data is summed by table (ns, table / zlib: 64 B 66 / 231, 256 B 248 / 243, 700 B 568 / 438,
- * 4 KB 3,225 / 979). Most pieces of a small record are short.
+ * zlib's native code takes 0.2 ms per MB on Node 20, a table in TypeScript 0.7 ms, but each native call costs 100 ns and
+ * more, so short data is summed by table (ns, table / zlib: 64 B 66 / 231, 256 B 248 / 243, 700 B 568 / 438, 4 KB 3,225 /
+ * 979). Most pieces of a small record are short.
  */
 import { crc32 as crc32OfZlib } from 'node:zlib';
 
@@ -181,7 +184,7 @@ export function isChecksumOf(checksum: number, bytes: Uint8Array, start: number,
   return crc32(bytes, start, end) === checksum || crc32c(bytes, start, end) === checksum;
 }
 
-/** Not inverted at either end. Sixteen bytes per iteration. */
+/** Inverts neither its input nor its result. Sixteen bytes per iteration. */
 function bySixteen(t: Int32Array, bytes: Uint8Array, start: number, end: number, before: number): number {
   let crc = before;
   let at = start;
@@ -209,7 +212,7 @@ function bySixteen(t: Int32Array, bytes: Uint8Array, start: number, end: number,
   return crc;
 }
 
-/** For a polynomial, bits reversed. Table k (at 256 * k) advances a byte by k further zero bytes. */
+/** Tables for a polynomial with its bits reversed. Table k (at 256 * k) advances a byte by k further zero bytes. */
 function makeTables(polynomial: number): Int32Array {
   const tables = new Int32Array(16 * 256);
   for (let byte = 0; byte < 256; byte++) {

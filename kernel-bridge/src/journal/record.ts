@@ -10,7 +10,10 @@ export interface JournalRecord {
   readonly channel: number;
   /** The v1 WebSocket frame (channel name first), or JSON for `RecordChannel.bridge`. */
   readonly payload: Buffer;
-  /** The payload is incomplete: a message without parts that no client needed, or of which less was requested (`ReadOptions.needed`). */
+  /**
+   * The payload is incomplete: a message without the parts that no client needed, or one of which less was requested
+   * (`ReadOptions.needed`).
+   */
   readonly isAbridged?: true;
   /** Not a record of the journal, but a gap that `readAcross` created in place of lost records. */
   readonly missing?: NumberedGap;
@@ -22,7 +25,7 @@ const CHANNEL_NAMES = new Map<number, string>(
   Object.entries(RecordChannel).map(([name, number]) => [number, name])
 );
 
-/** `shell`, `iopub` and so on, `bridge` for notes of the bridge itself. */
+/** `shell`, `iopub` and so on; `bridge` for notes of the bridge itself. */
 export function channelNameOf({ channel }: Pick<JournalRecord, 'channel'>): string {
   const number = channel & ~FROM_CLIENT;
   return CHANNEL_NAMES.get(number) ?? `channel-${number}`;
@@ -41,9 +44,12 @@ export interface GapRecord {
   readonly count: number | null;
   /** Stable code of the failure, for example `journal_disk_full`. */
   readonly code: string;
-  /** One sentence for users. */
+  /** One sentence, shown to users. */
   readonly reason: string;
-  /** Unix milliseconds of the first and the last missing message, as far as known; else when they were missed. */
+  /**
+   * Unix milliseconds of the first and the last missing message, as far as known; otherwise of the time when they were
+   * missed.
+   */
   readonly from: number;
   readonly to: number;
   /** The missing records, if they had numbers. Reading continues after `toSeq`. */
@@ -59,7 +65,7 @@ export type NumberedGap = GapRecord & { readonly fromSeq: number; readonly toSeq
  */
 export interface RestartRecord {
   readonly type: 'restart';
-  /** For users. */
+  /** Shown to users. */
   readonly reason: string;
 }
 
@@ -69,7 +75,7 @@ export function gapOf(record: Pick<JournalRecord, 'channel' | 'payload'>): GapRe
   return note?.type === 'gap' && typeof note.reason === 'string' ? (note as GapRecord) : null;
 }
 
-/** The text with which a gap is shown to users, at its place. */
+/** The text that users see at the place of a gap. */
 export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
   const missing =
     count === null

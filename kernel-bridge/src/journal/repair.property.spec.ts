@@ -17,7 +17,7 @@ const payloads = fc.array(
 
 const first = segmentFileName(1);
 
-describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
+describe('a journal that was cut by a crash', { timeout: 120_000 }, () => {
   it('at any byte opens to a prefix of whole records, and continues from there', async () => {
     await fc.assert(
       fc.asyncProperty(payloads, fc.nat(), (written, place) =>
@@ -39,7 +39,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
             expected.map((payload, index) => [index + 1, payload])
           );
 
-          // The bytes that were cut away are kept, byte for byte.
+          // The removed bytes are kept, byte for byte.
           const retained = (await readdir(dir)).filter(name => name.endsWith('.damaged'));
           const goodBytes = survivors.reduce(
             (sum, payload) => sum + RECORD_OVERHEAD + payload.length,
@@ -57,7 +57,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
     );
   });
 
-  it('with any bit flipped opens to the records before it, and to those after it where they can be recognised', async () => {
+  it('with any bit flipped opens to all earlier records, and to later ones if they can be recognised', async () => {
     await fc.assert(
       fc.asyncProperty(payloads, fc.nat(), fc.integer({ min: 0, max: 7 }), (written, place, bit) =>
         inTemporaryFolder(async dir => {
@@ -91,7 +91,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
           if (writer.cuts[0]!.replacedSeq === null) {
             expect(left.map(({ payload }) => payload)).toEqual(before);
           } else {
-            // All the others keep their numbers, and one states that it replaces the damaged one.
+            // All other records keep their numbers, and a gap record states that it replaces the damaged one.
             const gap = left[before.length]!;
             expect(gapOf(gap)).toMatchObject({ count: 1, fromSeq: gap.seq, toSeq: gap.seq });
             expect(left.map(({ payload }) => payload)).toEqual(
@@ -123,7 +123,7 @@ describe('repair', () => {
     });
   });
 
-  it('goes back to the segment before one whose header was never finished', async () => {
+  it('goes back to the previous segment if the last one's header was never finished', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, three);
       await writeFile(join(dir, segmentFileName(4)), Buffer.from('half'));
@@ -156,7 +156,7 @@ describe('repair', () => {
     });
   });
 
-  it('replaces damaged records that are followed by whole ones with gaps, and continues after the last', async () => {
+  it('replaces damaged records that are followed by whole ones with gaps, and continues after the last one', async () => {
     await inTemporaryFolder(async dir => {
       const long = ['one', 'two', 'three', 'four', 'five'].map(text => Buffer.from(text.padEnd(400, '.')));
       await writeJournal(dir, long);
@@ -175,7 +175,7 @@ describe('repair', () => {
     });
   });
 
-  it('refuses a segment of a newer version and leaves it as it is', async () => {
+  it('refuses a segment of a newer version and leaves it unchanged', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, three);
       const file = join(dir, first);

@@ -1,7 +1,7 @@
 /**
- * Opens a journal after a possible crash. A bad record of the last segment that is followed by whole ones is replaced by a gap record;
- * at any other bad record the journal is cut. The removed bytes are kept beside it as `*.damaged`, because they are the only
- * evidence of what happened.
+ * Opens a journal after a possible crash. A bad record of the last segment that is followed by whole ones is replaced by a
+ * gap record; at any other bad record the journal is cut. The removed bytes are kept in a `*.damaged` file beside it,
+ * because they are the only evidence of what happened.
  */
 import { type FileHandle, mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,7 +32,10 @@ export interface JournalCut {
   readonly damagedFile: string;
   readonly damagedBytes: number;
   readonly why: string;
-  /** The record that a gap record has replaced, with whole records after it; null when everything after it was cut. */
+  /**
+   * The record that a gap record has replaced, with whole records after it; null when everything from the damage on was
+   * cut.
+   */
   readonly replacedSeq: number | null;
 }
 
@@ -44,12 +47,15 @@ export interface OpenedJournal {
   readonly cuts: readonly JournalCut[];
 }
 
-/** The journal was read to its end, but the damage there could not be cut, nor the folder created: a full or read-only disk. */
+/**
+ * The journal was read to its end, but the damage there could not be cut, or the folder could not be created: a full or
+ * read-only disk.
+ */
 export class UnrepairedError extends Error {
   override readonly name = 'UnrepairedError';
 
   constructor(
-    /** The number after the last record that remains once the journal can be repaired. */
+    /** The number after the last record that remains when the journal can be repaired. */
     readonly nextSeq: number,
     options: ErrorOptions
   ) {
@@ -59,7 +65,7 @@ export class UnrepairedError extends Error {
 
 /** Must not run while a writer has the journal open. Rejects with `UnrepairedError` when it cannot write. */
 export async function repairJournal(dir: string): Promise<OpenedJournal> {
-  // All of it is read before any write: the next number must be right even on a disk that refuses writes.
+  // Everything is read before any write: the next number must be right even on a disk that refuses writes.
   const { nextSeq, tail, repairs } = await planRepair(dir);
   const cuts: JournalCut[] = [];
   try {
@@ -77,7 +83,7 @@ interface RepairPlan extends Omit<OpenedJournal, 'cuts'> {
   readonly repairs: readonly Repair[];
 }
 
-/** Writes nothing. */
+/** Only plans: writes nothing. */
 async function planRepair(dir: string): Promise<RepairPlan> {
   const segments = await listSegments(dir);
   const repairs: Repair[] = [];
@@ -91,7 +97,7 @@ async function planRepair(dir: string): Promise<RepairPlan> {
         repairs
       };
     }
-    // Its header was never completed, so it has no records: the segment before it is the last one.
+    // The segment's header was never completed, so it has no records: the previous segment is the last one.
     nextSeq = segment.firstSeq;
   }
   return { nextSeq: Math.max(nextSeq, await seqAfterTrimmed(dir)), tail: null, repairs };
@@ -134,7 +140,7 @@ async function planSegment(
         return { ...retained, replacedSeq: null };
       });
     }
-    // An empty segment of an older version is reused: a new one would have the same name.
+    // An empty segment of an older version is reused, because a new one would have the same name.
     const canAppend = isOfNewestVersion(header) || end.seq === firstSeq;
     return { file, bytes: offset, nextSeq: end.seq, canAppend };
   } finally {
@@ -142,7 +148,7 @@ async function planSegment(
   }
 }
 
-/** A segment without a header contains no readable record. */
+/** Moves a segment without a header aside: it contains no readable record. */
 async function putAside(dir: string, segment: string, size: number, why: string): Promise<JournalCut> {
   const damagedFile = await freeName(`${join(dir, segment)}.0.damaged`);
   await rename(join(dir, segment), damagedFile);
@@ -150,7 +156,7 @@ async function putAside(dir: string, segment: string, size: number, why: string)
   return { segment, damagedFile, damagedBytes: size, why, replacedSeq: null };
 }
 
-/** The end of the whole records, reading from one record on. */
+/** The end of the last whole record, scanning from one record on. */
 async function endOfWhole(handle: FileHandle, from: { offset: number; seq: number }): Promise<ScanEnd> {
   const scan = scanSegment(handle, { ...from, verifyFrom: from.seq });
   let step = await scan.next();
@@ -225,12 +231,12 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(ifMissing(null))) !== null;
 }
 
-/** How far to search after the damaged record: enough to see that the next one is whole, unless it is very large. */
+/** How far to search after the damaged record: enough to check that the next one is whole, unless it is very large. */
 const MAX_SCAN_BYTES = 64 * 1024 * 1024;
 
 /**
- * Replaces a damaged record with a gap record, when whole records follow. The record keeps its length and its number, so
- * everything after it keeps its place, and the positions of clients stay valid.
+ * Replaces a damaged record with a gap record, when whole records follow. The gap record has the same length and number, so
+ * that everything after it keeps its place, and the positions of clients stay valid.
  */
 export interface DamagedRecord {
   readonly offset: number;
@@ -239,8 +245,8 @@ export interface DamagedRecord {
 }
 
 /**
- * The bytes to be written at `offset` instead of the record there; null when its length cannot be trusted, that is, when
- * no whole record with the next number follows, or when it is too short for the gap's description.
+ * The bytes to write at `offset` instead of the record there; null when its length cannot be trusted, because no whole
+ * record with the next number follows, or when it is too short for the gap's description.
  */
 async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecord): Promise<Buffer | null> {
   const { size } = await handle.stat();
@@ -248,7 +254,7 @@ async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecor
   if (record === null) return null;
   const next = await recordAt(handle, offset + record.length, size);
   if (next === null || seqAt(next, 0) !== seq + 1 || !checksumMatches(next, 0, next.length)) return null;
-  // The neighbour's time: the time of the damaged record is as doubtful as the rest of it.
+  // Uses the next record's time: the time of the damaged record is as doubtful as the rest of it.
   const { timeNs } = decodeRecord(next, 0, next.length);
   const time = Number(timeNs / 1_000_000n);
   const gap: GapRecord = {
@@ -271,7 +277,7 @@ async function gapInPlace(handle: FileHandle, { offset, seq, why }: DamagedRecor
   return bytes;
 }
 
-/** With the length in its length field; null when that is impossible. */
+/** The record whose size is in its length field; null when that is impossible. */
 async function recordAt(handle: FileHandle, offset: number, size: number): Promise<Buffer | null> {
   const head = await read(handle, offset, RECORD_OVERHEAD);
   const probe = head.length < RECORD_OVERHEAD ? null : probeRecord(head, 0);

@@ -9,7 +9,7 @@ export const SEGMENT_HEADER_BYTES = 32;
 /** Version of new segments. Version 1 is supported too; a segment of a newer version is refused. */
 const SEGMENT_VERSION = 2;
 
-/** Not text in any encoding (0x89), and the line feed shows a transfer that rewrote line ends. */
+/** 0x89 is not text in any encoding, and the line feed reveals a transfer that rewrote line ends. */
 const MAGIC = Buffer.from([0x89, 0x54, 0x50, 0x55, 0x4a, 0x0d, 0x0a, 0x1a]);
 
 const NAME = /^(\d{20})\.seg$/;
@@ -46,8 +46,8 @@ export function encodeSegmentHeader(firstSeq: number): Buffer {
 }
 
 /**
- * Why `bytes` cannot be the header of the segment that begins at `firstSeq`; null when it is.
- * Throws `journal_version` for an intact header of another version, because such a file must not be "repaired".
+ * Why `bytes` cannot be the header of the segment that begins at `firstSeq`; null when they are that header. Throws
+ * `journal_version` for an intact header of another version, because such a file must not be "repaired".
  */
 export function segmentHeaderFault(bytes: Buffer, firstSeq: number): string | null {
   if (bytes.length < SEGMENT_HEADER_BYTES) return 'the header is cut off';
@@ -66,7 +66,10 @@ export function segmentHeaderFault(bytes: Buffer, firstSeq: number): string | nu
   return null;
 }
 
-/** Whether records may be appended after this header: programs that support only an older version would treat them as damage. */
+/**
+ * Whether records may be appended after this header: programs that support only the older version would treat newer records
+ * as damage.
+ */
 export function isOfNewestVersion(header: Buffer): boolean {
   return header.readUInt32LE(8) === SEGMENT_VERSION;
 }

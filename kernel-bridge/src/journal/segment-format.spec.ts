@@ -40,7 +40,7 @@ describe('a segment file', () => {
     expect(names.toSorted()).toEqual(names);
   });
 
-  it('is refused, not repaired, when it is of another version', () => {
+  it('is refused, not repaired, if it has another version', () => {
     const header = encodeSegmentHeader(1);
     expect(segmentHeaderFault(header, 1)).toBeNull();
     expect(segmentHeaderFault(header, 2)).toMatch(/first record/);
@@ -49,7 +49,7 @@ describe('a segment file', () => {
 });
 
 describe('a record', () => {
-  it('keeps numbers beyond 32 bits and all of its time', () => {
+  it('keeps numbers beyond 32 bits and the full precision of its time', () => {
     const target = Buffer.alloc(RECORD_OVERHEAD + 2);
     const seq = 2 ** 45 + 3;
     const timeNs = 1_792_000_000_123_456_789n;
@@ -59,7 +59,7 @@ describe('a record', () => {
     expect(decodeRecord(target, 0, end)).toEqual({ seq, timeNs, channel: 0x83, payload: Buffer.from('ab') });
   });
 
-  it('with an impossible length is damage, and one that is cut is not whole', () => {
+  it('with an impossible length counts as damage, and a cut one as incomplete', () => {
     const target = Buffer.alloc(RECORD_OVERHEAD + 1);
     writeRecord(target, 0, 1, 1n, 3, [Buffer.from('a')]);
     for (let length = 0; length < target.length; length++) {

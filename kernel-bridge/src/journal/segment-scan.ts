@@ -2,12 +2,12 @@
 import type { FileHandle } from 'node:fs/promises';
 import { checksumMatches, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
-/** The number of payload bytes to read, given its beginning; more than its length: the whole payload. */
+/** The number of payload bytes to read, given the beginning of the payload; more than its length means the whole payload. */
 export type NeededBytes = (beginning: Buffer) => number;
 
 /** Large enough to keep the disk busy, small enough to bound the memory of many simultaneous readers. */
 const CHUNK_BYTES = 256 * 1024;
-/** The beginning of a record that comes after one that was not read to its end. */
+/** How much to read of a record after one that was not read to its end. */
 const BEGINNING_BYTES = 16 * 1024;
 
 /** Whole records in one buffer: record i is `bytes[bounds[i]..bounds[i+1])`. */
@@ -15,9 +15,9 @@ export interface ScannedChunk {
   readonly bytes: Buffer;
   readonly bounds: readonly number[];
   readonly firstSeq: number;
-  /** Place of `bounds[0]` in the file. */
+  /** Offset of `bounds[0]` in the file. */
   readonly fileOffset: number;
-  /** It is the beginning of one record, whose checksum was not checked. */
+  /** The chunk is only the beginning of one record, whose checksum was not checked. */
   readonly isAbridged?: true;
 }
 
@@ -26,18 +26,18 @@ export type ScanEnd =
   | { readonly kind: 'damaged'; readonly offset: number; readonly seq: number; readonly why: string };
 
 export interface ScanStart {
-  /** Offset of a record, and its seq. */
+  /** Offset and seq of a record. */
   readonly offset: number;
   readonly seq: number;
-  /** Checksums are checked from this record on; before it only lengths and numbers are. */
+  /** Checksums are checked from this record on; for earlier ones only lengths and numbers are. */
   readonly verifyFrom: number;
-  /** Records larger than a chunk are read as far as this requires. */
+  /** Of a record larger than a chunk, only as much is read as this requires. */
   readonly needed?: NeededBytes | undefined;
 }
 
 /**
- * Yields chunks until the file ends or a record is damaged, and returns the position. `rest` counts the bytes of an unfinished
- * record at the end: torn when no process writes any more, still being written otherwise.
+ * Yields chunks until the file ends or a record is damaged, and returns the position. `rest` counts the bytes of an
+ * unfinished record at the end: torn if no process writes any more, otherwise still being written.
  */
 export async function* scanSegment(
   handle: FileHandle,
@@ -46,7 +46,7 @@ export async function* scanSegment(
   let { offset, seq } = start;
   /** Size of the record at `offset`, as far as known. */
   let size = RECORD_OVERHEAD;
-  /** Large records mostly come in runs of the same size: the next one is then read in one call. */
+  /** Large records mostly come in runs of the same size: then the next one is read in one call. */
   let expected = CHUNK_BYTES;
   for (;;) {
     const available = (await handle.stat()).size - offset;
@@ -92,7 +92,7 @@ export async function* scanSegment(
   }
 }
 
-/** Offset in `bytes`, which begins with the record, after the part of the record to read. */
+/** Offset in `bytes`, which begin with the record, after the part of the record to read. */
 function neededEnd(bytes: Buffer, needed: NeededBytes = () => Infinity): number {
   return RECORD_OVERHEAD + needed(bytes.subarray(RECORD_OVERHEAD));
 }
@@ -114,7 +114,7 @@ async function readFully(handle: FileHandle, offset: number, length: number): Pr
   while (filled < length) {
     const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
     if (bytesRead === 0) {
-      break; // truncated between the size and the read: the shorter buffer ends in an unfinished record
+      break; // Truncated after its size was read: the shorter buffer ends in an unfinished record.
     }
     filled += bytesRead;
   }

@@ -1,4 +1,4 @@
-/** The segments of a journal that is being written: the open one, the next when it is full, and the quota of all. */
+/** The segments of a journal that is being written: the open one, the next one when it is full, and the quota of all. */
 import { asJournalError } from './write-fault.js';
 import { JournalError } from './journal-error.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
@@ -11,12 +11,12 @@ import { syncFolder } from '@tpulab/platform/write-atomically.js';
 import { SegmentWriter } from './segment-writer.js';
 
 export interface SegmentSequenceOptions {
-  /** All segments together; the open one counts as full, so that the quota is met at any time. */
+  /** Limit of all segments together; the open one counts as full, so that the quota holds at any time. */
   readonly maxBytes?: number;
   readonly segmentBytes?: number;
   /** The oldest records were removed, because the journal had reached `maxBytes`. */
   readonly onTrimmed?: (trim: Trim) => void;
-  /** Background work has failed, or has succeeded after all (null); writing continues. */
+  /** Background work has failed, or has finally succeeded (null); writing continues. */
   readonly onFault: (work: Work, fault: JournalError | null) => void;
 }
 
@@ -32,10 +32,10 @@ export class SegmentSequence {
   readonly #segmentBytes: number;
   readonly #finishing = new Set<Promise<void>>();
   #trimming: Promise<void> = Promise.resolve();
-  /** Records that a failed sync may have lost, and that could not be rewritten. */
+  /** Records that a failed sync may have lost, and that could not be written again. */
   #lostFrom: { readonly cause: unknown; readonly from: number } | null = null;
   #current: SegmentWriter | null = null;
-  /** Segments whose last sync has failed, and that are rewritten. */
+  /** Segments whose last sync has failed, and whose records are being written again. */
   readonly #atRisk = new Set<SegmentWriter>();
   #trimAgain: NodeJS.Timeout | null = null;
   readonly #ending = new AbortController();
@@ -58,7 +58,10 @@ export class SegmentSequence {
     }
   }
 
-  /** The segment for this many bytes, which begin with record `seq`. Throws when a new segment is needed and cannot be created. */
+  /**
+   * The segment for this many bytes, which begin with record `seq`. Throws when it needs a new segment and cannot create
+   * one.
+   */
   for(seq: number, bytes: number): SegmentWriter {
     const current = this.#current;
     return current === null ||
@@ -73,7 +76,7 @@ export class SegmentSequence {
     if (current !== null) await this.#secured(current);
   }
 
-  /** The synced segment; another one if a sync of this one has failed. */
+  /** Syncs the segment and returns it, or the segment that replaces it after a failed sync. */
   async #secured(segment: SegmentWriter): Promise<SegmentWriter> {
     try {
       await segment.sync();
@@ -94,7 +97,7 @@ export class SegmentSequence {
     }
   }
 
-  /** The background work has ended, and the last segment is closed. */
+  /** Resolves when the background work has ended and the last segment is closed. */
   async finish(): Promise<void> {
     this.#ending.abort();
     clearTimeout(this.#trimAgain ?? undefined);
@@ -109,10 +112,10 @@ export class SegmentSequence {
     }
   }
 
-  /** One at a time, or two would remove the segments that the other has counted. */
+  /** Runs one at a time: two runs would both remove the segments that each has counted. */
   keepQuota(): void {
     this.#trimming = this.#trimming.then(async () => {
-      // The open segment counts as full, however many bytes it has when this is done.
+      // The open segment counts as full, whatever its size when this runs.
       const segments = (await measureSegments(this.dir)).map((segment, index, all) =>
         index === all.length - 1 ? { ...segment, bytes: 0 } : segment
       );
@@ -141,7 +144,7 @@ export class SegmentSequence {
     return next;
   }
 
-  /** Closes a segment that another one follows. Retried until it is on the disk, or the journal is closed. */
+  /** Closes a segment that has a successor. Retried until it is on the disk, or the journal is closed. */
   async #end(segment: SegmentWriter | null): Promise<void> {
     for (let left = segment; ;) {
       try {

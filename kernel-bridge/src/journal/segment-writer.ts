@@ -1,8 +1,9 @@
 /**
  * The segment file that is being appended to. Writes are synchronous and positional; syncing is not.
  *
- * A sync that fails is not repeated: the system reports a failure once, counts the pages as clean, and the next sync succeeds without them.
- * So records written since the last good sync stay in memory, and are written to another segment (`rewritten`).
+ * A failed sync is not repeated: the system reports a failure once, counts the pages as clean, and the next sync succeeds
+ * without them. So records written since the last good sync stay in memory, and are written to another segment
+ * (`rewritten`).
  */
 import {
   close,
@@ -25,12 +26,15 @@ import { IndexAppender, indexFileName } from './stored-index.js';
 const fdatasyncAsync = promisify(fdatasync);
 const closeAsync = promisify(close);
 
-/** Syncs come ten times per second; if they take so long that this is not enough, the oldest records are dropped from memory. */
+/**
+ * Syncs happen ten times per second; if they are so slow that this is not enough, the oldest records are dropped from
+ * memory.
+ */
 const UNSYNCED_BYTES = 64 * 1024 * 1024;
 
-/** Records written, and not known to be on the disk. */
+/** Records that are written, but not known to be on the disk. */
 interface Unsynced {
-  /** seq of its first record. */
+  /** seq of the first record. */
   readonly seq: number;
   readonly pieces: readonly Buffer[];
   readonly bytes: number;
@@ -38,13 +42,16 @@ interface Unsynced {
 
 export class SegmentWriter {
   #syncing: Promise<void> = Promise.resolve();
-  /** Bytes of a failed write follow the last record. They must be removed before the next write, or before the file counts as whole. */
+  /**
+   * Bytes of a failed write follow the last record. They must be removed before the next write, and before the file counts
+   * as whole.
+   */
   #hasRemains = false;
   readonly #unsynced: Unsynced[] = [];
   #unsyncedBytes = 0;
   /** Nothing of this file is known to be on the disk, not even its header. */
   #isNew = false;
-  /** The first record that was dropped from memory, when a sync has failed. */
+  /** The first record that had to be dropped from memory when a sync failed. */
   #givenUp: number | null = null;
   /** Why a sync failed; from then on the file's contents are not trusted. */
   #failure: Error | null = null;
@@ -58,7 +65,7 @@ export class SegmentWriter {
     private readonly index: IndexAppender
   ) {}
 
-  /** A new segment. A leftover without a header, because the disk refused to remove it, is reused. */
+  /** Creates a segment. A leftover without a header, which the disk refused to remove, is reused. */
   static create(dir: string, firstSeq: number): SegmentWriter {
     const file = join(dir, segmentFileName(firstSeq));
     const fd = openNew(file);
@@ -72,7 +79,7 @@ export class SegmentWriter {
       try {
         rmSync(file);
       } catch {
-        // Reused when it is created the next time; the reason of the failed write is the better error.
+        // The leftover is reused at the next attempt; the reason of the failed write is the better error.
       }
       throw error;
     }
@@ -96,8 +103,8 @@ export class SegmentWriter {
   }
 
   /**
-   * Appends `buffer[from..to)`, which begins with record `seq`. When it throws, the segment has its earlier length: the remains
-   * of the failed write in the file are cut off, at the latest before the next write.
+   * Appends `buffer[from..to)`, which begins with record `seq`. If it throws, the segment has its earlier length: the
+   * remains of the failed write in the file are cut off, at the latest before the next write.
    */
   write(seq: number, buffer: Buffer, from: number, to: number): void {
     const offset = this.end;
@@ -106,7 +113,7 @@ export class SegmentWriter {
     this.index.written({ seq, offset });
   }
 
-  /** As `write`, for one record in pieces, none of which is copied. Returns its offset in the file. */
+  /** Like `write`, for one record in pieces, none of which is copied. Returns its offset in the file. */
   writePieces(seq: number, pieces: readonly Buffer[]): number {
     const offset = this.end;
     this.#whole(() => {
@@ -131,7 +138,7 @@ export class SegmentWriter {
     });
   }
 
-  /** Megabytes of a half-written record would be read as damage, even after the fault has cleared. */
+  /** Megabytes of a half-written record would be read as damage, even after the fault is over. */
   #whole(write: () => void): void {
     if (this.#hasRemains) {
       ftruncateSync(this.fd, this.end);
@@ -151,7 +158,7 @@ export class SegmentWriter {
       if (this.#hasRemains) ftruncateSync(this.fd, this.end);
       this.#hasRemains = false;
     } catch {
-      // The disk refuses this too; it is retried before the next write, and at the end.
+      // The disk refuses to truncate too; this is retried before the next write, and at the end.
     }
   }
 
@@ -170,7 +177,7 @@ export class SegmentWriter {
       .catch(() => undefined)
       .then(async () => {
         if (this.#failure !== null) throw this.#failure;
-        // Records written meanwhile may be too late for this sync.
+        // Records written during this sync may be too late for it.
         const last = this.#unsynced.at(-1);
         try {
           await fdatasyncAsync(this.fd);
@@ -197,8 +204,9 @@ export class SegmentWriter {
   }
 
   /**
-   * After a failed sync: records that may be missing on the disk are written to another segment, which is durable when this resolves.
-   * `instead` is called in the turn in which that segment replaces this one. Readers find a record in the newest segment that has it.
+   * After a failed sync: writes the records that may be missing on the disk to another segment, which is durable when this
+   * resolves. `instead` is called in the turn in which that segment replaces this one. Readers find a record in the newest
+   * segment that has it.
    */
   rewritten(instead: (next: SegmentWriter) => void): Promise<SegmentWriter> {
     this.#rewriting ??= this.#rewrite(instead).finally(() => (this.#rewriting = null));
@@ -210,7 +218,7 @@ export class SegmentWriter {
     const firstSeq =
       this.#isNew && this.#givenUp === null ? this.firstSeq : (this.#unsynced[0]?.seq ?? this.firstSeq);
     if (this.#unsynced.length === 0 && !this.#isNew) {
-      // All records were on the disk before.
+      // All records had reached the disk before.
       this.#failure = null;
       return this;
     }
@@ -273,7 +281,7 @@ function openNew(file: string): number {
   }
 }
 
-/** The pieces without their first `bytes`. */
+/** The pieces without their first `bytes` bytes. */
 function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
   const left: Buffer[] = [];
   let skip = bytes;

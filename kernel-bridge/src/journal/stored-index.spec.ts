@@ -57,14 +57,14 @@ describe('the index beside a segment', { timeout: 120_000 }, () => {
     });
   });
 
-  it('is shortened with a segment that is cut, and continues with it', async () => {
+  it('is shortened with a cut segment, and continues with it', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, lines(COUNT));
       const segment = join(dir, segmentFileName(1));
       const { size } = await stat(segment);
       await truncate(segment, Math.floor(size / 3));
       const before = (await readStoredIndex(dir, 1)).length;
-      // Other sizes, so that offsets of the old entries are wrong now.
+      // Of other sizes, so that offsets of the old entries are wrong now.
       const others = Array.from({ length: COUNT }, (_, at) => Buffer.from(`other ${at}`.padEnd(333)));
       await writeJournal(dir, others);
       const entries = await readStoredIndex(dir, 1);

@@ -1,7 +1,7 @@
 /**
- * `SEQ.idx` beside a segment: the offsets of some of its records, sixteen bytes each (u64 seq, u64 offset, little-endian), added
- * by the writer as the segment grows. A hint that saves a reader the scan of 64 MiB: an entry counts only when its
- * record is found at its offset, so a file that is missing, torn or outdated costs time and nothing else.
+ * `SEQ.idx` beside a segment: the offsets of some of its records, sixteen bytes each (u64 seq, u64 offset, little-endian),
+ * added by the writer as the segment grows. It is a hint that saves a reader the scan of 64 MiB: an entry counts only if
+ * its record is found at its offset, so a missing, torn or outdated file costs only time.
  */
 import { appendFileSync, truncateSync } from 'node:fs';
 import { type FileHandle, readFile } from 'node:fs/promises';
@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { checksumMatches, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
 
 const ENTRY_BYTES = 16;
-/** A segment of one large record has few; a larger file is not our index. */
+/** A segment with one large record has few entries; a larger file is not our index. */
 const MAX_FILE_BYTES = 1024 * 1024;
-/** A larger record is not worth reading just to check it. */
+/** A larger record is not worth reading just to verify an entry. */
 const MAX_CHECKED_BYTES = 1024 * 1024;
 
 export function indexFileName(firstSeq: number): string {
@@ -59,7 +59,7 @@ export class IndexAppender {
   }
 }
 
-/** The increasing entries, up to the first that does not increase. */
+/** The entries as long as they increase. */
 export async function readStoredIndex(dir: string, firstSeq: number): Promise<IndexEntry[]> {
   const bytes = await readFile(join(dir, indexFileName(firstSeq))).catch(() => Buffer.alloc(0));
   const entries: IndexEntry[] = [];
@@ -102,12 +102,12 @@ export interface IndexEntry {
 export class SparseIndex {
   readonly #entries: IndexEntry[];
 
-  /** `further` increase in both fields, from `first` on. */
+  /** `further` entries increase in both fields, after `first`. */
   constructor(first: IndexEntry, further: readonly IndexEntry[] = []) {
     this.#entries = [first, ...further];
   }
 
-  /** Ignored unless it is far enough after the last entry; entries are only added at the end. */
+  /** Ignored unless it is far enough after the last entry; entries are only added in order. */
   add(entry: IndexEntry): void {
     const last = this.#entries.at(-1);
     if (last === undefined || entry.offset >= last.offset + INDEX_SPACING_BYTES) this.#entries.push(entry);

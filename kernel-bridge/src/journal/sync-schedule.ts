@@ -3,8 +3,10 @@
 /** The guarantee is 100 ms; the rest is for the sync itself. */
 const DIRTY_MS = 80;
 
-/** An execution ends with a reply and an idle status on two sockets. A moment later, one sync covers both, and in a fast
- * sequence of executions the next end as well. */
+/**
+ * An execution ends with a reply and an idle status on two sockets. A moment later, one sync covers both, and in a fast
+ * sequence of executions the ends of the next ones as well.
+ */
 const SOON_MS = 10;
 
 /** Delay after a failed sync. */
@@ -22,7 +24,7 @@ export class SyncSchedule {
     private readonly onError: (error: unknown) => void
   ) {}
 
-  /** Bytes were written. `soon` when they end an execution. */
+  /** Bytes were written. `soon`: they end an execution. */
   written(soon: boolean): void {
     this.#within(soon ? SOON_MS : DIRTY_MS);
   }
@@ -48,7 +50,7 @@ export class SyncSchedule {
   #run(): void {
     this.#timer = null;
     if (this.#running !== null) {
-      // A slow disk: later writes are covered by one more sync, after this one.
+      // The disk is slow: later writes are covered by one more sync, after this one.
       void this.#running.then(() => this.written(true));
       return;
     }

@@ -11,16 +11,16 @@ export interface SegmentReport {
   readonly file: string;
   readonly firstSeq: number;
   readonly bytes: number;
-  /** Whole records, from `firstSeq` on, before the first fault. */
+  /** Number of whole records from `firstSeq` on, before the first fault. */
   readonly records: number;
   readonly gaps: number;
-  /** What is wrong, and where: no record of this segment from this offset on can be read. */
+  /** The first fault and its place: no record of this segment from this offset on can be read. */
   readonly fault: { readonly offset: number; readonly seq: number; readonly why: string } | null;
   /** Bytes at the end of the newest segment that are not a whole record: being written, or torn by a crash. */
   readonly unfinishedBytes: number;
 }
 
-/** One report after the other, oldest segment first; memory stays at one chunk. */
+/** Yields one report after the other, oldest segment first; memory is bounded by one chunk. */
 export async function* verifySegments(
   dir: string,
   signal?: AbortSignal
@@ -75,7 +75,10 @@ async function verifySegment(
   }
 }
 
-/** Invalid bytes after the last record do no harm when the next segment continues from there. */
+/**
+ * Why a segment cannot be read on; null if invalid bytes after its last record do no harm, because the next segment
+ * continues from there.
+ */
 function whyNot(seq: number, followingSeq: number, rest: number): string | null {
   if (seq === followingSeq) return null;
   return rest > 0

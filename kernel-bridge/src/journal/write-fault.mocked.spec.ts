@@ -16,13 +16,13 @@ import { gapOf, RecordChannel } from './record.js';
 import { segmentFileName } from './segment-file.js';
 import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
 
-/** How many bytes the disk still accepts. */
+/** How many more bytes the disk accepts. */
 let room = Infinity;
 let failure = 'ENOSPC';
 
 /** The disk accepts bytes, but does not make them durable. */
 let isUnsyncable = false;
-/** …or fails this many times, and then counts the pages as written, as the system does. */
+/** How many syncs fail, after which the pages count as written, as on a real system. */
 let syncFailures = 0;
 
 /** Files cannot be removed. */
@@ -33,7 +33,7 @@ function refuseRemoving(file: unknown): void {
     throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO' });
 }
 
-/** Permissions do not stop root, so the calls that open something for writing are refused instead. */
+/** Root ignores permissions, so calls that open a file for writing are refused instead. */
 let isReadOnly = false;
 
 function refuseWriting(flags: string): void {
@@ -89,7 +89,7 @@ vi.mock('node:fs', async importOriginal => {
       refuseWriting(String(args[1]));
       return fs.openSync(...args);
     },
-    // A full disk accepts as much as fits and fails at the next write.
+    // A full disk accepts as many bytes as fit, and fails at the next write.
     writeSync: (fd: number, buffer: Buffer, offset: number, length: number, position: number): number => {
       const fits = Math.min(length, room);
       if (fits === 0) {
@@ -124,7 +124,7 @@ async function flipByte(file: string, at: number): Promise<void> {
 }
 
 describe('a journal on a full disk', { timeout: 60_000 }, () => {
-  it('buffers what fits into memory, and loses nothing when there is room again in time', async () => {
+  it('buffers messages that fit into memory, and loses nothing when there is room again in time', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
@@ -152,7 +152,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('that accepts bytes but cannot sync them is reported once, and no longer when they are synced, without another write', async () => {
+  it('that accepts bytes but cannot sync them is reported once, and no longer once they are synced, without another write', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(dir, log.options());
@@ -190,7 +190,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('calls back for a request during whose writing the disk becomes full', async () => {
+  it('calls back for a request if the disk becomes full while it is written', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
@@ -210,7 +210,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('counts what does not fit, keeps what clients wait for, and reports the gap once', async () => {
+  it('counts messages that do not fit, keeps those that clients wait for, and reports the gap once', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ retryMs: 1, heldBytes: 10_000 }));
@@ -260,7 +260,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
     });
   });
 
-  it('reports when it is closed that something is missing', async () => {
+  it('reports missing records when it is closed', async () => {
     await inTemporaryFolder(async dir => {
       failure = 'EIO';
       const writer = await JournalWriter.open(dir, new WriterLog().options());
@@ -276,7 +276,7 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
 });
 
 describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => {
-  it('continues in its open segment, buffers what needs another, and loses nothing when it is writable in time', async () => {
+  it('continues in its open segment, buffers records that need another one, and loses nothing when the folder is writable in time', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 500, retryMs: 1 }));
@@ -302,7 +302,7 @@ describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => 
   it.each([
     ['whole', ''],
     ['torn', 'the beginning of a record']
-  ])('is opened all the same when its end is %s, and written as soon as it can be', async (_what, tail) => {
+  ])('is still opened when its end is %s, and written as soon as possible', async (_what, tail) => {
     await inTemporaryFolder(async dir => {
       const before = await JournalWriter.open(dir, new WriterLog().options());
       before.append(3, [line(0)]);
@@ -328,7 +328,7 @@ describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => 
     });
   });
 
-  it('numbers what it buffers after the records that follow a damaged one', async () => {
+  it('numbers buffered records after those that follow a damaged one', async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, [line(0), Buffer.alloc(400, 'x'), line(2), line(3)]);
       await flipByte(join(dir, (await readdir(dir))[0]!), 400);
@@ -362,7 +362,7 @@ describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => 
 });
 
 describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
-  it('begins its next segment when there is room, and leaves no half-made one', async () => {
+  it('begins its next segment when there is room, and leaves no incomplete one', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 300, retryMs: 1 }));
@@ -373,7 +373,7 @@ describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
       writer.append(3, [line(2)]);
       await turn();
       expect(log.faults).toMatchObject([{ code: 'journal_disk_full' }]);
-      // Not by waiting: a next attempt, which creates and removes the file in one turn, could be seen half-way.
+      // Without waiting: another attempt, which creates and removes the file in one turn, could be seen half-way.
       expect(readdirSync(dir).filter(name => name.endsWith('.seg'))).toHaveLength(1);
       room = Infinity;
       await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
@@ -383,9 +383,9 @@ describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
   });
 });
 
-// F10, F11, F12: what a failed sync, a failed removal and an incomplete segment leave behind.
+// These cover what a failed sync, a failed removal and an incomplete segment leave behind.
 describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
-  it('rewrites what a failed sync may have lost, into another segment, although the next sync succeeds', async () => {
+  it('rewrites records that a failed sync may have lost, into another segment, although the next sync succeeds', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(dir, log.options());
@@ -400,7 +400,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
       });
       expect(log.faults[1]).toBeNull();
       expect(segments(dir)).toEqual([1, 2]);
-      // As after a power loss: the first file has the synced bytes, and zeros.
+      // After a power loss, the first file has its synced bytes, followed by zeros.
       const first = join(dir, segmentFileName(1));
       await truncate(first, (await stat(first)).size - 1);
       writer.append(3, [line(2)]);
@@ -410,7 +410,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('reports what is at risk for as long as no sync succeeds, and recreates the segment that was never synced', async () => {
+  it('reports records at risk as long as no sync succeeds, and recreates the segment that was never synced', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
@@ -432,7 +432,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('rewrites the end of a segment whose last sync failed when the next one had begun', async () => {
+  it('rewrites the end of a segment whose last sync failed after the next one had begun', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(dir, log.options({ segmentBytes: 2_000 }));
@@ -452,7 +452,7 @@ describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
     });
   });
 
-  it('clears a fault of removing old segments when they have been removed', async () => {
+  it('clears a fault in removing old segments once they have been removed', async () => {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
       await using writer = await JournalWriter.open(

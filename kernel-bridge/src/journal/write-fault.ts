@@ -4,7 +4,7 @@ import { JournalError } from './journal-error.js';
 import type { PendingBatch } from './record-batch.js';
 import type { GapRecord } from './record.js';
 
-/** Memory for a kernel's output while the disk is full. Requests, replies and states may use as much again. */
+/** Memory for a kernel's output while the disk is full. Requests, replies and states may use the same amount again. */
 export const BUFFER_BYTES = 8 * 1024 * 1024;
 
 export class WriteFault {
@@ -45,7 +45,7 @@ export class WriteFault {
     this.#count++;
   }
 
-  /** The gap to be reported once writing works; null when nothing was lost. The count restarts. */
+  /** The gap to report once writing works; null when nothing was lost. Restarts the count. */
   drainGap(): GapRecord | null {
     const count = this.#count;
     this.#count = 0;
@@ -57,7 +57,7 @@ export class WriteFault {
           code: this.error.code,
           reason: this.error.message,
           from: this.#from,
-          // The clock may have been set back meanwhile.
+          // The clock may have been set back in between.
           to: Math.max(this.#from, this.#to)
         };
   }
