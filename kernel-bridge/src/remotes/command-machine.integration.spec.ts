@@ -50,7 +50,7 @@ describe.skipIf(!existsSync(UV))('a machine that is reached by a command', () =>
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 
-  it('is set up from nothing, and serves kernels', async () => {
+  it('is set up from scratch, and serves kernels', async () => {
     await hub.add({ install: true, environment: 'plain' });
     await vi.waitFor(async () => expect((await hub.remote()).state, await hub.log()).toBe('connected'), {
       timeout: 400_000,
@@ -60,7 +60,7 @@ describe.skipIf(!existsSync(UV))('a machine that is reached by a command', () =>
     expect(body).toMatchObject({ kernelspecs: { 'tpulab-plain': {} } });
   });
 
-  it('keeps what a cell prints while the command has ended, and connects again', async () => {
+  it('keeps the output of a cell after the command has ended, and reconnects', async () => {
     const { body } = await hub.rest('POST', '/machines/vm/api/kernels', { body: { name: 'tpulab-plain' } });
     const url = (): string => `${hub.bridge.url}machines/vm/`;
     using client = await new NumberedClient({

@@ -57,7 +57,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.until('connected');
     });
 
-    it('an unknown one that is not accepted ends the attempt, with what to run', async () => {
+    it('an unknown one that is not accepted ends the attempt, with the command to run', async () => {
       await vm.laptop.know([], '');
       await hub.add();
       const { prompt } = await hub.until('waiting');
@@ -67,7 +67,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(error!.command).toBe('ssh -o StrictHostKeyChecking=ask vm');
     });
 
-    it('one that has changed is refused before anything is sent, and the way out is said', async () => {
+    it('a changed one is refused before anything is sent, with the remedy', async () => {
       await vm.changeHostKey();
       await hub.add();
       const { error, prompt } = await failed();
@@ -90,7 +90,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
   });
 
   describe('keys and passwords', () => {
-    it('a passphrase is asked for, again when it was wrong, and not again for the next connection', async () => {
+    it('a passphrase is requested, again when it was wrong, and not again for the next connection', async () => {
       await vm.authorize(await vm.laptop.makeKey('locked', 'open sesame'));
       await vm.laptop.configure(HOST(), 'locked');
       await hub.add();
@@ -105,7 +105,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.post('answer', { id: second.id, value: 'open sesame' });
       const { connectedAt } = await hub.until('connected');
       await vm.machine.run('pkill -f "sshd: [a]na" || true');
-      // The states in between are over within a second, and the test may miss them.
+      // The states in between last less than a second, and the test may miss them.
       await vi.waitFor(async () => expect((await hub.until('connected')).connectedAt).not.toBe(connectedAt), {
         timeout: 90_000,
         interval: 50
@@ -135,7 +135,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       });
     });
 
-    it('a question that ssh has given up waiting for can still be answered', async () => {
+    it('a prompt for which ssh has stopped waiting can still be answered', async () => {
       await vm.authorize();
       await hub.add();
       const { prompt } = await hub.until('waiting');
@@ -144,7 +144,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.until('connected');
     });
 
-    it('a key that the machine does not know is refused, with the command that shows why', async () => {
+    it('a key that the machine does not know is refused, with the command that shows the reason', async () => {
       await vm.authorize(await vm.laptop.makeKey('another', ''));
       await vm.laptop.configure([...HOST(), '  PasswordAuthentication no']);
       await hub.add();
@@ -158,8 +158,8 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     });
   });
 
-  describe('what can be connected to', () => {
-    it('aliases of the configuration of ssh, and a plain host', async () => {
+  describe('targets that can be connected', () => {
+    it('are aliases of ssh's configuration, and a plain host', async () => {
       await vm.laptop.configure([...HOST(), 'Host other another', 'Host *.example !not', 'Match all']);
       const { body } = await hub.rest('GET', '/bridge/v1/machines/candidates');
       expect(body).toMatchObject({ sshHosts: ['vm', 'other', 'another'] });
@@ -167,7 +167,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(await hub.until('connected')).toMatchObject({ hosts: [vm.destination] });
     });
 
-    it.each(['', '-q', '--account=x', 'a b'])('%j is not a project of Google Cloud', async project => {
+    it.each(['', '-q', '--account=x', 'a b'])('do not include a Google Cloud project named %j', async project => {
       const query = new URLSearchParams({ project }).toString();
       const answer = await hub.rest('GET', `/bridge/v1/machines/candidates?${query}`);
       expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
@@ -231,7 +231,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       );
     });
 
-    it('one without an external address offers IAP, and is reached through it', async () => {
+    it('a TPU VM without an external address offers IAP, and is reached through it', async () => {
       await knowAs('tpu.1234-0');
       const proxy = path.join(vm.laptop.folder, 'proxy.cjs');
       await writeFile(
@@ -268,7 +268,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect((await hub.remote()).source).toEqual(source);
     });
 
-    it('a host of ssh is reached as ssh is configured, and in no other way', async () => {
+    it('a host of ssh is reached only as ssh is configured', async () => {
       await hub.add({ connect: false });
       expect(await hub.post('connect', { reach: 'iap' })).toMatchObject({
         status: 400,
@@ -299,7 +299,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     });
 
     it.each(Object.entries(GCLOUD_FAILURES))(
-      '%s is reported in its own words, with the remedy',
+      '%s is reported in a specific message, with the remedy',
       async (code, stderr) => {
         await vm.laptop.answerGcloud([{ words: ['describe'], stderr, code: 1 }]);
         await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone } });
@@ -310,7 +310,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       }
     );
 
-    it('is found where it was named without its zone, and refused where it has no place', async () => {
+    it('a machine named without its zone is found, and refused if it is nowhere', async () => {
       await vm.laptop.answerGcloud([
         { words: ['config', 'get-value', 'compute/zone'], stdout: '(unset)\n' },
         {
@@ -358,12 +358,12 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       const preempted = { error: { code: 'remote_preempted' } };
       const click = async () =>
         expect((await hub.post('connect')).body).toMatchObject({ state: 'connecting' });
-      // A click during a check or between two checks neither gives the machine up nor ends the polling.
+      // A click during a check, or between two checks, neither gives up the machine nor ends the polling.
       for (let clicks = 0; clicks < 5; clicks++) {
         await click();
         expect(await hub.until('preempted')).toMatchObject(preempted);
       }
-      // Only after a person's request is a silent Google Cloud reported. Nothing answers at the last known address.
+      // A silent Google Cloud is reported only after a person's request. Nothing answers at the last known address.
       await vm.authorize('');
       await vm.laptop.answerGcloud([{ words: ['describe'], stderr: GCLOUD_EXPIRED.expired, code: 1 }]);
       const before = (await vm.laptop.gcloudCalls()).length;
@@ -382,7 +382,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
           timeout: 60_000
         }
       );
-      // If another machine of that name needs a person, the polling ends.
+      // If another machine of that name requires a person, the polling ends.
       await vm.laptop.answerGcloud([
         {
           words: ['describe'],
@@ -401,7 +401,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
         { words: ['get-guest-attributes'], stdout: hostKeyAttributes(await vm.publicHostKey()) },
         { words: ['tpu-vm', 'ssh', '--dry-run'], stdout: tpuDryRun(again) }
       ]);
-      // Nobody answers a prompt here: with a prompt, this wait would never end.
+      // Nobody answers prompts here: with a prompt, this wait would never end.
       await hub.until('connected');
       await vm.knowHostKey();
     });
@@ -412,7 +412,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       { words: ['tpu-vm', 'ssh', '--dry-run'], stdout: tpuDryRun(reached()) }
     ];
 
-    it('a node that does not know the key gets it from gcloud, once a person wants that', async () => {
+    it('a node that does not know the key gets it from gcloud, once a person requests that', async () => {
       await knowAs('tpu.1234-0');
       await vm.authorize(await vm.laptop.makeKey('another', ''));
       await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
@@ -427,7 +427,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect((await vm.laptop.gcloudCalls()).map(call => `gcloud ${call}`)).toContain(`${command} --quiet`);
     });
 
-    it('a queued resource is waited for, also at first, and connected when it is ready', async () => {
+    it('a queued resource is polled, even at the first connection, and connected when it is ready', async () => {
       await knowAs('tpu.1234-0');
       await hub[Symbol.asyncDispose]();
       hub = await Hub.start(vm.laptop, { remotes: { queuePollMs: 100 } });
@@ -453,7 +453,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     it.each([
       ['the login has expired', GCLOUD_EXPIRED.expired, 'gcloud_login'],
       ['this computer is offline', GCLOUD_OFFLINE.refresh, 'gcloud_offline']
-    ])('%s: the last known address is used, and trying never ends', async (_what, stderr, code) => {
+    ])('%s: the last known address is used, and retrying never ends', async (_what, stderr, code) => {
       await knowAs('tpu.1234-0');
       await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
       await vm.laptop.answerGcloud(ready());
@@ -463,7 +463,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.post('disconnect');
       await hub.post('connect');
       await hub.until('connected');
-      // The machine may now be another one.
+      // A different machine may now have the address.
       await vm.authorize('');
       await hub.post('disconnect');
       await hub.post('connect');

@@ -1,5 +1,5 @@
 /**
- * A remote whose gateway and set-up send a false value in every field of the protocol's schemas. A script replaces ssh and
+ * A remote whose gateway and setup send a false value in every field of the protocol's schemas. A script replaces ssh and
  * creates the sockets that ssh would create.
  */
 import { once } from 'node:events';
@@ -56,7 +56,7 @@ function frame(type: number, body: string): Buffer {
   return Buffer.concat([head, Buffer.from(body)]);
 }
 
-/** A set-up that already lies before a gateway exists. */
+/** A setup that already lies before a gateway exists. */
 const setup: HostSetup = {
   prepare: (_shell, { onStage, onCheck, onLog }) => {
     for (let count = 0; count < 5; count++) {
@@ -139,7 +139,7 @@ function expectPlain(value: unknown): void {
   for (const text of texts(value)) expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);
 }
 
-it('says nothing raw in a view, a log or a terminal, ends nothing, and fills nothing', async () => {
+it('shows nothing unescaped in a view, a log or a terminal, ends nothing, and fills nothing', async () => {
   const source = { kind: 'ssh', destination: 'liar' };
   expect((await bridge.rest('POST', '/bridge/v1/machines', { body: { name: 'liar', source } })).status).toBe(
     201
@@ -166,7 +166,7 @@ it('says nothing raw in a view, a log or a terminal, ends nothing, and fills not
   expect((retained.body as { kernels: unknown[] }).kernels.length).toBeLessThanOrEqual(4);
 });
 
-it('gets no cookie, no script and no policy of its own into the browser', async () => {
+it('gets no cookie, no script and no policy into the browser', async () => {
   await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });
   await vi.waitFor(async () => expect((await remote()).state).toBe('connected'), 60_000);
   const { headers } = await bridge.rest('GET', '/machines/liar/api/kernels/x');
@@ -175,7 +175,7 @@ it('gets no cookie, no script and no policy of its own into the browser', async 
   expect([headers.get('set-cookie'), headers.get('clear-site-data')]).toEqual([null, null]);
 });
 
-it('that lists a kernel under the id of a kernel here changes, shows and ends nothing of that', async () => {
+it('that lists a kernel under the id of a local kernel neither changes, shows nor ends the local one', async () => {
   const started = await bridge.rest('POST', '/api/kernels', { body: { name: 'python3' } });
   expect(started.status).toBe(201);
   const { id } = started.body as { id: string };
@@ -193,7 +193,7 @@ it('that lists a kernel under the id of a kernel here changes, shows and ends no
   expect((await bridge.rest('GET', `/api/kernels/${id}`)).body).toMatchObject({ id, name: 'python3' });
   const outputs = await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`);
   expect(outputs).toMatchObject({ status: 200, body: { alive: true, executions: [] } });
-  // Removing the remote's kernel does not remove the kernel here.
+  // Removing the remote's kernel does not remove the local one.
   await bridge.rest('POST', '/bridge/v1/machines/liar/disconnect');
   await bridge.rest('DELETE', '/bridge/v1/machines/liar/mirror');
   expect(await mirrored()).not.toContain(id);

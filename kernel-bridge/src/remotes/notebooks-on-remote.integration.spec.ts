@@ -1,7 +1,7 @@
 /**
- * Runs every shipped notebook, unchanged and top to bottom, on a bare machine that was just connected: no file is copied to it by
- * hand. `npm run test:remote-notebooks` runs it; it downloads environments of up to 8 GB. `npm test` has 00 and a short 05
- * (ui-tests/tests/newcomer.spec.ts).
+ * Runs every shipped notebook, unchanged and top to bottom, on a bare machine that was just connected: no file is copied to
+ * it by hand. `npm run test:remote-notebooks` runs this; it downloads environments of up to 8 GB. `npm test` runs 00 and a
+ * short 05 (ui-tests/tests/newcomer.spec.ts).
  */
 import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ import { makeBundle, UV } from '../../../machines/src/setup/testing/bundles.js';
 import { Hub } from './testing/hub.js';
 
 const NOTEBOOKS = fileURLToPath(new URL('../../../notebooks/', import.meta.url));
-/** Names of notebooks, or `all`. */
+/** Names of notebooks to run, or `all`. */
 const WANTED = process.env['TPULAB_REMOTE_NOTEBOOKS'] ?? '';
 const SETUP_MS = 30 * 60_000;
 const RUN_MS = 30 * 60_000;
@@ -109,7 +109,7 @@ describe.skipIf(why !== null)(
         expect(code.flatMap(({ outputs = [] }) => outputs).map(output => output.output_type)).not.toContain(
           'error'
         );
-        // As shipped: only outputs and counts were added.
+        // The notebook is as shipped: only outputs and counts were added.
         const shipped = await read(path.join(NOTEBOOKS, name));
         expect(cells.map(sourceOf)).toEqual(shipped.cells.map(sourceOf));
       });

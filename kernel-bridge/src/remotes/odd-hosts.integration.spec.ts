@@ -1,4 +1,4 @@
-/** Unusual hosts and ssh configurations: each one connects nevertheless, or the error states the true cause. */
+/** Unusual hosts and ssh configurations: each one connects nevertheless, or the error states the actual cause. */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -118,7 +118,7 @@ describe.skipIf(why !== null)(
       ['starts another shell', 'exec sh'],
       ['exits', 'exit 0'],
       ['fails', 'set -e; false']
-    ])('a start-up file that %s is named, and nothing is tried again', async (_what, text) => {
+    ])('a start-up file that %s is named, and nothing is retried', async (_what, text) => {
       await writeFile(bashrc(), `${text}\n`);
       const { error, nextAttemptAt } = await failed();
       expect(error).toMatchObject({ code: 'remote_command_refused', command: "ssh vm 'echo ok'" });
@@ -148,7 +148,7 @@ describe.skipIf(why !== null)(
         'remote_timeout',
         /not begun our command .*"please wait".* waits/
       ]
-    ])('a start-up file that %s is named, and nothing is tried again', async (_what, text, code, message) => {
+    ])('a start-up file that %s is named, and nothing is retried', async (_what, text, code, message) => {
       await writeFile(bashrc(), `${text}\n`);
       const { error, nextAttemptAt } = await failed();
       expect(error).toMatchObject({ code });
@@ -157,10 +157,10 @@ describe.skipIf(why !== null)(
       expect(nextAttemptAt).toBeNull();
     });
 
-    it('a start-up file that breaks Node is named by the error of Node', async () => {
+    it('a start-up file that breaks Node is reported with Node's error', async () => {
       await writeFile(bashrc(), 'export NODE_OPTIONS=--require=/nowhere.js\n');
       await hub.post('connect');
-      // A host that was connected before is tried again: its state is "reconnecting".
+      // A host that was connected before is retried: its state is "reconnecting".
       const { error } = await vi.waitUntil(
         async () => {
           const remote = await hub.remote();
@@ -191,7 +191,7 @@ describe.skipIf(why !== null)(
       ['nothing', ['DisableForwarding yes'], ''],
       ['nothing for this key', [], 'no-port-forwarding '],
       ['one port, which is not ours', ['AllowStreamLocalForwarding no', 'PermitOpen 127.0.0.1:22'], '']
-    ])('an sshd that forwards %s is named at once', async (_what, lines, option) => {
+    ])('an sshd that forwards %s is reported immediately', async (_what, lines, option) => {
       const key = await vm.laptop.publicKey();
       const before = (await hub.log()).split('\n').length;
       await vm.configureSshd(...lines);
@@ -209,7 +209,7 @@ describe.skipIf(why !== null)(
       expect(await vm.run('pgrep -x python3 || true')).toBe('');
     });
 
-    // Each ssh would start the next one, without end.
+    // Each ssh would start another one, endlessly.
     it.each([
       ['is its own jump host', ['  ProxyJump vm'], 'vm → vm'],
       ['has a jump host to which "Host *" applies too', ['Host *', '  ProxyJump gate'], 'vm → gate → gate'],
@@ -223,7 +223,7 @@ describe.skipIf(why !== null)(
         ['Host gate', '  HostName 127.0.0.1', 'Host *', '  ProxyJump gate'],
         'vm → gate → gate'
       ]
-    ])('a host that %s is named at once', async (_what, lines, circle) => {
+    ])('a host that %s is reported immediately', async (_what, lines, circle) => {
       await vm.laptop.configure([...host(), ...lines]);
       const { error, nextAttemptAt } = await failed();
       await vm.laptop.configure(host());
@@ -233,7 +233,7 @@ describe.skipIf(why !== null)(
       expect(masters()).toEqual([]);
     });
 
-    it('an sshd that forwards ports only is used through one', async () => {
+    it('an sshd that forwards only ports is used through a port', async () => {
       await vm.configureSshd('AllowStreamLocalForwarding no');
       await hub.post('connect');
       await hub.until('connected');

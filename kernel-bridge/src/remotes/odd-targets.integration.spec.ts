@@ -1,4 +1,7 @@
-/** Unusual targets and ssh configurations: a target that a real sshd accepts connects; any other target gets the true cause and remedy. */
+/**
+ * Unusual targets and ssh configurations: a target that a real sshd accepts connects; any other target is reported with the
+ * actual cause and remedy.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -17,7 +20,7 @@ const why = whyNoStandIn();
 /** Names that useradd refuses, but that company directories contain. */
 const ACCOUNTS = ['CORP\\jdoe', 'jdoe@corp.example.com', 'John Doe$'];
 const KEY = 'bm90IGEga2V5bm90IGEga2V5bm90IGEga2V5';
-/** In the first minute a person waits for the answer; none of these targets is retried. */
+/** In the first minute a person waits for the answer, and none of these targets is retried. */
 const FIRST_MINUTE_MS = 60_000;
 
 describe.skipIf(why !== null)(
@@ -35,7 +38,7 @@ describe.skipIf(why !== null)(
       state = await mkdtemp(path.join(tmpdir(), 'tpulab-odd-'));
       const { vmAddress, vmNamespace } = vm.network;
       address = vmAddress;
-      // In the network namespace of the host, whose loopback interface has the IPv6 addresses.
+      // Runs in the host's network namespace, whose loopback interface has the IPv6 addresses.
       const real = execFileSync('sh', ['-c', 'command -v ssh'], { encoding: 'utf8' }).trim();
       await writeFile(
         path.join(vm.laptop.bin, 'ssh'),
@@ -61,7 +64,7 @@ describe.skipIf(why !== null)(
     const remotes = async (): Promise<Remote[]> =>
       ((await hub.rest('GET', '/bridge/v1/machines')).body as { remotes: Remote[] }).remotes;
 
-    /** The accounts share home and uid with the user of the stand-in, and so its keys. */
+    /** The accounts share the home folder and uid of the stand-in's user, and so its keys. */
     async function addAccounts(): Promise<void> {
       const add = async (file: string, line: (name: string) => string): Promise<void> =>
         writeFile(path.join(vm.folder, 'etc', file), ACCOUNTS.map(line).join(''), { flag: 'a' });
@@ -116,14 +119,14 @@ describe.skipIf(why !== null)(
       ['an ssh command', () => `$ ssh -p 22 ${USER}@${address}`],
       ['a name in typographic quotes', () => `“${USER}@${address}” `],
       ['a name with a port', () => `${USER}@${address}:22`]
-    ])('%s that is pasted connects', (_what, text) => connects(text()));
+    ])('%s connects when pasted', (_what, text) => connects(text()));
 
     it.each([
       ['-i', /IdentityFile into a Host entry/, () => `ssh -i ~/.ssh/id ${USER}@${address}`],
       [';', /character ;/, () => `${USER}@${address}; touch ~/pasted`],
       ['a backslash', /"User CORP\\jdoe" into a Host entry/, () => `CORP\\jdoe@${address}`],
       ['an address with a port', /Host entry of ~\/\.ssh\/config/, () => `${USER}@[fd00::7]:22`]
-    ])('what is pasted with %s is refused with the reason, and leaves no machine behind', async (...row) => {
+    ])('a pasted command with %s is refused with the reason, and leaves no machine behind', async (...row) => {
       const [, reason, text] = row;
       await expect(tried(text())).rejects.toMatchObject({ code: 'remote_target_invalid' });
       expect(await doctor(text())).toMatchObject([
@@ -134,7 +137,7 @@ describe.skipIf(why !== null)(
     });
 
     // B06
-    it('accounts with a backslash, an @, a blank and a dollar connect', async () => {
+    it('accounts with a backslash, an @, a space and a dollar sign connect', async () => {
       const entries = ACCOUNTS.flatMap((name, at) => [
         ...[`Host b06-${at}`, `  HostName ${address}`, `  User "${name.replaceAll('\\', '\\\\')}"`]
       ]);
@@ -146,7 +149,7 @@ describe.skipIf(why !== null)(
     });
 
     // B07
-    it('addresses of IPv6 connect, in brackets and with a scope, and a changed key is named as it is stored', async () => {
+    it('IPv6 addresses connect, in brackets and with a scope, and a changed key is named as it is stored', async () => {
       await vm.laptop.configure(['Host ::1 ::1%%lo ::1%lo', `  User ${USER}`]);
       for (const text of ['::1', '::1%lo', `${USER}@fd00::7`, `${USER}@[fd00::7]`]) await connects(text);
       await vm.changeHostKey();
@@ -177,18 +180,18 @@ describe.skipIf(why !== null)(
       ['AddressFamily inet6', /no address of the kind .* Remove AddressFamily/],
       ['PreferredAuthentications password', /no key to vm.*"preferredauthentications password"/],
       ['BindAddress 192.0.2.9', /BindAddress .*bind 192\.0\.2\.9: Cannot assign/]
-    ])('a configuration with "%s" is named with its place and remedy', async (line, message) => {
+    ])('a configuration with "%s" is reported with its line and remedy', async (line, message) => {
       await vm.laptop.configure([...host(), `  ${line}`]);
       await failsWith('vm', message, line.startsWith('Pref') ? 'remote_auth_refused' : 'remote_ssh_failed');
     });
 
-    it('a key that ssh cannot use is named with its file', async () => {
+    it('a key that ssh cannot use is reported with its file', async () => {
       await writeFile(path.join(vm.laptop.ssh, 'id_damaged'), 'no key\n', { mode: 0o600 });
       await vm.laptop.configure(host(), 'id_damaged');
       await failsWith('vm', /cannot use the key \S+id_damaged for vm: /, 'remote_auth_refused');
     });
 
-    it('an Include of a private key is named, and its text appears nowhere', async () => {
+    it('an Include of a private key is reported, and the key's text appears nowhere', async () => {
       const key = path.join(vm.laptop.ssh, 'id_wrong');
       const begin = ['-----BEGIN OPENSSH', 'PRIVATE', 'KEY-----'].join(' ');
       await writeFile(key, `${begin}\n${KEY}\n${KEY} x\n-----END\n`);
@@ -198,7 +201,7 @@ describe.skipIf(why !== null)(
       expect(seen.toLowerCase()).not.toContain(KEY.toLowerCase().slice(0, 12));
     });
 
-    it('a byte order mark is named, and lines of Windows connect', async () => {
+    it('a byte order mark is reported, and Windows line ends connect', async () => {
       await vm.laptop.configure([`\ufeff${host()[0]}`, ...host().slice(1)]);
       await failsWith(
         'vm',
@@ -212,13 +215,13 @@ describe.skipIf(why !== null)(
     it.each([
       ['ProxyCommand /no/such/program', /the ProxyCommand .*\/no\/such\/program/, 'remote_unreachable'],
       ['ProxyJump 127.0.0.1:9', /ProxyJump .*connect to host 127\.0\.0\.1 port 9/, 'remote_unreachable']
-    ])('where "%s" fails, that is named and not the host', async (line, message, code) => {
+    ])('a failure of "%s" is reported as its failure, not the host's', async (line, message, code) => {
       await vm.laptop.configure([...host(), `  ${line}`]);
       await failsWith('vm', message, code);
     });
 
     // B09
-    it('hosts of an Include are offered and connect; nothing is run to list them', async () => {
+    it('hosts of an Include are offered and connect; listing them runs no command', async () => {
       const more = path.join(vm.laptop.ssh, 'conf.d');
       await mkdir(more);
       await writeFile(path.join(more, '1.conf'), host('epsilon').join('\n'));
@@ -236,7 +239,7 @@ describe.skipIf(why !== null)(
       await connects('epsilon');
     });
 
-    it('an sshd that opens no session is named with its option', async () => {
+    it('an sshd that opens no session is reported with the responsible option', async () => {
       await vm.configureSshd('MaxSessions 0');
       await failsWith('vm', /sshd of vm .*MaxSessions/, 'remote_command_refused');
       await vm.configureSshd('MaxSessions 1');
@@ -244,7 +247,7 @@ describe.skipIf(why !== null)(
       await vm.configureSshd();
     });
 
-    it('an sshd with too many logins is named with its option, and lets us in afterwards', async () => {
+    it('an sshd with too many logins is reported with the responsible option, and connects afterwards', async () => {
       await vm.configureSshd('MaxStartups 1');
       const held = await holdLogin();
       await failsWith('vm', /vm ended the connection before .*MaxStartups/, 'remote_unreachable');
@@ -271,7 +274,7 @@ describe.skipIf(why !== null)(
     }
 
     // B01, N10
-    it('doctor names a start-up file that prints, although all else is in order', async () => {
+    it('doctor reports a start-up file that prints, although everything else is in order', async () => {
       const bashrc = path.join(vm.home, '.bashrc');
       await writeFile(bashrc, "printf '\\033[1mWelcome to the cluster.\\033[0m\\n'\n");
       const checks = await doctor('vm');
@@ -286,7 +289,7 @@ describe.skipIf(why !== null)(
     });
 
     // B14
-    it('a home that is mounted noexec is named before anything is sent there', async () => {
+    it('a home that is mounted noexec is reported before anything is sent there', async () => {
       await vm.machine.run('mount -o remount,bind,noexec /home');
       const without = await tried('vm');
       expect(without.error).toMatchObject({ code: 'remote_bridge_failed' });
@@ -303,7 +306,7 @@ describe.skipIf(why !== null)(
     });
 
     // B15
-    it('a home of 152 bytes and an alias of 199 connect', async () => {
+    it('a home path of 152 bytes and an alias of 199 bytes connect', async () => {
       const [long, alias] = [`/home/${'x'.repeat(146)}`, 'a'.repeat(199)];
       await vm.machine.run(`ln -s /home/${USER} ${long}`);
       await vm.run('$HOME/.local/bin/tpulab stop').catch(() => undefined);

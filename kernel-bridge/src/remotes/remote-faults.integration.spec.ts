@@ -1,4 +1,4 @@
-/** Faults at either end of a remote, with the gateway of the laptop as a process of its own. */
+/** Faults at either end of a remote, with the laptop's gateway as a separate process. */
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
 
   async function scene(options: StandInVmOptions = {}): Promise<void> {
     vm = await StandInVm.start(options);
-    // The gateway finds the laptop's ssh as any other program: through PATH.
+    // The gateway finds the laptop's ssh like any other program: on PATH.
     process.env['PATH'] = vm.laptop.path;
     stateDir = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     bridge = await BridgeProcess.start({ program: await bridgeBuild(), stateDir });
@@ -95,7 +95,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
   });
 
   it.skipIf(whyNoSmallDisk() !== null)(
-    'the disk of the machine is full: that is reported, and the cell continues once there is space',
+    'the disk of the machine is full: the machine reports it, and the cell continues once there is space',
     async () => {
       await scene({ homeDiskMiB: 24 });
       vm.fillDisk();

@@ -29,7 +29,7 @@ describe('the file of remotes', () => {
     expect((await stat(path.join(folder, 'remotes.json'))).mode & 0o777).toBe(0o600);
   });
 
-  it('of an older version, which had no names of senders, gives each remote its own', async () => {
+  it('of an older version, which had no names of senders, gets one for each remote', async () => {
     const { sender: _, ...older } = RECORD;
     const text = JSON.stringify({ version: 1, remotes: [older, { ...older, name: 'other' }] });
     await writeFile(path.join(folder, 'remotes.json'), text);
@@ -59,12 +59,12 @@ describe('names of remotes', () => {
     expect(nameFor(source, () => false)).toBe(name);
   });
 
-  it('are numbered when they are taken', () => {
+  it('are numbered when they are in use', () => {
     const taken = new Set(['vm', 'vm-2']);
     expect(nameFor({ kind: 'ssh', destination: 'vm' }, name => taken.has(name))).toBe('vm-3');
   });
 
-  it.each(['', '..', '.a', 'a/b', 'A', 'candidates', 'a..b', 'a'.repeat(64)])('%j is none', name => {
+  it.each(['', '..', '.a', 'a/b', 'A', 'candidates', 'a..b', 'a'.repeat(64)])('%j is invalid', name => {
     expect(isRemoteName(name)).toBe(false);
   });
 });
@@ -82,7 +82,7 @@ describe('the log of a remote', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
   });
 
-  it('is safe to read in a terminal, whatever a machine has sent', () => {
+  it('is safe to read in a terminal, whatever a machine sends', () => {
     const log = new RemoteLog(folder, 'vm');
     log.add('\u001b]0;title\u0007\u001b[31mred\u001b[0m\rover');
     expect(log.lines().at(-1)!.text).toBe('red over');

@@ -30,7 +30,7 @@ describe.skipIf(why !== null)(`a machine with chips${why === null ? '' : ` (skip
     await tpu[Symbol.asyncDispose]();
   });
 
-  it('is reported to have them, by type and number', async () => {
+  it('is reported with their type and number', async () => {
     await vi.waitFor(
       async () =>
         expect((await hub.remote()).accelerator).toEqual({ type: 'v5litepod-8', chip: 'v5e', chips: 8 }),

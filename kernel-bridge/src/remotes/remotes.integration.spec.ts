@@ -1,4 +1,4 @@
-/** A remote through a stand-in VM: which data passes, and which state remains after a failure in between. */
+/** A remote through a stand-in VM: which data passes, and the state after a failure in between. */
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,7 +18,7 @@ const why = whyNoStandIn();
 const COUNT = 400;
 /** Nothing lost, nothing twice, nothing out of order. */
 const WHOLE = { lost: 0, doubled: 0, reordered: 0 };
-/** An environment that was made there. */
+/** An environment that was created there. */
 const MADE = {
   ...{
     format: 1,
@@ -110,7 +110,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   it('a cell continues while the network is down, and all its output is there once and in order', async () => {
     using client = await printing();
     await vm.network.cut();
-    // Nobody is notified; ssh itself notices after three unanswered keep-alive messages.
+    // Nobody notifies ssh; it notices after three unanswered keep-alive messages.
     await hub.until('reconnecting');
     const before = client.greatest;
     const answer = await hub.rest('GET', '/machines/vm/api/kernels');
@@ -132,11 +132,11 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
       interval: 100
     });
     expect(await allOf(client)).toMatchObject(WHOLE);
-    // ssh did not log in again: its connection had not failed.
+    // ssh did not log in again, because its connection had not failed.
     expect(await hub.log()).toMatch(/does not answer|another gateway|was restarted/i);
   });
 
-  it('addresses of this computer change: the connection is probed, and stays if it is alive', async () => {
+  it('the addresses of this computer change: the connection is probed, and stays if it is alive', async () => {
     const { connectedAt } = await hub.remote();
     await vm.network.changeAddresses();
     await vi.waitFor(async () => expect(await hub.log()).toContain('the network has changed'), {
@@ -145,7 +145,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect((await hub.until('connected')).connectedAt).toBe(connectedAt);
   });
 
-  it('the machine is rebooted: it is found again, and what its kernel printed is on this side', async () => {
+  it('the machine is rebooted: it is found again, and its kernel's output is stored on this side', async () => {
     using client = await printing(20);
     await client.until(() => client.greatest > 20, 'for some numbers');
     await vm.reboot();
@@ -161,7 +161,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect((mirror.body as { kernels: unknown[] }).kernels.length).toBeGreaterThan(0);
   });
 
-  it('stores its data for this user alone, and no token in its log', async () => {
+  it('stores its data so that only this user can read it, and no token in its log', async () => {
     const stateDir = hub.bridge.folder;
     const log = await readFile(path.join(stateDir, 'remotes', 'vm.log'), 'utf8');
     const token = (await vm.run('cat ~/.local/state/tpulab/token')).trim();
@@ -170,7 +170,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(await readFile(path.join(stateDir, 'remotes.json'), 'utf8')).not.toContain(token);
   });
 
-  it('remembers what a person has added there, and asks for it when the machine is recreated', async () => {
+  it('remembers packages that a person has added there, and requests them when the machine is recreated', async () => {
     const requests: (readonly string[] | undefined)[] = [];
     const prepares: HostSetup = {
       prepare: (shell, options) => {
@@ -179,7 +179,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
       },
       clean: () => Promise.resolve()
     };
-    // As pip leaves it: a package of a user is one that was requested by name.
+    // As pip records it: a package with REQUESTED was requested by name.
     await vm.run(`set -e
       place=$HOME/no-environments/jax; info=$place/lib/python3.12/site-packages/tinyadd-1.2.dist-info
       mkdir -p $place/bin $info; ln -s "$(command -v python3)" $place/bin/python
@@ -210,10 +210,10 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
   });
 
-  it('an attempt in which ssh hangs is restarted on request', async () => {
+  it('an attempt with a hanging ssh is restarted on request', async () => {
     const program = path.join(vm.laptop.bin, 'hanging-ssh');
     const hung = path.join(vm.laptop.folder, 'hung');
-    // The first ssh hangs without output; the later ones are the real ssh.
+    // The first ssh hangs without output; later ones are the real ssh.
     await writeFile(
       program,
       `#!/bin/sh
@@ -234,7 +234,7 @@ exec '${path.join(vm.laptop.bin, 'ssh')}' "$@"
       },
       { timeout: 60_000, interval: 500 }
     );
-    // No further request: a slow attempt would count as hanging, and would be restarted too.
+    // Without a further request: a slow attempt would count as hanging, and would be restarted too.
     await other.until('connected');
   });
 });

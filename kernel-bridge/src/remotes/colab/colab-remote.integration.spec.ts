@@ -64,7 +64,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     return (await promisify(execFile)(process.execPath, given)).stdout;
   }
 
-  /** Runs a cell to its end; returns whether all of its output arrived. */
+  /** Runs a cell to its end; returns the score of the output that arrived. */
   async function runCell(): Promise<object> {
     const started = await hub.rest('POST', '/machines/colab/api/kernels', { body: { name: 'lossless' } });
     kernelId = (started.body as { id: string }).id;
@@ -135,7 +135,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await hub.until('connected', 'colab');
   });
 
-  it('has folders where kernels start, unless another place is named, and notebooks run there', async () => {
+  it('has a folder where kernels start, unless another one is named, and notebooks run there', async () => {
     const project = path.join(vm.folder, 'project');
     await mkdir(project);
     await writeFile(path.join(project, 'data.csv'), '1,2');
@@ -195,7 +195,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     const outputs = await hub.rest('GET', `/bridge/v1/machines/colab/mirror/${kernelId}/outputs`);
     expect(JSON.stringify(outputs.body)).toContain(String(COUNT - 1));
     expect(await google.running()).toEqual([]);
-    // The next runtime is another machine: another host key, and perhaps an sshd that forwards no sockets.
+    // The next runtime is another machine, with another host key, and perhaps an sshd that forwards no sockets.
     await vm.changeHostKey();
     await vm.configureSshd('AllowStreamLocalForwarding no');
     await hub.post('connect', undefined, 'colab');
@@ -205,7 +205,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await hub.log('colab')).toContain('using a port on its loopback interface');
   });
 
-  it('ends with "tpulab disconnect --stop", which checks that it has ended', async () => {
+  it('ends with "tpulab disconnect --stop", which verifies that it has ended', async () => {
     expect(await google.running()).toHaveLength(1);
     expect(await tpulab('disconnect', 'colab', '--stop')).toContain('its Colab runtime has ended');
     expect(await google.running()).toEqual([]);

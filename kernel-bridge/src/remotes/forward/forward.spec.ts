@@ -80,7 +80,7 @@ afterEach(async () => {
 const port = (): number => (near.address() as AddressInfo).port;
 const url = (target: string): string => `http://127.0.0.1:${port()}${target}`;
 
-/** Sends bytes to the near side; resolves with the complete reply. */
+/** Sends raw bytes to the near side; resolves with the complete reply. */
 async function raw(text: string): Promise<string> {
   const socket = connect(port(), '127.0.0.1');
   socket.write(text, 'latin1');
@@ -90,7 +90,7 @@ async function raw(text: string): Promise<string> {
 }
 
 describe('a request', () => {
-  it('arrives with the token of the far side, and without ours or anything of the page', async () => {
+  it('arrives with the token of the far side, without our token, and without anything from the page', async () => {
     let seen: IncomingMessage | null = null;
     answer = (request, response) => {
       seen = request;
@@ -142,7 +142,7 @@ describe('a request', () => {
     );
   });
 
-  // Cases H1 and H2: whatever the far side answers, we refuse it in our own words or pass on a valid answer.
+  // Whatever the far side answers, we refuse it in our own words or pass on a valid answer.
   it.each([
     ...[300, 301, 302, 303, 304, 305, 307, 308, 399].map((code): [string] => [
       `HTTP/1.1 ${code} x\r\nLocation: /../../bridge/v1/trash\r\nContent-Length: 0\r\n\r\n`
@@ -170,7 +170,7 @@ describe('a request', () => {
     ['HTTP/9.9 200 OK\r\n\r\n'],
     ['220 mail.example ESMTP\r\n'],
     ['\0\0\0\0\r\n\r\n']
-  ])('of an answer %j it is 502 without a byte of it', async bytes => {
+  ])('is 502, without a byte of the answer, after %j', async bytes => {
     const open = new Set<Socket>();
     far.removeAllListeners('connection');
     far.on('connection', (socket: Socket) => {
@@ -206,7 +206,7 @@ describe('a request', () => {
     }
   );
 
-  it('streams its body while it is made, in both directions, and is never held as a whole', async () => {
+  it('streams its body in both directions as it arrives, and is never buffered as a whole', async () => {
     answer = (request, response) => void request.pipe(response);
     const sent = request(url('/echo'), { method: 'POST' });
     const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
@@ -234,7 +234,7 @@ describe('a request', () => {
     for (let count = 0; count < 64; count++) sent.write(block);
     const proceed = await arrived;
     await vi.waitFor(() => expect(sent.writableNeedDrain).toBe(true), 30_000);
-    // Much of it is still on the sender's side: nothing in between has read it all.
+    // Much of it is still on the sender's side: no part in between has read it all.
     expect(sent.writableLength).toBeGreaterThan(16 * MIB);
     proceed();
     sent.end();
@@ -244,7 +244,7 @@ describe('a request', () => {
     await once(response, 'end');
   });
 
-  it('a client that leaves ends it on the far side too', async () => {
+  it('ends on the far side too when the client disconnects', async () => {
     const left = new Promise<void>(resolve => {
       answer = (_request, response) => {
         response.write('a beginning');
@@ -259,7 +259,7 @@ describe('a request', () => {
     await left;
   });
 
-  it('an answer that breaks off is broken off for the client, and not a shorter answer', async () => {
+  it('an answer that is cut off is cut off for the client too, and does not become a shorter answer', async () => {
     answer = (_request, response) => {
       response.writeHead(200, { 'content-length': 100 });
       response.write('only this', () => response.socket!.destroy());
@@ -275,7 +275,7 @@ describe('a request', () => {
     expect([found.status, await found.text()]).toEqual([503, 'remote_unavailable']);
   });
 
-  it('is 503, and never 403, when the far side does not take its own token', async () => {
+  it('is 503, and never 403, when the far side does not accept its own token', async () => {
     answer = (_request, response) => response.writeHead(403).end('who are you?');
     const found = await fetch(url('/'));
     expect([found.status, await found.text(), refused]).toEqual([503, 'remote_unavailable', 1]);
@@ -300,7 +300,7 @@ describe('a request', () => {
         if (request.method === 'GET') response.end('hello');
         else request.socket.destroy();
       };
-      await (await fetch(url('/'))).text(); // leaves a connection that could be taken again
+      await (await fetch(url('/'))).text(); // This leaves a pooled connection that could be reused.
       expect((await fetch(url('/restart'), { method })).status).toBe(503);
       expect(seen).toEqual(['GET', method]);
     }
@@ -356,7 +356,7 @@ describe('a WebSocket', () => {
     expect([code, reason.toString()]).toEqual([4321, 'because']);
   });
 
-  it('is closed with a code after which clients reconnect when the far side has ended', async () => {
+  it('is closed with a code after which clients reconnect when the far side ends', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
@@ -365,7 +365,7 @@ describe('a WebSocket', () => {
     expect(((await closed) as [number])[0]).toBe(1012);
   });
 
-  it('in the middle of a frame, too: what the far side has not finished does not arrive', async () => {
+  it('is closed in the middle of a frame, too: an unfinished frame of the far side does not arrive', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
@@ -387,7 +387,7 @@ describe('a WebSocket', () => {
     client.terminate();
   });
 
-  it('a slow client holds up the far side, and nothing is lost', async () => {
+  it('a slow client slows down the far side, and nothing is lost', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
@@ -407,7 +407,7 @@ describe('a WebSocket', () => {
     client.terminate();
   });
 
-  it('a refusal of the far side is the answer, but for one of our token', async () => {
+  it('a refusal of the far side is passed on, except a refusal of our token', async () => {
     const statuses: (number | undefined)[] = [];
     for (const status of [404, 503, 403]) {
       far.removeAllListeners('upgrade');
@@ -424,7 +424,7 @@ describe('a WebSocket', () => {
     expect([statuses, refused]).toEqual([[404, 503, 503], 1]);
   });
 
-  it('that was not opened does not forward: further output of the far side does not arrive', async () => {
+  it('that was refused forwards nothing: further output of the far side does not arrive', async () => {
     far.on('upgrade', (_request: IncomingMessage, socket: Socket) => {
       socket.write('HTTP/1.1 404 Not\x1b[2J Here\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\n');
       socket.write('<script>alert(1)</script>');
@@ -436,7 +436,6 @@ describe('a WebSocket', () => {
     expect(text).toBe('HTTP/1.1 404 no\r\n\r\n');
   });
 
-  // Case F5 of the review.
   it.each([
     ['a cookie', 'HTTP/1.1 101 x\r\nACCEPT\r\nSet-Cookie: _xsrf=theirs; Path=/', 101],
     ['a cookie behind a bare line feed', 'HTTP/1.1 101 x\nSet-Cookie: evil=1; Path=/\r\nACCEPT', 502],
@@ -451,7 +450,7 @@ describe('a WebSocket', () => {
     ['a redirect', 'HTTP/1.1 307 x\r\nLocation: /../../bridge/v1/events', 502],
     ['an answer', 'HTTP/1.1 200 x\r\nContent-Length: 0', 502],
     ['an answer before it', 'HTTP/1.1 099 x', 502]
-  ])('whose handshake has %s brings none of it into the browser', async (_what, head, status) => {
+  ])('whose handshake has %s passes none of it to the browser', async (_what, head, status) => {
     let offered: unknown = 'nothing was asked';
     far.removeAllListeners('connection');
     far.on('connection', (socket: Socket) => {

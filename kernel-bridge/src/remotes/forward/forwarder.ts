@@ -18,7 +18,7 @@ import { type RequestedExecutions, requestIn, type SeenRequest } from './request
 
 /** After this code JupyterLab reconnects; after 1000 and 1001 it does not (docs/conformance.md). */
 const AWAY = { code: 1012, reason: 'the remote machine cannot be reached now' };
-/** How many unsent bytes one side may have before the other side is paused. */
+/** How many unsent bytes one side may have before the other is paused. */
 const UNSENT_BYTES = 1024 * 1024;
 
 interface Connection {
@@ -31,7 +31,7 @@ export class Forwarder implements Disposable {
   readonly #connections = new Map<string, Connection>();
   readonly #listening: Disposable;
 
-  /** @param requested records the executions that are requested from the kernels there */
+  /** @param requested stores which executions are requested from the kernels there */
   constructor(
     private readonly remotes: Remotes,
     private readonly requested: RequestedExecutions,
@@ -80,7 +80,7 @@ export class Forwarder implements Disposable {
     for (const name of [...this.#connections.keys()]) this.#close(name);
   }
 
-  /** On the socket of a kernel, records the executions that a client requests. */
+  /** Reads the socket of a kernel, to record the executions that a client requests. */
   #reading(name: string, target: string): (request: SeenRequest) => void {
     const kernelId = /^\/api\/kernels\/([^/?]+)\/channels(\?|$)/.exec(target)?.[1];
     return request => {
@@ -131,7 +131,7 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
     'transfer-encoding' in request.headers || Number(request.headers['content-length'] ?? 0) > 0;
   const method = request.method ?? 'GET';
   const closed = new AbortController();
-  // The client has left, or has its answer; a body still in transit has no reader.
+  // The client has disconnected, or has its answer; a body still in transit has no reader.
   response.once('close', () => closed.abort());
   try {
     const answer = await gateway.answer({
@@ -142,7 +142,7 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
       signal: closed.signal
     });
     response.writeHead(answer.status, { ...answer.headers, ...headers });
-    // Otherwise the first bytes of a stream would wait for the second ones.
+    // Otherwise the first bytes of a stream would wait for the next ones.
     response.flushHeaders();
     response.socket?.setNoDelay(true);
     answer.body.once('error', () => response.destroy());
@@ -191,7 +191,7 @@ export function farSocket(far: WebSocket, read: (request: SeenRequest) => void):
       });
       pass(near, far);
       pass(far, near);
-      // A ping asks whether the client is alive, not this gateway.
+      // A ping tests the client, not this gateway.
       far.on('ping', data => near.ping(data));
       near.on('pong', data => far.pong(data));
       far.once('close', (code, reason) => close(near, code, reason));

@@ -27,7 +27,7 @@ const of = (msgId: string, cellId: string | null = 'cell'): { msgId: string; cel
 });
 
 describe('an execution that was requested here', () => {
-  it('is known immediately, and to the next gateway; one that was not requested is not', async () => {
+  it('is known immediately, and to the next gateway, unlike one that was not requested', async () => {
     {
       await using requested = open();
       requested.note('vm', 'k', of('m'));
@@ -42,7 +42,7 @@ describe('an execution that was requested here', () => {
     expect(statSync(path.join(folder, 'requested', 'vm')).mode & 0o777).toBe(0o600);
   });
 
-  it('is one of that remote, that kernel and that cell, whatever the remote says', async () => {
+  it('counts for its own remote, kernel and cell only, whatever the remote says', async () => {
     await using requested = open();
     requested.note('vm', 'k', of('m'));
     expect(await requested.among('other', 'k', [of('m')])).toEqual([]);
@@ -50,7 +50,7 @@ describe('an execution that was requested here', () => {
     expect(await requested.among('vm', 'k', [of('m', 'other cell'), of('m', null)])).toEqual([]);
   });
 
-  it('is forgotten before the newer ones, in memory and on disk', async () => {
+  it('is dropped before newer ones, in memory and on disk', async () => {
     const ids = Array.from({ length: 100 }, (_, index) => `m${index}`);
     {
       await using requested = open(10);
@@ -73,7 +73,7 @@ describe('an execution that was requested here', () => {
     ).toEqual(ids.slice(-10));
   });
 
-  it('is known again although the file holds garbage, and a disk that fails only makes it forgotten', async () => {
+  it('is found even if the file contains garbage, and a failing disk only loses it', async () => {
     {
       await using requested = open();
       requested.note('vm', 'k', of('m'));

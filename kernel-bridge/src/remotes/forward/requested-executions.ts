@@ -1,10 +1,10 @@
 /**
- * Which executions on remotes were requested through this gateway. A remote reports what it has executed, and for whom; that
- * report cannot decide whether the outputs may run scripts in the page. So this gateway records each request as the
- * request passes.
+ * Which executions on remotes were requested through this gateway. A remote reports what it has executed, and for whom;
+ * that report cannot decide whether the outputs may run scripts in the page. So this gateway records each request as it
+ * passes.
  *
- * One file per remote with one line per execution: a digest of kernel, message and cell. Lines have a fixed length and their number is
- * bounded; the oldest are dropped, and their outputs are then shown as untrusted.
+ * One file per remote with one line per execution: a digest of kernel, message and cell. Lines have a fixed length and
+ * their number is bounded; the oldest are dropped, and their outputs are then shown as untrusted.
  */
 import { createHash } from 'node:crypto';
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
@@ -26,7 +26,7 @@ const MAX_ID = 256;
 const TEXT_BYTES = 1024 * 1024;
 /** Parts of a v1 frame that are parsed, by the index of their offset: channel name, header, parent header, metadata. */
 const V1 = { channel: 0, header: 1, parent: 2, metadata: 3, content: 4 } as const;
-/** Only the newest of each remote: for a cell that was run several times, only the last execution is ever queried. */
+/** Only the newest of each remote: of several runs of a cell, only the last one is ever queried. */
 const MAX_EXECUTIONS = 20_000;
 const LINE = /^[0-9a-f]{32}$/;
 
@@ -46,7 +46,7 @@ export class RequestedExecutions implements AsyncDisposable {
     this.#of(remote).add(digestOf(kernelId, execution));
   }
 
-  /** Of the given messages, those that were requested here. */
+  /** The given messages that were requested here. */
   async among(
     remote: string,
     kernelId: string,
@@ -128,7 +128,7 @@ class RequestLog {
         if (this.#lines + lines.length > 2 * this.max) await this.#rewrite();
         else await this.#append(lines);
       } catch (error) {
-        // The copy in memory still counts; after a restart these outputs are shown as untrusted.
+        // The entry in memory still counts; after a restart its outputs are shown as untrusted.
         this.log.warn({ file: this.file, err: error }, 'a request to a machine could not be written down');
       }
     }
@@ -150,7 +150,7 @@ function digestOf(kernelId: string, { msgId, cellId }: RequestedExecution): stri
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
-/** The execution that a client's message requests; null: none, or unreadable, and its outputs are not trusted. */
+/** The execution that a client's message requests; null: none, or the message is unreadable, so its outputs are not trusted. */
 export function requestIn(message: Buffer, isBinary: boolean): SeenRequest | null {
   if (isBinary) return requestOfV1(message);
   return message.length > TEXT_BYTES ? null : requestOfText(message);

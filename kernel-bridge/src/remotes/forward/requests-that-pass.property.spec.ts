@@ -43,7 +43,7 @@ describe('requests that pass', () => {
     );
   });
 
-  it('and invalid bytes end nothing', () => {
+  it('end nothing when their bytes are invalid', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.boolean(), (bytes, isBinary) => {
         expect(() => requestIn(Buffer.from(bytes), isBinary)).not.toThrow();

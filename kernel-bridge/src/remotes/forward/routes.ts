@@ -14,14 +14,17 @@ import type { RequestedExecutions } from './requested-executions.js';
 import type { RelayRoute } from '../../http/upgrades.js';
 import { route } from '../../http/api-description.js';
 
-/** An answer that is opened as a page gets an opaque origin and keeps its declared type. */
+/** For an answer that a browser opens as a page: it gets an opaque origin and keeps its declared type. */
 const GUEST_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'self'",
   'x-content-type-options': 'nosniff'
 };
 /** The methods that a gateway has; TRACE and CONNECT are never allowed. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-/** Refused if the token is narrowed to notebooks or kernels of this machine: their counterparts on the remote are unknown here. */
+/**
+ * Refused for a token that is restricted to notebooks or kernels of this machine: their counterparts on the remote are
+ * unknown here.
+ */
 function remoteIn(params: Readonly<Record<string, string>>): Resource {
   return { kind: 'remote', name: params['name'] ?? '' };
 }
@@ -91,7 +94,7 @@ function split(url: string): { name: string; target: string } {
   return { name, target };
 }
 
-/** The access headers of every answer, plus the headers for answers of a remote. */
+/** The access headers of every answer, and the headers for answers of a remote. */
 function accessHeaders(reply: FastifyReply): Record<string, string> {
   const access = Object.entries(reply.getHeaders())
     .filter(([name]) => name.startsWith('access-control-') || name === 'vary')
@@ -99,7 +102,7 @@ function accessHeaders(reply: FastifyReply): Record<string, string> {
   return { ...Object.fromEntries(access), ...GUEST_HEADERS };
 }
 
-/** The framework no longer owns the reply. */
+/** Answers by hand, because the framework no longer owns the reply. */
 function answer(reply: FastifyReply, error: BridgeError, headers: Record<string, string>): void {
   const { raw } = reply;
   if (raw.headersSent || raw.destroyed) {

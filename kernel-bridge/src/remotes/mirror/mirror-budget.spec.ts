@@ -83,7 +83,7 @@ it('is bounded at every moment: bytes, segments and archived copies', async () =
   );
 });
 
-it('holds for holes and for archived copies, however many: the newest stay, and readers see a gap', async () => {
+it('applies to holes and archived copies, however many: the newest stay, and readers see a gap', async () => {
   const directory = path.join(folder, 'mirror');
   const full = vi.fn();
   const budget = new MirrorBudget({
@@ -110,7 +110,7 @@ it('holds for holes and for archived copies, however many: the newest stay, and 
   expect(JSON.parse(seen[0]!)).toMatchObject({ type: 'gap', fromSeq: 1 });
 });
 
-it('of a remote that repeatedly begins new journals, that kernel is paused, and its log states so', async () => {
+it('pauses a kernel whose remote repeatedly begins new journals, and its log states so', async () => {
   const kernelId = '00000000-0000-4000-8000-000000000001';
   const frame = (type: number, body: Buffer): Buffer => {
     const head = Buffer.alloc(5);

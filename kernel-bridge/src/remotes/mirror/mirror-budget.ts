@@ -1,16 +1,17 @@
 /**
- * How much of this machine's disk the copies of one remote may use: bytes and files, because a remote decides how much it sends. The
- * use is counted at each append, including archived copies, and for the lifetime of the gateway. At the limit the oldest data goes first:
- * archived copies, then the oldest segments of any kernel. Readers are notified of the gap as of any other.
+ * How much of this machine's disk the copies of one remote may use, in bytes and in files, because a remote decides how
+ * much it sends. The use is counted at each append, including archived copies, and for the lifetime of the gateway. At the
+ * limit the oldest data is removed first: archived copies, then the oldest segments of any kernel. Readers are notified of
+ * such a gap as of any other.
  */
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type JournalLimits, measureSegments, trimSegments } from '../../journal/index.js';
 import { InTurn } from '@tpulab/platform/waiting.js';
 
-/** Minimum size counted for a file, so that many small files count, too. */
+/** The size counted for a file is at least this, so that many small files count, too. */
 const FILE_BYTES = 4096;
-/** Freed space leaves some reserve; otherwise the next append would scan the whole disk again. */
+/** Share of the limit that is left after freeing: the reserve avoids scanning the whole disk again at the next append. */
 const LEFT = 0.9;
 /** A person is notified at most once in this time. */
 const NOTIFY_MS = 10 * 60_000;

@@ -64,7 +64,7 @@ class Tunnel implements AsyncDisposable {
     this.#open.clear();
   }
 
-  /** As after the end of the machine at the other side. */
+  /** Simulates the end of the machine at the other end. */
   end(): void {
     this.#isClosed = true;
     this.cut();
@@ -184,7 +184,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await records(here())).toEqual(await records(there()));
   });
 
-  it('knows the notebooks of a kernel, and tells a shutdown from the loss of the machine', async () => {
+  it('knows the notebooks of a kernel, and distinguishes a shutdown from the loss of the machine', async () => {
     await attach();
     const session = { path: 'deep/far.ipynb', type: 'notebook', name: 'far', kernel: { id: kernelId } };
     expect((await remote.rest('POST', '/api/sessions', { body: session })).status).toBe(201);
@@ -206,7 +206,7 @@ describe('the mirror of a remote kernel', () => {
     );
   });
 
-  it('reports that the machine no longer knows its kernel, as after the machine was recreated', async () => {
+  it('reports that the machine no longer knows its kernel, as after it was recreated', async () => {
     await attach();
     await run("print('kept')");
     await caughtUp();
@@ -250,7 +250,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await mirrors.has('my-tpu')).toBe(false);
   });
 
-  it('cuts a torn record at its end and has it sent again', async () => {
+  it('cuts a torn record at its end, which is then sent again', async () => {
     await attach();
     await run("print('whole')");
     await caughtUp();
@@ -265,13 +265,13 @@ describe('the mirror of a remote kernel', () => {
     expect(await records(here())).toEqual(await records(there()));
   });
 
-  it('archives its copy when the remote has another journal for the same kernel', async () => {
+  it('archives its copy when the remote has a different journal for the same kernel', async () => {
     await attach();
     await run("print('one')");
     await caughtUp();
     await mirrors.detach('my-tpu');
     const [first] = readdirSync(here()).filter(name => name.endsWith('.seg'));
-    // Another copy of the same length: the last record has another time, and so another checksum.
+    // Another journal of the same length: its last record has another time, and so another checksum.
     const story = readFileSync(path.join(there(), first!));
     await rm(here(), { recursive: true });
     mkdirSync(here(), { mode: 0o700 });
@@ -299,7 +299,7 @@ describe('the mirror of a remote kernel', () => {
     await run("print('kept here')");
     await caughtUp();
     await mirrors.detach('my-tpu');
-    // As a quota does: the segment is removed, and the kernel continues in another.
+    // The effect of a quota: the segment is removed, and the kernel continues in another.
     await run("print('x' * 3_000_000)", 'large');
     const [first] = readdirSync(there()).filter(name => name.endsWith('.seg'));
     await remote.gateway.registry.remove(kernelId);
@@ -332,7 +332,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await printed()).toBe('kept here\n');
   });
 
-  it('is served by the gateway that stores it, and only for remotes that it knows', async () => {
+  it('is served by the gateway that stores it, and only for known remotes', async () => {
     await run("print('served')");
     await attach();
     await caughtUp();
@@ -354,7 +354,7 @@ describe('the mirror of a remote kernel', () => {
     expect(readdirSync(path.join(folder, 'mirrors'))).toEqual([]);
   });
 
-  it('is not disturbed by a remote that sends something else', async () => {
+  it('is not disturbed by a remote that sends other data', async () => {
     const bytes = Buffer.from([255, 255, 255, 255, 1, 2, 3]);
     await expect(framesOf(chunks(bytes)).next()).rejects.toThrow('impossible');
     await expect(framesOf(chunks(Buffer.from([1, 0, 0, 0, 9, 0]))).next()).rejects.toThrow('type 9');

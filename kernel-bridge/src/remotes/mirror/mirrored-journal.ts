@@ -98,14 +98,14 @@ export class MirroredJournal implements AsyncDisposable {
     this.#checksum = range.checksum;
     this.#syncing ??= setTimeout(() => {
       this.#syncing = null;
-      // A failing disk appears at the next write; no earlier reaction is possible.
+      // A failing disk shows at the next write; it cannot be handled earlier.
       this.#segment?.sync().catch(() => undefined);
     }, SYNC_MS).unref();
   }
 
   /**
-   * The remote has another journal under this name: archives our copy beside earlier archived copies. Returns its path; null if there
-   * was no copy.
+   * The remote has a different journal under this name: moves our copy beside earlier archived copies. Returns its path;
+   * null if there was no copy.
    */
   async restart(): Promise<string | null> {
     if (this.#segment === null && this.#nextSeq === 1) return null;
@@ -116,7 +116,7 @@ export class MirroredJournal implements AsyncDisposable {
     return aside;
   }
 
-  /** There is no room for this journal: later records begin after a gap. */
+  /** There is no room for this journal: later records start after a gap. */
   async discard(): Promise<void> {
     await this.#finish();
     await rm(this.journalDir, { recursive: true, force: true });
@@ -144,7 +144,10 @@ export class MirroredJournal implements AsyncDisposable {
     this.#segments = (await measureSegments(this.journalDir)).map(({ bytes }) => bytes);
   }
 
-  /** Each copy may be the only remaining output of its kernel, so no copy replaces another while there are few. */
+  /**
+   * The path for an archived copy. Each copy may be the only remaining output of its kernel, so none replaces another below
+   * the limit.
+   */
   async #aside(): Promise<string> {
     const numbers = (await readdir(this.kernelDir))
       .flatMap(name =>

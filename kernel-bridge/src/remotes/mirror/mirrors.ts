@@ -55,7 +55,7 @@ interface Mirror {
   readonly outputs: OutputsOfKernels;
   gateway: RemoteMirrorOptions['gateway'] | null;
   running: RemoteMirror | null;
-  /** The tunnel may be lost while the mirror is still being attached. */
+  /** Runs changes in order, because the tunnel may be lost while the mirror is still being attached. */
   readonly changes: InTurn;
   totals: MirrorTotals;
   measuring: NodeJS.Timeout | null;
@@ -80,7 +80,7 @@ export class Mirrors implements AsyncDisposable {
     const mirror = this.#open(remote);
     mirror.gateway = gateway;
     return mirror.changes.run(async () => {
-      // The mirror was removed meanwhile; the remover starts it again.
+      // The mirror was removed in the meantime; the remover starts it again.
       if (this.#mirrors.get(remote) !== mirror) return;
       await this.#stop(mirror);
       await this.#start(remote, mirror, gateway);
@@ -95,7 +95,7 @@ export class Mirrors implements AsyncDisposable {
     await mirror.changes.run(() => this.#stop(mirror));
   }
 
-  /** Whether this name has a copy here, or will have one. */
+  /** Whether this name has a copy here, or is getting one. */
   async has(remote: string): Promise<boolean> {
     if (this.#mirrors.has(remote)) return true;
     return (await stat(this.#directoryOf(remote)).catch(() => null))?.isDirectory() === true;

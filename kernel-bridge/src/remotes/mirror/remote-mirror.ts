@@ -1,6 +1,6 @@
 /**
- * Mirrors the kernels of one remote while it is reachable: the kernels that its gateway lists, and the kernels with a partial copy from
- * an earlier connection. Each kernel has one stream, which resumes after its last record.
+ * Mirrors the kernels of one remote while it is reachable: the kernels that its gateway lists, and kernels with a partial
+ * copy from an earlier connection. Each kernel has one stream, which resumes after its last record.
  */
 import { setMaxListeners } from 'node:events';
 import { Value } from '@sinclair/typebox/value';
@@ -45,7 +45,7 @@ const LONGEST_RETRY_MS = 30_000;
 const KERNEL_ID = /^[0-9a-f-]{36}$/i;
 /** Kernels that are followed at the same time; the others wait. */
 const MAX_FOLLOWED = 64;
-/** Each kernel becomes a folder here. The limit is higher than any machine has needed. */
+/** Limit of kernels, because each becomes a folder here. It is higher than any machine has needed. */
 const MAX_KERNELS = 2_000;
 /** Maximum size of one message with the events of a machine's kernels. */
 const MAX_EVENTS_BYTES = 4 * 1024 * 1024;
@@ -75,7 +75,7 @@ export class RemoteMirror implements AsyncDisposable {
     this.#gateway[Symbol.dispose]();
   }
 
-  /** Reads the list of kernels as it changes; requests it again after each loss of the socket. */
+  /** Follows the list of kernels; reconnects after each loss of the socket. */
   async #watch(): Promise<void> {
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {
@@ -85,7 +85,7 @@ export class RemoteMirror implements AsyncDisposable {
     }
   }
 
-  /** Resolves after the socket has ended: whether it had been open. */
+  /** Resolves after the socket has ended, with whether it had been open. */
   async #listen(signal: AbortSignal): Promise<boolean> {
     const socket = await this.#gateway
       .openSocket('/bridge/v1/events', { signal, maxBytes: MAX_EVENTS_BYTES })
@@ -100,7 +100,7 @@ export class RemoteMirror implements AsyncDisposable {
     return true;
   }
 
-  /** Invalid data is ignored: it does not describe known kernels. */
+  /** Invalid data is ignored: it lists no known kernels. */
   #take(data: unknown): void {
     for (const event of eventsOf(String(data))) {
       if (Value.Check(KernelEvent, event) && !event.removed) this.#follow(event.kernelId);
@@ -184,7 +184,7 @@ export class RemoteMirror implements AsyncDisposable {
   }
 }
 
-/** How often per minute the remote may begin another journal for one kernel. */
+/** Limit of new journals that the remote may begin for one kernel per minute. */
 const RESTARTS = 3;
 const LEFT_ALONE_MS = 10 * 60_000;
 
@@ -200,7 +200,7 @@ function retryMs(attempt: number): number {
 
 /* Follows the journal of one kernel of a remote while the remote is reachable and the kernel lives. */
 
-/** The kernel is paused for a while. */
+/** The remote begins new journals too often: the kernel is paused for a while. */
 class RestartStorm extends StreamError {}
 
 /** `ended`: the copy is complete. `unknown`: the remote has neither the kernel nor a journal of it. */
@@ -217,7 +217,7 @@ export interface FollowOptions {
   readonly onProgress: (progress: { readonly behindBytes: number }) => void;
   /** Whether the remote may currently begin another journal for this kernel. */
   readonly mayRestart: () => boolean;
-  /** After this time without a byte the connection counts as lost; the remote sends its position more often. */
+  /** After this time without a byte the connection counts as lost; the remote repeats its position more often than that. */
   readonly silenceMs?: number;
 }
 
@@ -256,7 +256,8 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
         );
       } else if (frame.note.kind === 'standing') {
         behindBytes = frame.note.behindBytes;
-        // Used only to find the outputs later: a failure does not harm the records, and the next attempt retries it.
+        // Documents only help to find the outputs later: a failure does not harm the records, and the next attempt retries
+        // it.
         for (const each of frame.note.documents ?? []) await documents.note(each).catch(() => undefined);
       } else if (frame.note.kind === 'ended') {
         const { endedAt, reason, specName } = frame.note;

@@ -57,7 +57,7 @@ describe('frames of a remote', () => {
     expect(both).toBeDefined();
   });
 
-  it('that are no longer awaited return their memory', async () => {
+  it('that are no longer awaited release their memory', async () => {
     const budget = new FrameBudget();
     const all = await budget.take(2 * MAX_FRAME_BYTES);
     const ended = new AbortController();

@@ -17,7 +17,7 @@ const NOTE_BYTES = 256 * 1024;
 /** Smaller frames need no reservation; a connection buffers about as much anyway. */
 const SMALL_BYTES = 256 * 1024;
 
-/** The other side does not speak the protocol, or a byte changed in transit. */
+/** The other end does not follow the protocol, or a byte changed in transit. */
 export class StreamError extends Error {
   override readonly name = 'StreamError';
 }

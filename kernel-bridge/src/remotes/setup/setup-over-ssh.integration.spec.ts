@@ -1,4 +1,7 @@
-/** A set-up through a real sshd of a machine without outside access: every file travels over ssh, also when the link breaks meanwhile. */
+/**
+ * A setup through a real sshd of a machine without outside access: every file travels over ssh, even if the link breaks
+ * meanwhile.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +18,10 @@ import { makeBundle, UV } from '../../../../machines/src/setup/testing/bundles.j
 
 vi.setConfig({ testTimeout: 900_000, hookTimeout: 240_000 });
 
-/** Gateways that all check a host before any of them changes it, and then send each file at the same moment. */
+/**
+ * Synchronises gateways, so that all check a host before any of them changes it, and then send each file at the same
+ * moment.
+ */
 class Together {
   /** Names of the sent files. */
   readonly sent: string[] = [];
@@ -49,7 +55,7 @@ class Together {
     };
   }
 
-  /** The others do not wait for a gateway that has ended, with or without success. */
+  /** A gateway that has ended, with or without success, is no longer awaited by the others. */
   #leave(): void {
     this.#ended++;
     for (const waiting of this.#waiting.values()) for (const go of waiting.splice(0)) go();
@@ -64,7 +70,7 @@ class Together {
   }
 }
 
-/** Only one gateway makes the environment, so only one sends its packages. */
+/** Files that every gateway sends. Only one gateway creates the environment, so only one sends its packages. */
 const SENT_BY_ALL = /^(nodejs|uv-|bridge)/;
 
 const why = whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
@@ -93,7 +99,7 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
 
   const stageOf = ({ stages }: Remote, name: string) => stages.find(stage => stage.name === name);
 
-  it('sends what the machine cannot fetch, and continues by itself after the link was cut', async () => {
+  it('sends files that the machine cannot download, and continues automatically after the link was cut', async () => {
     await hub.add({ install: true, environment: 'tiny' });
     await vi.waitFor(async () => {
       expect(stageOf(await hub.remote(), 'node')?.detail).toMatch(/^sending/);
@@ -145,7 +151,7 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     }, WAIT);
   });
 
-  it('is done by two gateways at the same time, and neither spoils what the other sends', async () => {
+  it('can be done by two gateways at the same time, and neither damages the other's files', async () => {
     const together = new Together(2);
     const start = (cache: string): Promise<Hub> => {
       const setup = createHostSetup({ payload, cache: path.join(folder, cache), uv: UV });

@@ -44,7 +44,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
       .filter(({ name }) => name.startsWith('host-'))
       .map(({ title, state, detail }) => ({ title, state, detail }));
 
-  it('names each host that is not ready, and why, while the first one is connected', async () => {
+  it('names each host that is not ready, with the reason, while the first one is connected', async () => {
     const [, second, third] = vms;
     await second!.run(
       `mv ${environment} ${environment}.whole; mkdir ${environment}; touch ${environment}/tpulab.json`
@@ -94,7 +94,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
       source: CELL
     };
     const metadata = {
-      // As in shipped notebooks; on a slice this means the kernel over all hosts.
+      // As in shipped notebooks; on a slice this selects the kernel over all hosts.
       kernelspec: { name: 'tpulab-jax', display_name: 'JAX' },
       language_info: { name: 'python' }
     };
@@ -119,7 +119,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
     expect(await runCell(), await hub.log()).toBe('4 6\n');
   });
 
-  it('sets a host up again that was recreated under its name, and reports that', async () => {
+  it('sets up a host again that was recreated under its name, and reports that', async () => {
     await vms[1]!.machine.powerOff();
     expect(await runCell()).toMatch(/^Host 1 \(.*\) could not be reached: /);
     await vi.waitFor(async () => expect(ofSlice(await hub.remote())?.state).toBe('warning'), WAIT);
@@ -134,7 +134,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
     expect(await runCell(), await hub.log()).toBe('4 6\n');
   });
 
-  it('admits the key of the first host for one program, and removes it with the rest', async () => {
+  it('accepts the key of the first host for one program only, and removes it with everything else', async () => {
     const [first, second] = vms;
     const keys = await second!.run('cat ~/.ssh/authorized_keys');
     expect(keys).toMatch(

@@ -12,7 +12,7 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn();
 
-/** The output of rsync on macOS 15, which has no other version. */
+/** The version output of rsync on macOS 15, which has no other rsync. */
 const MAC_RSYNC = `#!/bin/sh
 echo 'openrsync: protocol version 29'
 echo 'rsync version 2.6.9 compatible'
@@ -96,7 +96,7 @@ function syncing(transport: 'rsync' | 'tar'): void {
     await expect(read('model.py')).rejects.toThrow();
   });
 
-  it('copies to the VM, also names with blanks, without the excluded files', async () => {
+  it('copies to the VM, including names with spaces, without the excluded files', async () => {
     expect(await sync({ exclude: ['*.ckpt'] })).toMatchObject({
       state: 'done',
       files: 2,
@@ -136,7 +136,7 @@ echo new > "$HOME/${there()}/new/deep/a b.txt"; rm "$HOME/${there()}/sub/a file.
     expect((await readdir(folder)).filter(name => name.startsWith('.tpulab'))).toEqual([]);
   });
 
-  it('writes no file outside the folder, whatever links exist', async () => {
+  it('writes no file outside the folder, whatever links it contains', async () => {
     const outside = await mkdtemp(path.join(tmpdir(), 'tpulab outside '));
     await vm.run(`mkdir -p "$HOME/${there()}/way"; echo x > "$HOME/${there()}/way/in.txt"
 ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"`);
@@ -151,7 +151,7 @@ ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"
   });
 
   // B16
-  it('a file and a folder that cannot be read stop nothing, and are named', async () => {
+  it('an unreadable file and an unreadable folder stop nothing, and are reported', async () => {
     await vm.run(`mkdir -p "$HOME/${there()}/locked"; cd "$HOME/${there()}"; echo 1 > good; echo 2 > bad
 echo 3 > locked/x; chmod 000 bad locked`);
     const status = await sync({ direction: 'from-remote' });

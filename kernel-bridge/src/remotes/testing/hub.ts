@@ -1,4 +1,4 @@
-/** For specs: a gateway in this process that uses the ssh and gcloud of a stand-in's laptop; null: of none. */
+/** For specs: a gateway in this process that uses the ssh and gcloud of a stand-in's laptop, or of none (null). */
 import type { Remote, RemoteState } from '@tpulab/protocol';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
@@ -54,7 +54,7 @@ export class Hub implements AsyncDisposable {
     return this.rest('POST', `/bridge/v1/machines/${name}/${action}`, body ? { body } : {});
   }
 
-  /** Resolves with the remote once it is in one of these states, and rejects if it fails instead. */
+  /** Resolves with the remote once it is in one of these states; rejects if it fails instead. */
   async until(states: RemoteState | readonly RemoteState[], name = 'vm'): Promise<Remote> {
     const wanted = [states].flat();
     const deadline = performance.now() + DEADLINE_MS;
@@ -82,7 +82,10 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** Addresses of the current links. Specs that run beside this one add and remove links, which are no network change of this laptop. */
+/**
+ * Addresses of the links that exist now: specs that run in parallel add and remove links, which is not a network change of
+ * this laptop.
+ */
 function addressesOfKnownLinks(): () => string {
   const known = new Map<string, string>();
   const readAddresses = (isFirst: boolean): string => {

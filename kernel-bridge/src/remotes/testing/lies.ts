@@ -2,7 +2,7 @@
 import type { TSchema } from '@sinclair/typebox';
 import fc from 'fast-check';
 
-/** Texts that would steer a terminal, run in a page, end a line, or be a path. */
+/** Texts that would control a terminal, run in a page, end a line, or act as a path. */
 export const HOSTILE_TEXT = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
   fc.constantFrom(
@@ -43,7 +43,7 @@ interface Described {
   readonly patternProperties?: Readonly<Record<string, TSchema>>;
 }
 
-/** Mostly of the right shape, so that code that checks only the shape accepts it; sometimes another value, or none. */
+/** Mostly values of the right shape, so that code that checks only the shape accepts them; sometimes another value, or none. */
 export function liesOf(schema: TSchema): fc.Arbitrary<unknown> {
   return fc.oneof({ arbitrary: shaped(schema), weight: 12 }, { arbitrary: ANYTHING, weight: 1 });
 }
@@ -68,7 +68,10 @@ function shaped(schema: TSchema): fc.Arbitrary<unknown> {
   return ANYTHING;
 }
 
-/** Replaces ssh: as a master it creates the file of its control socket and waits; for a forwarding, it connects one socket to the other. */
+/**
+ * Replaces ssh: as a master, it creates the file of its control socket and waits; for a forwarding, it connects one socket
+ * to the other.
+ */
 export const SSH_OF_LIARS = `#!/bin/sh
 forward= control=
 for word do
@@ -187,7 +190,7 @@ const HEADER = fc
   )
   .map(([name, value]) => `${name}: ${value}`);
 
-/** Bytes of an answer, mostly similar to HTTP. `ACCEPT` is replaced by the right proof of a handshake. */
+/** Bytes of an answer, mostly similar to HTTP. `ACCEPT` is replaced by the correct proof of a handshake. */
 export const HOSTILE_ANSWER: fc.Arbitrary<string> = fc
   .tuple(
     fc.oneof({ arbitrary: STATUS_LINE, weight: 12 }, PRINTABLE),

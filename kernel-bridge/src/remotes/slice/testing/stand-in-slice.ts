@@ -24,7 +24,7 @@ import { makeBundle, UV } from '../../../../../machines/src/setup/testing/bundle
 import { DisposalStack } from '@tpulab/platform/disposal-stack.js';
 import { Hub } from '../../testing/hub.js';
 
-/** Why this machine cannot run a stand-in slice; null: it can. */
+/** Why a stand-in slice cannot run on this machine; null: it can. */
 export function whyNoSlice(): string | null {
   return whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
 }
@@ -37,7 +37,7 @@ const WHERE = { zone: 'us-east5-b', project: 'p' };
 
 export class StandInSlice implements AsyncDisposable {
   readonly vms: StandInVm[] = [];
-  /** How often all machines were created. */
+  /** How often all machines have been created. */
   #generation = 0;
 
   private constructor(
@@ -92,7 +92,7 @@ export class StandInSlice implements AsyncDisposable {
       await this.#remove(created);
       throw failed.reason;
     }
-    // The old ones are removed last, so that the new ones have other addresses.
+    // The old ones are removed last, so that the new ones get other addresses.
     const old = this.vms.splice(0, this.vms.length, ...created);
     for (const [at, vm] of created.entries()) {
       for (const other of created.slice(at + 1)) await vm.network.join(other.network);
@@ -174,7 +174,7 @@ export class StandInSlice implements AsyncDisposable {
     ]);
   }
 
-  /** Ends all machines together; Google Cloud reports each product as it does after a preemption. */
+  /** Ends all machines together; Google Cloud then reports each product as after a preemption. */
   async preempt(): Promise<void> {
     await Promise.all(this.vms.map(vm => vm.machine.powerOff()));
     await this.laptop.answerGcloud(
