@@ -19,13 +19,13 @@ export const Execution = Type.Object({
   finishedAt: NullableNumber,
   finishedSeq: Type.Optional(Seq),
   requestSeq: Seq,
-  /** Its outputs are between these two; earlier ones have been cleared. */
+  /** The outputs are between these two records; earlier ones have been cleared. */
   startSeq: Seq,
   lastSeq: Seq,
   changedSeq: Seq,
   /** `clear_output(wait=True)` was the last change to its outputs. */
   clearPending: Type.Boolean(),
-  /** A silent request that names no cell: no notebook shows it. */
+  /** A silent request that names no cell, so no notebook shows it. */
   hidden: Type.Boolean(),
   gaps: Type.Array(OutputGap)
 });
@@ -48,7 +48,7 @@ export const OutputWidget = Type.Object({
 });
 export type OutputWidget = Static<typeof OutputWidget>;
 
-/** A gap is shown to executions that were waiting for more; the number of distinct gaps is bounded. */
+/** Limit of distinct gaps per execution. A gap is shown in executions that were waiting for more output. */
 export const MAX_GAPS = 50;
 export const MAX_CAPTURED = 32;
 
@@ -58,7 +58,7 @@ export function isOpen({ state }: Pick<Execution, 'state'>): boolean {
 
 type Shown = Pick<Execution, 'startSeq' | 'lastSeq' | 'changedSeq' | 'clearPending'>;
 
-/** `startSeq`: where reading may begin when everything before has been cleared. */
+/** `startSeq`: where reading may begin when all earlier output has been cleared. */
 export function shown(target: Shown, startSeq: number, seq: number): void {
   if (target.clearPending) target.startSeq = startSeq;
   target.clearPending = false;
@@ -71,7 +71,7 @@ export function cleared(target: Shown, wait: boolean, startSeq: number, seq: num
   target.lastSeq = target.changedSeq = seq;
 }
 
-/** The widget has captured something of this execution. */
+/** The widget has captured output of this execution. */
 export function capture(widget: OutputWidget, msgId: string): void {
   if (widget.msgIds.includes(msgId)) return;
   widget.msgIds.push(msgId);
@@ -83,7 +83,7 @@ export function codeHash(code: string): string {
   return createHash('sha256').update(code, 'utf8').digest('hex');
 }
 
-/** First executions that no notebook shows any more, then the oldest; running ones only if all run. */
+/** The executions to drop: first those that no notebook shows any more, then the oldest; running ones only if all run. */
 export function leastNeeded(executions: readonly Execution[], count: number): Execution[] {
   const newest = new Map(executions.map(({ cellId, msgId }) => [cellId, msgId]));
   const rank = (each: Execution): number => {

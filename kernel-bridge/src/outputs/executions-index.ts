@@ -1,7 +1,7 @@
 /**
- * The place of each execution in a kernel's journal: msg_id of the execute_request to cell, hash of the code, range of
- * records and state. Fed with every record in order. It avoids reading the whole journal for one cell; everything in it
- * can be recomputed from the journal.
+ * The place of each execution in a kernel's journal: maps the msg_id of the execute_request to the cell, a hash of the
+ * code, the range of records and the state. Fed with every record in order. It avoids reading the whole journal for one
+ * cell; everything in it can be recomputed from the journal.
  */
 import { gapOf, type GapRecord, isRestart, type JournalRecord } from '../journal/index.js';
 import { integerOrNull, pageOf } from './kernel-output.js';
@@ -86,7 +86,7 @@ export class ExecutionsIndex {
     return this.#forgotten;
   }
 
-  /** There may be displays that were updated by messages which the index does not have. */
+  /** Whether displays may have been updated by messages that the index does not have. */
   get forgotDisplays(): boolean {
     return this.#forgotDisplays;
   }
@@ -177,12 +177,12 @@ export class ExecutionsIndex {
     this.#lose(end, end.seq);
   }
 
-  /** Requests that are no longer stored are known from the kernel's messages about them. */
+  /** Requests that are no longer stored are inferred from the kernel's messages about them. */
   #executionOf(message: JournaledMessage): Execution | null {
     if (message.parentId === null) return null;
     const known = this.#executions.get(message.parentId);
     if (known !== undefined || message.parentType !== 'execute_request') return known ?? null;
-    // An execution with nothing but states, a silent request for example, would only use memory.
+    // An execution with only states, a silent request for example, would only use memory.
     if (!OUTPUT_TYPES.has(message.msgType) && message.msgType !== 'execute_input') return null;
     return this.#add(message, message.parentId);
   }
@@ -268,7 +268,7 @@ export class ExecutionsIndex {
     widget.lastSeq = widget.changedSeq = seq;
   }
 
-  /** Another process answers: requests that the previous one had not answered will get no answer. */
+  /** Another process answers: requests that the previous one had not answered will never be answered. */
   #learnSession(message: JournaledMessage): void {
     const { session, seq } = message;
     if (session === this.#kernelSession) return;
@@ -276,13 +276,13 @@ export class ExecutionsIndex {
     this.#kernelSession = session;
     if (isFirst) return;
     this.#lose(message, this.#restartSeq || seq);
-    // If a process's end is not noted, its waiting requests pass to the next one.
+    // If a process's end was not recorded, its waiting requests pass to the next process.
     if (this.#restartSeq === 0) this.#processSeq = seq;
     this.#restartSeq = 0;
     this.#captures.clear();
   }
 
-  /** Requests before `before` without an answer get none. If one is answered after all, it counts as running. */
+  /** Requests before `before` without an answer will get none. If one is answered after all, it counts as running. */
   #lose({ seq, timeMs }: Moment, before: number): void {
     for (const execution of this.#open) {
       if (execution.requestSeq >= before) continue;
@@ -319,7 +319,7 @@ export class ExecutionsIndex {
       hidden: false,
       gaps: []
     };
-    // A client may resend the same request; the later one determines its place in the order.
+    // A client may resend the same request; the later one determines its position.
     this.#executions.delete(msgId);
     this.#executions.set(msgId, execution);
     this.#open.add(execution);
@@ -327,7 +327,7 @@ export class ExecutionsIndex {
     return execution;
   }
 
-  /** Drops a tenth at a time. */
+  /** Drops the least needed tenth of the executions. */
   #forgetSome(): void {
     const count = Math.ceil(this.limits.executions / 10);
     for (const each of leastNeeded(this.executions(), count)) {

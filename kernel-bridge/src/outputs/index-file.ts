@@ -1,6 +1,6 @@
 /**
  * `outputs.index` in a kernel's folder: the index of executions, so that a new gateway need not read the whole journal. It
- * may be absent, torn, or from another journal: then it is rebuilt. The first line is the hash of the second.
+ * is rebuilt if it is missing, torn, or from another journal. The first line is the hash of the second.
  */
 import { createHash } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
@@ -17,7 +17,7 @@ import { readIfThere } from '@tpulab/platform/missing-files.js';
 
 export const INDEX_FILE = 'outputs.index';
 
-/** A record that the index was built from. After a power loss its number may belong to another one. */
+/** A record from which the index was built. After a power loss its number may belong to another record. */
 const Witness = Type.Object({ seq: Type.Integer({ minimum: 1 }), sha256: Type.String() });
 export type Witness = Static<typeof Witness>;
 
@@ -42,7 +42,7 @@ const IndexFile = Type.Object({
 type SavedIndex = Static<typeof IndexFile>;
 export type IndexState = SavedIndex['state'];
 
-/** Time, size and header distinguish records; the buffers of a widget need not be hashed for it. */
+/** Time, size and header distinguish records; the buffers of a widget need not be hashed. */
 const WITNESS_BYTES = 4096;
 
 export function witnessOf({ seq, timeNs, payload }: JournalRecord): Witness {
@@ -50,7 +50,7 @@ export function witnessOf({ seq, timeNs, payload }: JournalRecord): Witness {
   return { seq, sha256: hash.update(payload.subarray(0, WITNESS_BYTES)).digest('hex') };
 }
 
-/** The saved index, when it belongs to this journal; null when the index must be rebuilt. */
+/** The saved index, if it belongs to this journal; null if the index must be rebuilt. */
 export async function loadIndex(file: string, reader: JournalReader): Promise<SavedIndex | null> {
   const text = await readIfThere(file);
   if (text === null) return null;
@@ -75,7 +75,7 @@ async function isOfJournal({ seq, sha256 }: Witness, reader: JournalReader): Pro
     for await (const record of reader.read(seq, { to: seq })) return witnessOf(record).sha256 === sha256;
     return false;
   } catch (error) {
-    // Records that are no longer stored have not been renumbered.
+    // Records that are no longer stored cannot have been renumbered.
     if (error instanceof JournalTrimmedError) return true;
     if (error instanceof JournalError) return false;
     throw error;

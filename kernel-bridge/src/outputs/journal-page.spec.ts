@@ -31,7 +31,7 @@ async function pages(dir: string, lastSeq: number, limit: number): Promise<Journ
 }
 
 describe('a range of a journal', () => {
-  it('has the messages of both sides, their buffers, and what is missing', () =>
+  it('has the messages of both sides, their buffers, and gaps for missing ones', () =>
     inJournal(async (dir, lastSeq) => {
       const entries = await pages(dir, lastSeq, 7);
       expect(entries.map(({ seq }) => seq)).toEqual(Array.from({ length: lastSeq }, (_, n) => n + 1));
@@ -70,7 +70,7 @@ describe('a range of a journal', () => {
       );
     }));
 
-  it('begins where the journal does, when its oldest records have been removed', () =>
+  it('begins at the start of the journal, when its oldest records have been removed', () =>
     inJournal(async (dir, lastSeq) => {
       const [oldest, second] = await segmentsOf(dir);
       await rm(oldest!);

@@ -1,4 +1,4 @@
-/** A kernel's journal as a stream that continues as the journal grows: another gateway stores it as its mirror. */
+/** A kernel's journal as a stream that continues as the journal grows: another gateway stores it as a mirror. */
 import path from 'node:path';
 import {
   MAX_DOCUMENT_PATH,
@@ -19,7 +19,7 @@ export interface JournalStreamOptions {
   /** Checksum of record `from` - 1 in the client's copy. */
   readonly checksum: number | undefined;
   readonly signal: AbortSignal;
-  /** How long new records are gathered, so that a flood is sent in large pieces. */
+  /** How long new records are gathered, so that a flood is sent in large chunks. */
   readonly coalesceMs?: number;
   /** After this long without new records the position is sent again, so that both ends detect a lost connection. */
   readonly standingMs?: number;
@@ -50,7 +50,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
       ...(await documents())
     });
     while (!signal.aborted) {
-      // Before the reading, so that records that arrive meanwhile do not count as read.
+      // Before the read, so that records that arrive during it do not count as read.
       changes.seen();
       const over = changes.isOver;
       const newest = kernel?.lastSeq ?? 0;
@@ -87,14 +87,14 @@ function isOver(signal: AbortSignal): boolean {
   return signal.aborted;
 }
 
-/** How many bytes a client that has everything before `from` is missing; an estimate from the sizes of the files. */
+/** How many bytes a client with every record before `from` is missing; an estimate from the sizes of the files. */
 async function bytesFrom(journalDir: string, from: number): Promise<number> {
   const segments = await measureSegments(journalDir);
   const first = segments.findLastIndex(({ firstSeq }) => firstSeq <= from);
   return segments.slice(Math.max(first, 0)).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** A client may have records that a machine lost in a power failure, or records of a kernel of the same id elsewhere. */
+/** A client may have records that this machine lost in a power failure, or records of another kernel with the same id. */
 async function isSameJournal(
   reader: JournalReader,
   from: number,
@@ -110,11 +110,11 @@ async function isSameJournal(
     }
     return false;
   } catch {
-    return true; // damaged here; the stream reports it when it gets there
+    return true; // The journal is damaged at this record; the stream reports that when it gets there.
   }
 }
 
-/** The documents of the kernel when they have changed since the last call. */
+/** Returns the documents of the kernel if they have changed since the last call. */
 function newDocuments(kernelDir: string): () => Promise<{ documents?: string[] }> {
   let lastSent = '[]';
   return async () => {
@@ -189,7 +189,7 @@ class KernelChanges implements Disposable {
     this.#isNew = false;
   }
 
-  /** Waits for a change, at most `longestMs`; then `coalesceMs` for more. */
+  /** Waits for a change, at most `longestMs`; then waits `coalesceMs` for more. */
   async wait(longestMs: number, coalesceMs: number): Promise<void> {
     if (!this.#isNew && !this.signal.aborted) await this.#changed(longestMs);
     if (this.#isNew && !this.#isOver && !this.signal.aborted) {

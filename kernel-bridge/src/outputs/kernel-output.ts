@@ -1,6 +1,6 @@
 /**
- * Converts messages to outputs in nbformat's shape. Kernels are not all ipykernel: output of another shape is
- * adapted, because one odd output must not make a notebook invalid.
+ * Converts messages to outputs in nbformat's shape. Not every kernel is an ipykernel: output of another shape is adapted,
+ * because one odd output must not make a notebook invalid.
  */
 import { type NotebookOutput, withoutRefusedKeys } from '@tpulab/protocol';
 import { asObject, type JsonObject } from '@tpulab/platform/json-text.js';

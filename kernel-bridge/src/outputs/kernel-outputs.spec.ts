@@ -47,8 +47,8 @@ function threeCells(): KernelStory {
   return story;
 }
 
-describe('what is known of an execution', () => {
-  it('is its cell, its code, its state, its count and when it happened', () =>
+describe('the facts about an execution', () => {
+  it('are its cell, code, state, count and times', () =>
     inFolder(async ({ journalDir }) => {
       const story = threeCells();
       story.cell('d', 'fails()', 4, id => {
@@ -67,11 +67,11 @@ describe('what is known of an execution', () => {
         ['a', 'ok', 1],
         ['b', 'ok', 2],
         ['c', 'ok', 3],
-        // The second reply of the story states it; a real kernel answers only once.
+        // The second reply of the story states it; a real kernel would answer only once.
         ['d', 'ok', 4],
         ['e', 'aborted', null],
         ['f', 'queued', null],
-        // The keeper answered in the kernel's place: how it ended is not known.
+        // The keeper answered in the kernel's place: how the cell ended is unknown.
         ['g', 'lost', 5]
       ]);
       const [first] = executions;
@@ -84,7 +84,7 @@ describe('what is known of an execution', () => {
       expect(times.every(time => time > 0)).toBe(true);
     }));
 
-  it('leaves out silent requests that belong to no cell', () =>
+  it('omit silent requests that belong to no cell', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.end(story.request('inspect()', { silent: true }));
@@ -97,7 +97,7 @@ describe('what is known of an execution', () => {
   it.each([
     ['crashes', (story: KernelStory) => story.status(null, 'restarting')],
     ['is restarted', (story: KernelStory) => story.restart()]
-  ])('ends with a kernel that %s: lost, until another word of it comes', (_how, end) =>
+  ])('become lost with a kernel that %s, until another message about the execution arrives', (_how, end) =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const runs = story.request('long()', { cellId: 'runs' });
@@ -123,7 +123,7 @@ describe('what is known of an execution', () => {
     })
   );
 
-  it('without a restart message is lost when another process sends messages', () =>
+  it('become lost without a restart message when another process sends messages', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.begin(story.request('long()', { cellId: 'a' }), 'long()', 1);
@@ -135,12 +135,12 @@ describe('what is known of an execution', () => {
     }));
 });
 
-describe('outputs that belong to no cell alone', () => {
-  // A04: a restarted kernel gives the same ids to other displays.
+describe('outputs that belong to more than one cell', () => {
+  // A restarted kernel assigns the same ids to other displays.
   it.each([
     ['whole', null],
     ['cell by cell', new Set(['one'])]
-  ])('displays of an earlier process stay as it left them, read %s', (_how, cells) =>
+  ])('displays of an earlier process keep their last state, read %s', (_how, cells) =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const show = (id: string, text: string): void => story.display(id, { 'text/plain': text }, 'd');
@@ -179,7 +179,7 @@ describe('outputs that belong to no cell alone', () => {
       ]);
     }));
 
-  it('an Output widget has what it captured, the cell has the rest', () =>
+  it('an Output widget has the outputs that it captured, the cell has the rest', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const id = story.cell('a', 'code', 1, each => {
@@ -205,7 +205,7 @@ describe('outputs that belong to no cell alone', () => {
 });
 
 describe('the index file', () => {
-  it('spares the next gateway its contents, and gives the same result', () =>
+  it('spares the next gateway from reading the journal, and gives the same result', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = threeCells();
       await story.writeTo(journalDir);
@@ -234,7 +234,7 @@ describe('the index file', () => {
     })
   );
 
-  it('is made without reading the buffers of large messages, and has what they show', () =>
+  it('is built without reading the buffers of large messages, and includes what they show', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const buffers = [Buffer.alloc(2_000_000, 'b')];
       const story = new KernelStory();
@@ -305,7 +305,7 @@ describe('bounds', () => {
       expect(forgotten).toBeGreaterThanOrEqual(42);
     }));
 
-  it('displays that the index has dropped are found by reading on', () =>
+  it('displays that the index has dropped are found in the journal', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.cell('a', 'x', 1, id => story.display(id, { 'text/plain': 'old' }, 'first'));
@@ -345,7 +345,7 @@ describe('bounds', () => {
     }));
 });
 
-describe('messages that are missing', () => {
+describe('missing messages', () => {
   it('are reported in the cell that ran, not in those before and after', () =>
     inFolder(async ({ journalDir }) => {
       const story = threeCells();
@@ -366,7 +366,7 @@ describe('messages that are missing', () => {
       ]);
     }));
 
-  it('because their segment was removed are reported, and the code is known from what follows', () =>
+  it('from a removed segment are reported, and the code is known from later messages', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = new KernelStory();
       const id = story.request('long()', { cellId: 'a' });
@@ -387,7 +387,7 @@ describe('messages that are missing', () => {
       expect(textsOf(without)[0]).toContain('39 xxx');
     }));
 
-  it('because bytes of the journal are damaged are reported, and what comes after is read', () =>
+  it('from damaged bytes of the journal are reported, and later ones are read', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       const story = new KernelStory();
       const id = story.request('long()', { cellId: 'a' });
@@ -422,7 +422,7 @@ describe('reading while the journal grows', () => {
       }
     }));
 
-  it('does not mind a record that is not yet whole', () =>
+  it('tolerates an incomplete last record', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       await threeCells().writeTo(journalDir);
       const [segment] = await segmentsOf(journalDir);
@@ -438,8 +438,8 @@ describe('reading while the journal grows', () => {
     }));
 });
 
-// F13: one cell must not delay the kernels of all others.
-describe('outputs that take work', () => {
+// One cell must not delay the kernels of all others.
+describe('outputs that are expensive to compute', () => {
   /** How many turns other tasks on the event loop had meanwhile. */
   async function turnsDuring(work: () => Promise<void>): Promise<number> {
     let turns = 0;
@@ -454,7 +454,7 @@ describe('outputs that take work', () => {
     return turns;
   }
 
-  it('are read in steps: a long line that is erased, overwritten and erased again', () =>
+  it('are computed in steps: a long line that is erased, overwritten and erased again', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const half = 'b'.repeat(500_000);
@@ -473,7 +473,7 @@ describe('outputs that take work', () => {
       expect(turns).toBeGreaterThan(10);
     }));
 
-  it('are read in steps: very many updates of a display that is shown in very many places', () =>
+  it('are computed in steps: very many updates of a display that is shown in very many places', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const display = (id: string, type: string, n: number): void =>

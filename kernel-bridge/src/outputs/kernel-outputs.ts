@@ -19,9 +19,9 @@ import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.j
 
 export interface KernelOutputsOptions {
   readonly journalDir: string;
-  /** Null: nothing is stored. Only one process may store it, the gateway. */
+  /** Null: the index is not stored. Only one process, the gateway, may store it. */
   readonly indexFile: string | null;
-  /** The index file of another process to begin with, if any. */
+  /** The index file of another process to start from, if any. */
   readonly readIndexFrom?: string | null;
   readonly limits?: IndexLimits;
   readonly onSaveFailed?: (error: unknown) => void;
@@ -30,7 +30,7 @@ export interface KernelOutputsOptions {
 /** After this many records since the last save, the index is saved again. */
 const SAVE_AFTER = 5000;
 
-/** A read of outputs that were abandoned or disposed of ends with it. */
+/** Rejects a read whose outputs were abandoned or disposed of. */
 export class OutputsClosedError extends Error {
   override readonly name = 'OutputsClosedError';
 
@@ -61,8 +61,8 @@ export class KernelOutputs implements AsyncDisposable {
   }
 
   /**
-   * `to`: the newest record to include; null for all that the journal has now. `isOver`: nothing is written any more, so all
-   * of it is read, and damage at the end is reported to the executions that were waiting for more.
+   * `to`: the newest record to include; null for all that the journal has now. `isOver`: nothing is written any more, so
+   * everything is read, and damage at the end is reported to executions that were waiting for more.
    */
   read(
     request: OutputsRequest,
@@ -90,7 +90,7 @@ export class KernelOutputs implements AsyncDisposable {
     });
   }
 
-  /** Stops current work; nothing is written any more. */
+  /** Stops current work; nothing is written after that. */
   abandon(): void {
     this.#abandoned = true;
     this.#disposed.abort(new OutputsClosedError());
@@ -121,8 +121,8 @@ export class KernelOutputs implements AsyncDisposable {
   }
 
   /**
-   * As `#catchUp`, for a journal that is no longer written; also returns the gap at its end. The index omits that gap: the number
-   * belongs to another record when a kernel of the same id continues the journal.
+   * Like `#catchUp`, for a journal that is no longer written; also returns the gap at its end. The index omits that gap:
+   * its number belongs to another record when a kernel with the same id continues the journal.
    */
   async #readToTheEnd(signal: AbortSignal): Promise<{ index: ExecutionsIndex; lostEnd: NumberedGap | null }> {
     const index = (this.#index ??= await this.#load());
@@ -159,13 +159,13 @@ export class KernelOutputs implements AsyncDisposable {
     return new ExecutionsIndex(saved?.state ?? null, limits);
   }
 
-  /** A gap from the reader is not a record: it cannot serve as a witness. Nor can a record that was not read to its end. */
+  /** A gap from the reader is not a record, so it cannot serve as a witness. Nor can a record that was not read to its end. */
   #see(batch: readonly JournalRecord[]): void {
     const last = batch.findLast(record => !record.isAbridged && gapOf(record)?.fromSeq === undefined);
     if (last !== undefined) this.#witness = witnessOf(last);
   }
 
-  /** Without an index on disk the next gateway reads more; that is not a reason to fail. */
+  /** Without an index on disk the next gateway only reads more, which is no reason to fail. */
   async #save(after: number): Promise<void> {
     const { indexFile, onSaveFailed } = this.options;
     const index = this.#index;
@@ -180,7 +180,7 @@ export class KernelOutputs implements AsyncDisposable {
   }
 }
 
-/** `AbortSignal.any` would leave a listener on the long-lived signal for each request. */
+/** Aborts with either signal. `AbortSignal.any` would leave a listener on the long-lived signal for each request. */
 class EitherSignal implements Disposable {
   readonly #either = new AbortController();
   readonly #signals: readonly AbortSignal[];

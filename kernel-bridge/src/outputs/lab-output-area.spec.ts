@@ -1,5 +1,8 @@
 // @vitest-environment jsdom
-/** Whether cells are shown as in our pages: JupyterLab's own output area, with whole characters, gets the same messages. */
+/**
+ * Whether cells are shown as in our pages: JupyterLab's own output area, patched to edit whole characters, gets the same
+ * messages.
+ */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
@@ -9,7 +12,7 @@ import { type Message, sequence } from './testing/message-sequences.js';
 // JupyterLab's packages are many files, all of which are loaded before the first test.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-/** The used parts of JupyterLab's packages, whose own types require a browser. */
+/** The parts of JupyterLab's packages that are used here; their own types require a browser. */
 interface LabModules {
   readonly OutputAreaModel: new () => { toJSON(): unknown[]; dispose(): void };
   readonly OutputArea: new (options: object) => { future: object; dispose(): void };
@@ -40,7 +43,7 @@ beforeAll(async () => {
 
 type Listener = (message: object) => void;
 
-/** As JupyterLab's kernel connection does, a display that was shown before is first updated in its place. */
+/** As in JupyterLab's kernel connection, a display that was shown before is first updated in its place. */
 function shownByLab(messages: readonly Message[], page: Record<string, unknown> | null): unknown[] {
   const model = new lab.OutputAreaModel();
   const area = new lab.OutputArea({ model, rendermime: new lab.RenderMimeRegistry() });

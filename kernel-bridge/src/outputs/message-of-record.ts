@@ -19,11 +19,11 @@ export interface JournaledMessage {
 }
 
 export class MessageReader {
-  /** Neighbours mostly have the same parent, byte for byte. */
+  /** Adjacent records mostly have the same parent, byte for byte. */
   #parentBytes: Buffer = Buffer.alloc(0);
   #parent: { readonly id: string | null; readonly type: string | null } = NO_PARENT;
 
-  /** Null for a record that is not a message, or cannot be read: it shows nothing. */
+  /** Null for a record that is not a message, or cannot be read. */
   read(record: JournalRecord): JournaledMessage | null {
     const channel = record.channel & ~FROM_CLIENT;
     if (channel === RecordChannel.bridge || channel === RecordChannel.stdin) return null;
@@ -90,7 +90,7 @@ export function sessionOf({ frame }: JournaledMessage): string | null {
   return typeof session === 'string' ? session : null;
 }
 
-/** Whether the text occurs in the content; avoids parsing if it does not. */
+/** Whether the text occurs in the content; avoids parsing most contents. */
 export function contentMentions({ frame }: JournaledMessage, text: string): boolean {
   return v1Part(frame, PART.content)?.includes(text) === true;
 }

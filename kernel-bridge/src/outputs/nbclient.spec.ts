@@ -1,4 +1,4 @@
-/** Whether a journal is read back as nbclient would fill the notebook, message for message. */
+/** Whether outputs read from a journal are the same as nbclient's for the same messages. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import fc from 'fast-check';
@@ -17,7 +17,7 @@ interface Shown {
   readonly widgets: Record<string, unknown[]>;
 }
 
-/** Reads it whole, and with the index that remains from reading only a part. */
+/** Reads the whole journal, and reads it again with the index left from reading only a part. */
 async function readBack(reported: KernelStory, folder: string): Promise<Outputs[]> {
   const journalDir = path.join(folder, 'journal');
   await reported.writeTo(journalDir);
@@ -44,7 +44,7 @@ function asShown({ executions, widgets }: Outputs): Shown {
 }
 
 describe('outputs read back from a journal', () => {
-  it('are those that nbclient has for the same messages, with and without an index', async () => {
+  it('are the same as nbclient's for the same messages, with and without an index', async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const stories = fc.sample(story, { numRuns: 150, seed });
     await inTemporaryFolder(async folder => {

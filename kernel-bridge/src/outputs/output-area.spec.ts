@@ -43,7 +43,7 @@ describe('a long text', () => {
         expect(whole.endsWith(tail)).toBe(true);
         const sizes = [head, tail].map(part => Buffer.byteLength(part));
         expect(sizes[0]! + sizes[1]! + text.cutBytes).toBe(Buffer.byteLength(whole));
-        // The unfinished line may be as long again.
+        // The unfinished line may be equally long.
         expect(text.size).toBeLessThanOrEqual(2 * limit + 16);
       })
     );
@@ -63,7 +63,7 @@ describe('a long text', () => {
     ['a😀😀b\b\b\bc', 'ac'],
     ['🕐 1\r🕑 2', '🕑 2'],
     ['ab😀\rxyz', 'xyz']
-  ])('is changed by whole characters: %j', (written, shown) => {
+  ])('is edited by whole characters: %j', (written, shown) => {
     for (const size of [1, 2, 99]) {
       const text = new StreamText(1000);
       const parts = Array.from(written);
@@ -104,8 +104,8 @@ describe('a long text', () => {
   });
 });
 
-describe('very much output', () => {
-  it('keeps the first and the last outputs, and states in between what is missing', () => {
+describe('a large amount of output', () => {
+  it('keeps the first and the last outputs, and states between them what is missing', () => {
     const area = new OutputArea(20_000);
     for (let n = 0; n < 10_000; n++) area.add(display({ 'text/plain': `${n}` }), { seq: n + 1 });
     const texts = shown(area).map(textOf);
@@ -118,7 +118,7 @@ describe('very much output', () => {
     expect(area.bytes).toBeLessThan(21_000);
   });
 
-  it('in one output is named, not shown', () => {
+  it('in one output is described, not shown', () => {
     const area = new OutputArea(10_000);
     area.add(display({ 'image/png': 'A'.repeat(50_000), 'text/plain': '<Figure>' }), { seq: 1 });
     const [entry] = area.entries();
@@ -136,7 +136,7 @@ describe('very much output', () => {
 });
 
 describe('a display', () => {
-  it('is updated wherever it is shown, also as the result of a cell, which it stays', () => {
+  it('is updated wherever it is shown, even as the result of a cell, and remains a result', () => {
     const area = new OutputArea(Infinity);
     const result: NotebookOutput = {
       output_type: 'execute_result',

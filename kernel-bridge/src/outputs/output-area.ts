@@ -1,7 +1,7 @@
 /**
- * The outputs of one cell, or of one Output widget, as a notebook would show them: neighbouring texts of one stream are
- * joined, `clear_output` empties, a display is replaced in all its places. Memory is bounded: of very much output the
- * beginning and the end stay, with a note in place of the omitted part.
+ * The outputs of one cell, or of one Output widget, as a notebook would show them: adjacent texts of one stream are joined,
+ * `clear_output` empties the area, and a display is replaced in all its places. Memory is bounded: of a large amount of
+ * output the beginning and the end stay, with a note in place of the omitted part.
  */
 import { type NotebookOutput, type OutputEntry, sizeText, StreamText } from '@tpulab/protocol';
 
@@ -28,7 +28,7 @@ interface Entry {
   buffers: number;
 }
 
-/** Size of an output beside its data, so that a million tiny ones count too. */
+/** Size of an output in addition to its data, so that a million tiny ones count too. */
 const ENTRY_BYTES = 128;
 
 export class OutputArea {
@@ -84,7 +84,7 @@ export class OutputArea {
           continue;
         const before = weight(entry);
         const { data: shown, metadata } = data;
-        // One of very many may be shown in very many places.
+        // Computed once: one of many updates may be shown in many places.
         bytes ??= Buffer.byteLength(JSON.stringify({ ...content.output, data: shown, metadata }));
         entry.content = this.#whole({ ...content.output, data: shown, metadata }, bytes);
         entry.lastSeq = origin.seq;
@@ -209,7 +209,7 @@ function abridged(output: NotebookOutput, bytes: number): NotebookOutput {
   };
 }
 
-/** States how to get it: the same text fits the API, the command, and a reader of the notebook. */
+/** A note that states how to get the omitted output: the same text fits the API, the command, and a reader of the notebook. */
 function leftOut(what: string): string {
   return `\n[tpulab: ${what} left out here; request more with maxBytes, or use "tpulab outputs --max-bytes 0"]\n`;
 }

@@ -1,6 +1,6 @@
 /**
- * The Output widgets of ipywidgets. While such a widget has a `msg_id`, the output of that execution goes into the widget
- * and not into the cell; if several capture the same execution, the one that began last gets it.
+ * The Output widgets of ipywidgets. While such a widget has a `msg_id`, the output of that execution goes to the widget
+ * instead of the cell; if several capture the same execution, the one that began last gets it.
  */
 import { outputsInState } from './kernel-output.js';
 import { asObject } from '@tpulab/platform/json-text.js';
@@ -50,7 +50,7 @@ function stateOf(state: Record<string, unknown>): Pick<WidgetChange, 'msgId' | '
   };
 }
 
-/** Which widget captures which execution. */
+/** Tracks which widget captures which execution. */
 export class Captures {
   /** msg_id of an execution to the comms that capture it, the current one last. */
   readonly #stacks = new Map<string, string[]>();

@@ -42,7 +42,7 @@ async function keepJournal(stateDir: string, text: string): Promise<string> {
   return kernelId;
 }
 
-it('answers for many ended kernels together, more than it keeps in the end', () =>
+it('answers for more ended kernels at the same time than it keeps cached afterwards', () =>
   inTemporaryFolder(async stateDir => {
     const kernels = await Promise.all(
       Array.from({ length: KERNELS }, (_, index) => keepJournal(stateDir, `kernel ${index}`))

@@ -29,7 +29,7 @@ export interface OutputsOfKernelsOptions {
 /** Limit of cached indexes of ended kernels that are not being read. */
 const MAX_ENDED = 4;
 
-/** The end of a kernel's journal, as far as clients may see it. */
+/** The end of a kernel's journal, as far as clients may know it. */
 export interface Extent {
   readonly alive: boolean;
   readonly until: number;
@@ -44,7 +44,7 @@ interface Followed {
 
 interface Ended {
   readonly outputs: KernelOutputs;
-  /** Answers in progress: it is not closed during them. */
+  /** Answers in progress, during which the index must not be closed. */
   readers: number;
 }
 
@@ -73,7 +73,7 @@ export class OutputsOfKernels implements AsyncDisposable {
   /** Throws `kernel_not_found` when no journal of such a kernel is stored. */
   async extent(kernelId: string): Promise<Extent> {
     const kernel = this.options.registry.find(kernelId);
-    // No further than records that clients may have received: a page continues from here, and must get the rest.
+    // Only up to records that clients may have received: a page resumes from here, and must get the rest.
     if (kernel) return { alive: isAlive(kernel), until: kernel.lastSeq, isOver: false };
     const until = await this.withJournal(kernelId, dir => new JournalReader(dir).lastSeq());
     return { alive: false, until, isOver: true };
@@ -110,7 +110,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     await Promise.all(all.map(outputs => outputs[Symbol.asyncDispose]()));
   }
 
-  /** A kernel may end, or return, while its outputs are read: then they are read again from their new place. */
+  /** A kernel may end, or return, while its outputs are read: then they are read again from their new location. */
   async #answer(
     kernelId: string,
     request: OutputsRequest,
@@ -147,7 +147,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     }
   }
 
-  /** Closes those that were unused for the longest; many may be read simultaneously, and each is answered. */
+  /** Closes the indexes unused for the longest; many may be read simultaneously, and each request is answered. */
   async #closeIdle(): Promise<void> {
     const idle = [...this.#ended].filter(([, { readers }]) => readers === 0);
     for (const [kernelId, { outputs }] of idle.slice(0, -MAX_ENDED)) {

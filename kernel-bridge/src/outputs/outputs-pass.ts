@@ -1,6 +1,6 @@
 /**
- * One pass over a range of a journal that computes the outputs of the chosen executions and Output widgets. However
- * many are chosen, and however their records are interleaved, each record is read once.
+ * One pass over a range of a journal that computes the outputs of the chosen executions and Output widgets. However many
+ * are chosen, and however their records are interleaved, each record is read only once.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
 import { gapOf, type GapRecord, gapText, type JournalRecord } from '../journal/index.js';
@@ -48,7 +48,7 @@ export class OutputsPass {
     this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
   }
 
-  /** In steps that each take a moment, however large one message is. */
+  /** Runs in steps that each take a moment, however large one message is. */
   *apply(record: JournalRecord): Generator<void, void> {
     const gap = gapOf(record);
     if (gap !== null) {
@@ -80,7 +80,7 @@ export class OutputsPass {
     if (IS_DISPLAY.has(msgType)) this.#updateDisplay(message);
     if (parentId === null || msgType === 'update_display_data' || msgType === 'status') return;
     const chosen = this.#targetOf(parentId);
-    // Earlier output has been cleared, and may be only partly there.
+    // Earlier output has been cleared, and may be only partly in the range.
     if (chosen === null || ('startSeq' in chosen.of && seq < chosen.of.startSeq)) return;
     const content = contentOf(message);
     if (msgType === 'clear_output') {
@@ -99,7 +99,7 @@ export class OutputsPass {
 
   #targetOf(parentId: string): Chosen | null {
     const widget = this.#captures.by(parentId);
-    // A widget that the index has dropped captures nothing any more.
+    // A widget that the index has dropped no longer captures anything.
     if (widget !== null && this.index.isOutputWidget(widget)) return this.#widgets.get(widget) ?? null;
     return this.#executions.get(parentId) ?? null;
   }
@@ -145,7 +145,7 @@ export class OutputsPass {
   }
 }
 
-/** A text in pieces: overwriting and erasing in a long one takes time. */
+/** Size of a piece of text per step: overwriting and erasing in a long text takes time. */
 const PIECE_CHARS = 32 * 1024;
 
 function piecesOf(output: NotebookOutput): readonly NotebookOutput[] {
@@ -156,7 +156,7 @@ function piecesOf(output: NotebookOutput): readonly NotebookOutput[] {
   return pieces;
 }
 
-/** Executions that were waiting for more when messages were lost, and those whose own records are lost. */
+/** Whether a gap concerns an execution: it was waiting for more when messages were lost, or its own records are lost. */
 function concerns(execution: Execution, seq: number, { fromSeq, toSeq }: GapRecord): boolean {
   if (execution.gaps.some(gap => gap.seq === seq)) return true;
   if (fromSeq === undefined || toSeq === undefined) return false;

@@ -39,7 +39,7 @@ function texts({ outputs: entries }: CellExecution): string {
   return entries.map(({ output }) => (output.output_type === 'stream' ? output.text : '')).join('');
 }
 
-/** The messages of one client, as a page of ours sends them. */
+/** Sends the messages of a cell as our page does, and waits for its end. */
 async function runCell(cellId: string, code: string): Promise<void> {
   using client = await bridge.connect(kernelId);
   await client.done(client.execute(code, {}, { cellId }));
@@ -73,7 +73,7 @@ describe('outputs of a running kernel', () => {
     expect(until).toBeGreaterThanOrEqual(execution!.changedSeq);
   });
 
-  it('are the ones of the newest execution of a cell, and of the older ones on request', async () => {
+  it('belong to the newest execution of a cell, and on request to older ones too', async () => {
     await runCell('cell-b', "print('first')");
     await runCell('cell-b', "print('second')");
     expect((await outputs('?cell=cell-b')).executions.map(texts)).toEqual(['second\n']);
@@ -81,7 +81,7 @@ describe('outputs of a running kernel', () => {
     expect(all.executions.map(texts)).toEqual(['first\n', 'second\n']);
   });
 
-  it('of several cells come when they are named, of no others', async () => {
+  it('of several cells are returned when the cells are named, and no others', async () => {
     await runCell('cell-c', "print('c')");
     await runCell('cell-d', "print('d')");
     const { executions } = await outputs('?cell=cell-c&cell=cell-d');
@@ -122,12 +122,12 @@ describe('outputs of a running kernel', () => {
     expect((await getOutputs('?cell=cell-a', kernelId, { 'if-none-match': etag })).status).toBe(200);
   });
 
-  it('can be continued live, nothing missing and nothing twice, while the cell prints', async () => {
+  it('can be continued live while the cell prints, with nothing missing and nothing twice', async () => {
     const lossless = await bridge.startKernel({ name: 'lossless' });
     using running = await bridge.connect(lossless);
     const lines = 2000;
     const gate = path.join(bridge.folder, 'gate');
-    // Half of it waits for the page: otherwise the cell could have printed everything and reported its end before the page connected.
+    // Half of the output waits for the page: otherwise the cell could have ended before the page connected.
     const code = `
 import os, time
 for n in range(${lines}):
@@ -161,14 +161,14 @@ for n in range(${lines}):
     await after.run('pass');
     expect(await states()).toEqual(['lost', 'lost']);
     await bridge.rest('DELETE', `/api/kernels/${own}`);
-    // Its journal is kept, and so are the outputs.
+    // The kernel's journal is kept, and so are the outputs.
     expect(await states()).toEqual(['lost', 'lost']);
     expect((await outputs('', own)).alive).toBe(false);
   });
 });
 
 describe('outputs of a kernel that has ended', () => {
-  it('are read from the stored journal; what was running is lost', async () => {
+  it('are read from the stored journal; cells that were running are lost', async () => {
     const story = new KernelStory();
     story.cell('done', 'print(1)', 1, id => story.stream(id, '1\n'));
     const open = story.request('print(2)', { cellId: 'open' });

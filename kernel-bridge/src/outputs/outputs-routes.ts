@@ -1,6 +1,6 @@
 /**
- * Reading back a kernel's output: by cell (`/bridge/v1/kernels/:id/outputs`), and as messages (`…/journal`). Both work
- * for kernels that have ended, as long as their journal is stored. The answers are described in the protocol.
+ * Reads a kernel's output back: by cell (`/bridge/v1/kernels/:id/outputs`), and as messages (`…/journal`). Both work for
+ * kernels that have ended, as long as their journal is stored. The protocol describes the answers.
  */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -25,7 +25,7 @@ import { journalStream } from './journal-stream.js';
 
 const NO_JOURNAL = failure('No such kernel is running, and no journal of one is stored.');
 
-/** @param visible which executions the holder of a token for reading may see */
+/** @param visible which executions the holder of a read-only token may see */
 export function addOutputsRoutes(
   app: App,
   outputs: OutputsOfKernels,
@@ -54,7 +54,7 @@ export function addOutputsRoutes(
       const actor = actorOf(request.raw);
       const view = actor?.rights?.level === 'read' ? { visible: await visible(actor, kernelId) } : null;
       const etag = etagOf(request.query, await outputs.extent(kernelId));
-      // The contents of a view depend on the notebook's file too.
+      // The contents of a view also depend on the notebook file.
       if (view === null && request.headers['if-none-match'] === etag)
         return reply.code(304).header('etag', etag).send(null);
       const closed = new AbortController();
@@ -149,7 +149,7 @@ export function outputsRequestOf({ cell, ...rest }: OutputsQuery): OutputsReques
   return { cells, ...rest };
 }
 
-/** The same request has another answer only when something was added to the journal, or the kernel has ended. */
+/** The same request gets a different answer only when the journal has grown, or the kernel has ended. */
 function etagOf(query: OutputsQuery, { until, alive }: { until: number; alive: boolean }): string {
   const parameters = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
   const hash = createHash('sha256').update(JSON.stringify(parameters)).digest('hex').slice(0, 16);

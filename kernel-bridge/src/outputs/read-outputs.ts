@@ -56,7 +56,7 @@ export async function readOutputs({
   const { limit = 200, maxBytes = DEFAULT_MAX_BYTES } = request;
   const matching = chooseExecutions(index, request);
   const executions = matching.slice(0, limit).map(of => ({ of, area: new OutputArea(maxBytes) }));
-  // Widgets have no place in the order of executions: they are sent with the first page.
+  // Widgets have no position among the executions: they are sent with the first page.
   const widgets = chooseWidgets(index, request).map(of => ({ of, area: new OutputArea(maxBytes) }));
   const pass = new Pass(source, executions, widgets, Number.isFinite(maxBytes) ? ANSWER_BYTES : Infinity);
   await pass.run();
@@ -149,7 +149,7 @@ class Pass {
     return reader.readAcross(from, { to, newest: () => to, signal });
   }
 
-  /** Leaves the last executions to the next page. One always stays. */
+  /** Leaves the last executions to the next page, but always keeps at least one. */
   #bound(): void {
     const all = [...this.#executions, ...this.widgets];
     let bytes = all.reduce((sum, { area }) => sum + area.bytes, 0);
@@ -161,7 +161,7 @@ class Pass {
     this.#pass.keepOnly(listed);
   }
 
-  /** A display may have been updated by a record outside of the ranges that were read. */
+  /** A display may have been updated by a record outside the ranges that were read. */
   async #updateDisplays(): Promise<void> {
     const { index } = this.source;
     const records = new Set<number>();
@@ -189,7 +189,7 @@ class Pass {
   }
 }
 
-/** The ranges of the journal that must be read, in order, without irrelevant ranges in between. */
+/** The ranges of the journal to read, in order, without irrelevant ranges in between. */
 function rangesOf(chosen: readonly Chosen[]): { from: number; to: number }[] {
   const sorted = chosen
     .map(({ of }) => ({ from: of.startSeq, to: of.lastSeq }))
@@ -247,7 +247,7 @@ function entriesOf(area: OutputArea, { kernelSession }: ExecutionsIndex): Output
   return area.entries().map(entry => ({ ...entry, displayId: displayIdIn(kernelSession, entry.displayId) }));
 }
 
-/** The execution's state when no kernel remains that could answer it. */
+/** The execution's state when no kernel is left to answer it. */
 export function withoutKernel(execution: CellExecution): CellExecution {
   return isOpen(execution) ? { ...execution, state: 'lost' } : execution;
 }

@@ -77,7 +77,10 @@ beforeAll(async () => {
   expected = new Map(CELLS.map(([id], index) => [id, made[index]!]));
 });
 
-/** matplotlib creates it when there is none. If that takes more than 5 s it prints a warning, in whichever cell is then running. */
+/**
+ * matplotlib creates its font cache when there is none. If that takes more than 5 s, it prints a warning in whichever cell
+ * is then running.
+ */
 async function makeFontCache(): Promise<void> {
   using client = await bridge.connect(kernelId);
   const options = { silent: true, store_history: false };

@@ -15,7 +15,7 @@ function byId({ executions, widgets }: Outputs): Map<string, unknown> {
 }
 
 describe('outputs since a record', () => {
-  it('are all that differ from then, and as they are now', async () => {
+  it('are all that differ from then, in their current state', async () => {
     await fc.assert(
       fc.asyncProperty(story, fc.nat(), (reported, at) =>
         inTemporaryFolder(async folder => {

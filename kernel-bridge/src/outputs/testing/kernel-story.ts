@@ -35,7 +35,7 @@ export class KernelStory {
     return header.msg_id;
   }
 
-  /** A request with its beginning, its outputs, and its end. */
+  /** Adds a request with its beginning, its outputs, and its end. */
   cell(
     cellId: string | null,
     code: string,

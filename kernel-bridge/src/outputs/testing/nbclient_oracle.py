@@ -1,7 +1,7 @@
 """Shows stories as nbclient does: reads a list of stories from a file, prints what their cells show.
 
 A story is a list of messages, each with channel, header, parent, metadata and content. nbclient keeps every
-stream message as an output of its own; here neighbours of one name are joined, as notebooks show them.
+stream message as a separate output; here adjacent ones of one name are joined, as notebooks show them.
 """
 
 # nbformat has no types.
@@ -68,7 +68,7 @@ def shown(story: list[Message]) -> dict[str, Any]:
 
 
 def joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Neighbouring texts of one stream become one output."""
+    """Joins adjacent texts of one stream into one output."""
     result: list[dict[str, Any]] = []
     for output in outputs:
         last = result[-1] if result else {"output_type": ""}

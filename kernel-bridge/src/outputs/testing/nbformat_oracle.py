@@ -1,6 +1,6 @@
 """Fills notebooks with nbformat itself: reads cases from a file, prints the files before and after.
 
-A case is a list of code cells, each with id, source, old outputs, and either null or what is to be placed.
+A case is a list of code cells, each with id, source, old outputs, and the new outputs or null.
 """
 
 # nbformat has no types.
@@ -43,7 +43,7 @@ def files(cells: list[Cell]) -> dict[str, str]:
 
 
 def problems(paths: list[str]) -> list[str | None]:
-    """Why each notebook file is not valid; null where it is."""
+    """The reason why each notebook file is invalid; null for a valid one."""
     found: list[str | None] = []
     for path in paths:
         try:

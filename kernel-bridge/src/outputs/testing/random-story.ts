@@ -9,12 +9,12 @@ type Act =
   | { readonly say: Message; readonly late: boolean }
   | { readonly into: number; readonly body: Message[] };
 
-/** Without control characters: another spec covers them (lab-output-area). */
+/** Without control characters, which another spec covers (lab-output-area). */
 const plainText = fc.string({ unit: fc.constantFrom('a', 'b', '\n', ' ', '🙂'), minLength: 1, maxLength: 5 });
 const plain = OUTPUTS.slice(2);
 const stream = output('stream', fc.record({ name: fc.constantFrom('stdout', 'stderr'), text: plainText }));
 const anything = fc.oneof(stream, ...plain);
-/** Neither nbclient nor JupyterLab updates displays inside of a widget, so the oracle has no result for them. */
+/** Neither nbclient nor JupyterLab updates displays inside a widget, so the oracle has no result for them. */
 const unnamed = anything.filter(({ content }) => !JSON.stringify(content).includes('display_id'));
 
 const act: fc.Arbitrary<Act> = fc.oneof(

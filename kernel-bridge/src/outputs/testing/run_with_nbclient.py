@@ -19,7 +19,7 @@ if __name__ == "__main__":
         kernel_name="python3",
         allow_errors=True,
         timeout=180,
-        # By default it goes on after 4 s without what a cell has shown.
+        # By default nbclient continues after 4 s, without the outputs that have not arrived yet.
         iopub_timeout=180,
         startup_timeout=180,
         record_timing=False,
