@@ -78,7 +78,7 @@ export function addIdentityRoute(app: App, key: string): void {
   );
 }
 
-/** Steering runs (`/bridge/v1/kernels/:id/control`). The later result of a command comes over the events socket (topic runs). */
+/** Steering runs (`/bridge/v1/kernels/:id/control`). The events socket later sends the result of a command (topic runs). */
 function addControlRoutes(app: App, registry: KernelRegistry): void {
   app.post(
     '/bridge/v1/kernels/:kernelId/control',

@@ -86,7 +86,7 @@ describe('[23] a local runtime of Colab', () => {
     socket.terminate();
   });
 
-  it('a wrong token is refused in a way that the page can read, and no cookie makes up for it', async () => {
+  it('a wrong token is refused in a way that the page can read, and no cookie replaces it', async () => {
     const headers = { ...PAGE, cookie: `token=${TOKEN}` };
     const answer = await bridge.rest('GET', '/api/sessions?token=wrong', { token: null, headers });
     expect(answer).toMatchObject({ status: 403, body: { code: 'unauthorized' } });
@@ -100,7 +100,7 @@ describe('[23] a local runtime of Colab', () => {
       expect([origin, answer.status]).toEqual([origin, 403]);
       expect(answer.headers.get('access-control-allow-credentials')).toBeNull();
     }
-    // Nor the gateway's own origin: its pages can send headers.
+    // This includes the gateway's own origin: its pages can send headers.
     const own = { ...PAGE, origin: new URL(bridge.url).origin };
     expect((await bridge.rest('GET', `/api?token=${TOKEN}`, { token: null, headers: own })).status).toBe(403);
   });

@@ -11,7 +11,7 @@ import { EnvironmentSpecs } from './environment-specs.js';
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/lab/bin/python', import.meta.url));
 
 // A16
-it('a kernel starts beside files that have the names of modules', async () => {
+it('a kernel starts in a folder with files named like modules', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'modules-'));
   try {
     for (const name of ['types', 'runpy', 'random', 'platform'])

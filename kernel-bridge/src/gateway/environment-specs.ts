@@ -1,4 +1,4 @@
-/** The kernelspecs of created environments, as a source of the catalogue. */
+/** The kernelspecs of created environments, as a source for the catalogue. */
 import { readdir } from 'node:fs/promises';
 import type { EnvironmentCatalog } from '@tpulab/machines/environments';
 import { type KernelSpec, type KernelSpecSource, resourcesOf } from '../kernels/kernelspec-catalog.js';

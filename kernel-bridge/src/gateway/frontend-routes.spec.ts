@@ -10,7 +10,7 @@ const bridge = gatewayForAll();
 let route: string;
 
 beforeAll(async () => {
-  // The data folder that the gateway was started with.
+  // The data folder with which the gateway was started.
   const data = writeKernelSpecs(bridge.folder);
   await mkdir(path.join(data, 'nbextensions', 'some-widget'), { recursive: true });
   await writeFile(path.join(data, 'nbextensions', 'some-widget', 'index.js'), 'define([], () => ({}));');
@@ -21,8 +21,8 @@ beforeAll(async () => {
   route = `/bridge/v1/kernels/${(body as { id: string }).id}/frontend`;
 });
 
-describe('the front ends in the environment of a kernel', () => {
-  it('are served as files to save, to holders of the token', async () => {
+describe('the front-end files in the environment of a kernel', () => {
+  it('are served as downloads, to holders of the token', async () => {
     // Case W05.
     const file = await bridge.rest('GET', `${route}/nbextensions/some-widget/index.js`);
     expect(file).toMatchObject({ status: 200, body: 'define([], () => ({}));' });
@@ -32,7 +32,7 @@ describe('the front ends in the environment of a kernel', () => {
     expect(refused.status).toBe(403);
   });
 
-  it('are all that is served: nothing else of the environment or the machine', async () => {
+  it('are the only files served from the environment and the machine', async () => {
     for (const requested of [
       'secret.js',
       'nbextensions/../secret.js',

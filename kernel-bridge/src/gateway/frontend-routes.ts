@@ -1,6 +1,6 @@
 /**
- * `/bridge/v1/kernels/ID/frontend/PATH`: browser files that the Python packages of a kernel's environment have installed. The session page
- * shows their widgets with them, in frames without access to the gateway.
+ * `/bridge/v1/kernels/ID/frontend/PATH`: browser files that the Python packages of a kernel's environment have installed.
+ * The session page uses them to show their widgets, in frames without access to the gateway.
  */
 import { bridgeError } from '@tpulab/platform/errors.js';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 
 const Params = Type.Object({ kernelId: Type.String(), '*': Type.String() });
-/** The folders of Jupyter's data folder that are for pages. */
+/** The parts of Jupyter's data folder that pages may load. */
 const FOLDERS = /^(nbextensions|labextensions)\/./;
 
 export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: KernelSpecCatalog): void {
@@ -46,7 +46,7 @@ export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: Ker
   );
 }
 
-/** Jupyter's data folders of an environment: beside its Python, and at the place of its kernelspec (`share/jupyter/kernels/NAME`). */
+/** Jupyter's data folders of an environment: beside its Python, and around its kernelspec (`share/jupyter/kernels/NAME`). */
 function dataFolders({
   argv,
   resourceDir

@@ -63,7 +63,7 @@ for n in range(${lines}):
 }
 
 describe('a gateway that is killed', () => {
-  it('in the middle of a cell loses no line of it, for a client that reconnects', async () => {
+  it('in the middle of a cell loses none of its lines, for a client that reconnects', async () => {
     const gate = path.join(folder, 'gate');
     const lines = 3000;
     using before = await connect(await startKernel(), 'front');
@@ -117,7 +117,7 @@ describe('a gateway that is killed', () => {
 });
 
 describe('a gateway that is shut down', () => {
-  it('[12] closes its sockets with 1012 and leaves the kernels to the next one', async () => {
+  it('[12] closes its sockets with 1012 and leaves the kernels to the next gateway', async () => {
     const kernelId = await startKernel();
     using client = await connect(kernelId, 'front');
     await client.run('pass');
@@ -129,7 +129,7 @@ describe('a gateway that is shut down', () => {
     expect((await rest('GET', 'api/kernels')).body).toMatchObject([{ id: kernelId }]);
   });
 
-  it('and then made to end the kernels leaves no process behind, and of their folders the journal', async () => {
+  it('and also ends its kernels leaves no process behind, and only the journals in their folders', async () => {
     const kernelId = await startKernel();
     using client = await connect(kernelId, 'front');
     const id = client.execute('import os; print(os.getpid(), os.getppid())');

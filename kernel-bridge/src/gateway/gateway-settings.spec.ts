@@ -11,7 +11,7 @@ function options(flags: Partial<Record<SettingKey, unknown>>) {
 afterEach(() => vi.unstubAllEnvs());
 
 describe('the options of a gateway', () => {
-  it('have units of their own', () => {
+  it('convert the units of settings', () => {
     expect(
       options({
         shutdownWaitS: 2.5,
@@ -40,7 +40,7 @@ describe('the options of a gateway', () => {
     expect(options({ host }).host).toBe(listened);
   });
 
-  it('have the socket in the state folder when no path is named, and no socket for an empty path', () => {
+  it('put the socket into the state folder when no path is named, and no socket for an empty path', () => {
     expect(options({ unixSocket: true }).unixSocket).toBe('/state/run/gateway.sock');
     expect(options({ unixSocket: '/x/y' }).unixSocket).toBe('/x/y');
     expect(options({ unixSocket: '' }).unixSocket).toBeUndefined();

@@ -84,7 +84,7 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
   };
 }
 
-/** `localhost` is two addresses, and the gateway listens on both when given the first. */
+/** The first address of `localhost`: given that, the gateway also listens on the second. */
 function hostOf(host: string): string {
   if (ALL_ADDRESSES.has(host)) return '0.0.0.0';
   return host === 'localhost' ? '127.0.0.1' : host;

@@ -98,7 +98,7 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly allowCredentials?: boolean;
   /** Prefix of all paths, for a proxy that forwards them unchanged. */
   readonly baseUrl?: string;
-  /** Listen on this unix socket instead of a port. */
+  /** The gateway listens on this unix socket instead of a port. */
   readonly unixSocket?: string | undefined;
   readonly defaultKernel?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -120,9 +120,9 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly sampleHz?: number;
   /** File that corrects or extends the table of chips (docs/devices.md). */
   readonly chipTable?: string | undefined;
-  /** Runs are asked for a checkpoint when the cloud announces a preemption; the default. */
+  /** Whether runs are asked for a checkpoint when the cloud announces a preemption; true by default. */
   readonly checkpointOnNotice?: boolean;
-  /** Shell command for notices to a user who has no page open; and the duration from which a cell or run gets one. */
+  /** Shell command for notices to a user who has no page open, and the minimum duration of a cell or run that gets one. */
   readonly notifyCommand?: string | undefined;
   readonly notifyAfterMs?: number;
   /** Replaces `/` for devices, sysfs and proc; specs use another root. */
@@ -167,11 +167,11 @@ export interface Gateway extends AsyncDisposable {
 
 const MIB = 1024 * 1024;
 /**
- * How long sockets may take to close when the gateway stops. A stock client that is cut off before its answer gets its last
- * moments again, so a client that is only slow needs time to answer.
+ * How long sockets may take to close when the gateway stops. A stock client that is cut off before it answers gets its last
+ * moments of output again, so a slow client needs time to answer.
  */
 const CLOSE_GRACE_MS = 5_000;
-/** …and how long when a token is no longer valid. */
+/** The same for sockets whose token is no longer valid. */
 const REVOKED_GRACE_MS = 1_000;
 const MAX_SOCKETS = 1024;
 
@@ -222,7 +222,7 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     rootDir,
     specs,
     keepers,
-    // The agents in the kernels have their own table, which does not include the user's file.
+    // The agents in the kernels have a separate table, without the changes of the user's file.
     env:
       options.chipTable === undefined
         ? env
@@ -392,7 +392,7 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
       ? listen(app, host, options.port ?? 0, http)
       : listenOnSocket(app, options.unixSocket)
   ).catch(async (error: unknown) => {
-    // Clients of the gateway that had the port may have sent their token to the program that has it now.
+    // Clients of the gateway that had this port may have sent their token to the program that has it now.
     const isTaken = error instanceof ServeError && error.code === 'address_in_use';
     if (isTaken && options.token === undefined) await forgetToken(stateDir);
     throw error;
@@ -436,14 +436,14 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     ready,
     lost,
     [Symbol.asyncDispose]: async () => {
-      // Adoption uses parts that are disposed of below.
+      // Adopting kernels uses parts that are disposed of below.
       await ready.catch(() => undefined);
       await disposables[Symbol.asyncDispose]();
     }
   };
 }
 
-/** Shown with a remote: output that is not mirrored here is lost with its machine. */
+/** Shown with a remote, because output that is not mirrored here is lost with its machine. */
 function mirrorFull(bytes: number): RemoteCheck {
   return {
     name: 'mirror',

@@ -91,7 +91,7 @@ describe("libtpu's lock file", () => {
     await expect(stat(path.join(machine.root, LOCK))).rejects.toThrow('ENOENT');
   });
 
-  it('stays while any process has a lock on it, whichever that is', async () => {
+  it('stays while any process has a lock on it', async () => {
     await machine.write(LOCK, '');
     const { ino } = await stat(path.join(machine.root, LOCK));
     await machine.write('proc/locks', `1: POSIX  ADVISORY  WRITE 4242 fd:01:${ino} 0 EOF\n`);
@@ -102,7 +102,7 @@ describe("libtpu's lock file", () => {
     expect((await stat(path.join(machine.root, LOCK))).isFile()).toBe(true);
   });
 
-  it('stays where locks of others cannot be seen', async () => {
+  it('stays if other users' locks are not visible', async () => {
     await machine.write(LOCK, '');
     expect((await holders()).lock.state).toBe('unknown');
     expect((await bridge.rest('DELETE', '/bridge/v1/devices/lock')).status).toBe(409);

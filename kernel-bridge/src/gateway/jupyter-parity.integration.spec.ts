@@ -21,7 +21,7 @@ interface Step {
 
 type Ask = (name: string, method: string, target: string, body?: unknown, text?: string) => Promise<Step>;
 
-/** All requests, in this order, to either server. */
+/** Sends all requests, in this order, to either server. */
 async function conversation(request: Ask): Promise<void> {
   await request('[1] version', 'GET', '/api');
   await request('[1] version with a cache-buster', 'GET', '/api?1700000000000');
@@ -130,7 +130,7 @@ async function conversation(request: Ask): Promise<void> {
   await request('[6] terminals', 'GET', '/api/terminals');
 }
 
-/** Statuses that differ on purpose: jupyter_server's, ours, and why. */
+/** Statuses that differ on purpose: jupyter_server's, ours, and the reason. */
 const DIFFERENCES: Readonly<Record<string, readonly [number, number, string]>> = {
   '[3] a chosen id that is taken': [
     201,
@@ -197,7 +197,7 @@ function expectShape(name: string, theirs: unknown, ours: unknown): void {
 }
 
 describe('the bridge beside jupyter_server', () => {
-  it('gives every request the same status, but where the difference is listed', () => {
+  it('gives every request the same status, except for listed differences', () => {
     const different = [...jupyter].flatMap(([name, { status }]) => {
       const ours = bridge.get(name)?.status;
       return ours === status ? [] : [[name, [status, ours]]];

@@ -146,7 +146,7 @@ describe('kernels', () => {
     expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(404);
   });
 
-  it('[3] without a body, and with a content type all the same, the default kernel is started', async () => {
+  it('[3] without a body, even with a content type, the default kernel is started', async () => {
     const answer = await bridge.rest('POST', '/api/kernels', {
       headers: { 'content-type': 'application/json' }
     });
@@ -190,7 +190,7 @@ describe('kernels', () => {
     const argv = [program, ...spec.argv.slice(1)];
     await writeFile(path.join(folder, 'kernel.json'), JSON.stringify({ ...spec, argv }));
     const id = await bridge.startKernel({ name: 'leaves' });
-    // Before it has answered, the shell may not have read its program.
+    // Before the kernel has answered, the shell may not have read its program.
     using client = await bridge.connect(id);
     await client.run('pass');
     await rm(program);
@@ -213,7 +213,7 @@ describe('kernels', () => {
     const { id } = await kernel();
     using client = await bridge.connect(id);
     await client.run('kept = 1');
-    // Not at `busy`: a signal before the first line runs does not reach the cell.
+    // Waits for output, not for `busy`: a signal before the first line runs does not reach the cell.
     const request = client.execute("print('running', flush=True)\nwhile True: pass");
     await client.until(() => client.printed(request) !== '');
     expect((await bridge.rest('POST', `/api/kernels/${id}/interrupt`)).status).toBe(204);
@@ -232,7 +232,7 @@ describe('kernels', () => {
   });
 
   it.each([
-    ['no JSON', '{"name":'],
+    ['invalid JSON', '{"name":'],
     ['a list', '[]'],
     ['a wrong type', '{"name": 5}'],
     ['a wrong env', '{"env": {"A": 1}}']
@@ -249,7 +249,7 @@ describe('kernels', () => {
     expect(answer).toMatchObject({ status: 413, body: { code: 'payload_too_large' } });
   });
 
-  it("[5] a kernel sees KERNEL_* of the request, and nothing of the gateway's secrets", async () => {
+  it("[5] a kernel gets KERNEL_* of the request, and nothing of the gateway's secrets", async () => {
     await using secretive = await TemporaryGateway.start({
       env: {
         ...process.env,
@@ -268,7 +268,7 @@ describe('kernels', () => {
     expect(client.printed(request)).toBe('seen []\n');
   });
 
-  it('[4] it starts in the folder of its path, or in the nearest one above', async () => {
+  it('[4] a session's kernel starts in the folder of its path, or in the nearest one above', async () => {
     for (const [requested, below] of [
       ['deep/er/none/x.ipynb', 'deep/er'],
       ['../..', '']

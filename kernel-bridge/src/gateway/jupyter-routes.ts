@@ -1,4 +1,4 @@
-/** Jupyter's REST, part one: routes that do not concern kernels or sessions. */
+/** Jupyter's REST API: routes that do not concern kernels or sessions. */
 import { Type } from '@sinclair/typebox';
 import { bridgeError } from '@tpulab/platform/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
@@ -81,7 +81,7 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
   app.get(
     '/api/spec.yaml',
     route('This description as YAML', { 200: notJson('the description', 'text/x-yaml') }),
-    // JSON is valid YAML, and a second notation would be a second source of errors.
+    // JSON is valid YAML; a second notation would be a second source of errors.
     async (_request, reply) =>
       reply.type('text/x-yaml; charset=utf-8').send(JSON.stringify(app.swagger(), null, 2))
   );
@@ -94,7 +94,7 @@ function permissionsOf(text: string | undefined): Record<string, string[]> {
     const requested: unknown = JSON.parse(text);
     if (isPermissions(requested)) return requested;
   } catch {
-    // The same answer as for JSON of the wrong shape.
+    // The error is the same as for JSON of the wrong shape.
   }
   throw bridgeError(
     'invalid_request',

@@ -26,7 +26,7 @@ afterAll(async () => {
   manager.dispose();
 });
 
-/** Everything that it reports about the kernel and its connection, in order. */
+/** Every report of the client about the kernel and its connection, in order. */
 function reportsOf(kernel: Kernel.IKernelConnection): string[] {
   const reported: string[] = [];
   kernel.statusChanged.connect((_, status) => reported.push(status));
@@ -45,7 +45,7 @@ async function printed(kernel: Kernel.IKernelConnection, code: string): Promise<
   return text;
 }
 
-it('[17] an explicit restart looks like no crash, to the client that requested it and to one that watches', async () => {
+it('[17] an explicit restart does not look like a crash, neither to the client that requested it nor to another one', async () => {
   const asking = await manager.startNew({ name: 'python3' });
   const watching = manager.connectTo({ model: asking.model });
   expect(await printed(asking, 'x = 1; print("before")')).toBe('before\n');
@@ -58,7 +58,7 @@ it('[17] an explicit restart looks like no crash, to the client that requested i
   expect(await printed(watching, 'print("after")')).toBe('after\n');
   await expect.poll(() => [asking.status, watching.status], { timeout: 60_000 }).toEqual(['idle', 'idle']);
   for (const words of reported) {
-    // It shows `autorestarting` as "the kernel died".
+    // The client shows `autorestarting` as "the kernel died".
     expect(words.filter(word => /^(autorestarting|dead|terminating|disconnected)$/.test(word))).toEqual([]);
   }
   // A client that only watches keeps its connection and its requests.

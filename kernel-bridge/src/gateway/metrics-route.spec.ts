@@ -23,7 +23,7 @@ function run(name: string, fields: Partial<StoredRunSummary> = {}): StoredRunSum
 }
 
 describe('the metrics for Prometheus', () => {
-  it('name kernels, running runs, devices and journals, escape names, and leave out what is not known', async () => {
+  it('name kernels, running runs, devices and journals, escape names, and omit unknown values', async () => {
     const text = await metricsText({
       kernels: () => ['idle', 'busy', 'idle'],
       runs: async () => [run('a "b"\n\\'), run('over', { state: 'finished' })],

@@ -3,7 +3,7 @@ import type { StoredRunSummary, MachineSample } from '@tpulab/protocol';
 import { notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 
-/** Limit of running runs with metrics; each metric is one line, and a time-series server should not have to store more. */
+/** Limit of running runs with metrics: each metric is one line, and a time-series database should not have to store more. */
 const RUNS_SHOWN = 64;
 const METRICS_SHOWN = 16;
 
@@ -87,7 +87,7 @@ function gauge(name: string, help: string, samples: readonly Sample[]): string {
   return family(name, 'gauge', help, samples);
 }
 
-/** Unknown values are left out, and a name without any known value too. */
+/** Unknown values are left out, and so is a name without any known value. */
 function family(name: string, type: string, help: string, samples: readonly Sample[]): string {
   const measured = samples.filter(([, value]) => value !== null);
   if (measured.length === 0) return '';

@@ -40,7 +40,7 @@ describe('a gateway on a machine of the cloud', () => {
 });
 
 describe('a checkpoint at a notice', () => {
-  it('is requested once from each kernel, and a kernel without a run does no harm', async () => {
+  it('is requested once from each kernel, and a kernel without a run causes no error', async () => {
     let notify: (notice: RemoteNotice | null) => void = () => undefined;
     const commands: [string, ControlCommand][] = [];
     const kernel = (id: string) => ({

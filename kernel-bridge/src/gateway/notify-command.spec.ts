@@ -43,7 +43,7 @@ const commandOf = (command: string, given: { timeoutMs?: number } = {}): NotifyC
 const read = (name: string): string =>
   existsSync(path.join(folder, name)) ? readFileSync(path.join(folder, name), 'utf8') : '';
 
-it('gives the command the facts as variables, and text of a program is never code', async () => {
+it('gives the command the facts as variables, and text from a program is never run as code', async () => {
   await using command = commandOf(
     'printf "%s|" "$TPULAB_NOTICE_KIND" "$TPULAB_NOTICE_TEXT" "$TPULAB_NOTICE_NOTEBOOK" "$TPULAB_NOTICE_RUN" > out; ls > names'
   );
@@ -64,7 +64,7 @@ it("does not pass this server's keys to the command, and shortens long texts", a
   expect(Number(read('size'))).toBeLessThanOrEqual(1_500);
 });
 
-it('runs ten in ten minutes, one after the other, and then reports how many were left out', async () => {
+it('runs ten in ten minutes, one after the other, and later reports how many were omitted', async () => {
   await using command = commandOf('echo "$TPULAB_NOTICE_TEXT" >> out; mkdir alone && rmdir alone');
   for (let at = 0; at < 100; at += 1) command.send(notice(`Run ${at}`));
   await vi.waitFor(() => expect(read('out').split('\n')).toHaveLength(NOTICES_A_WINDOW + 1), WAIT);

@@ -6,7 +6,7 @@ import { plainText } from '@tpulab/platform/plain-text.js';
 import type { Notice } from '../telemetry/notices.js';
 
 export interface NotifyOptions {
-  /** For `/bin/sh`. Names from programs reach it as variables only. */
+  /** Run by `/bin/sh`. Names from programs reach it only as variables. */
   readonly command: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Logger;
@@ -24,17 +24,20 @@ export class NotifyCommand implements AsyncDisposable {
   readonly #env: Record<string, string | undefined>;
   #queue: Notice[] = [];
   #started: number[] = [];
-  /** Left out since the newest notice that was sent. */
+  /** How many notices were omitted since the newest one that was sent. */
   #left = 0;
   #running: Promise<void> | null = null;
 
   constructor(private readonly options: NotifyOptions) {
-    // No keys to this server or another: a command that notifies people needs none.
+    // Keys to any server are withheld: a command that notifies people needs none.
     const passed = ([name]: [string, unknown]): boolean => !isWithheld(name) && !name.startsWith('TPULAB_');
     this.#env = Object.fromEntries(Object.entries(options.env).filter(passed));
   }
 
-  /** Returns immediately. Beyond ten in ten minutes a notice is counted, and the next one reports how many were left out. */
+  /**
+   * Returns immediately. A notice beyond ten in ten minutes is only counted, and the next one reports how many were
+   * omitted.
+   */
   send(notice: Notice): void {
     const now = (this.options.now ?? Date.now)();
     this.#started = this.#started.filter(at => at > now - WINDOW_MS);
@@ -81,7 +84,7 @@ export class NotifyCommand implements AsyncDisposable {
   }
 }
 
-/** Never rejects. Its output is discarded, so that no program that it leaves behind can be waited for. */
+/** Never rejects. Its output is discarded, so that a program that it leaves behind cannot delay its end. */
 function endOf(
   command: string,
   env: NodeJS.ProcessEnv,
@@ -91,7 +94,7 @@ function endOf(
   return new Promise(resolve => {
     const child = spawn('/bin/sh', ['-c', command], { env, stdio: 'ignore', detached: true });
     const kill = (): void => {
-      // Its whole process group, including programs that it has started.
+      // Kills the whole process group, including programs that the command has started.
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
       } catch {

@@ -57,8 +57,8 @@ async function onBoth<T>(
 }
 
 /**
- * As text. jupyter_server may query a kernel more than once, so repetitions are left out; so is Python's output, and
- * `iopub_welcome`, which every subscriber gets.
+ * The messages as text. jupyter_server may query a kernel more than once, so repetitions are omitted, as are Python's
+ * output and `iopub_welcome`, which every subscriber gets.
  */
 function story(messages: readonly Message[]): string[] {
   const reported = messages.filter(({ header }) => !['stream', 'iopub_welcome'].includes(header.msg_type));
@@ -77,7 +77,7 @@ const isPublished = (words: string): boolean => words.startsWith('iopub ');
 const isIdle = (message: Message): boolean => isStatus(message, 'idle');
 const isRequested = ({ parent }: Message): boolean => parent.msg_type === 'kernel_info_request';
 
-/** After a new process has reported that it starts, the kernel reports that it is idle. */
+/** Resolves when the kernel is idle, after its new process has reported its start. */
 async function newProcess(client: ChannelsClient, from: number): Promise<Message[]> {
   return client.until(() => {
     const later = client.messages.slice(from);
@@ -98,14 +98,17 @@ async function receivedAgain(client: ChannelsClient, from: number): Promise<Mess
   return later();
 }
 
-/** All in order except for messages that a late subscription may have missed: those after the first `certain` entries. */
+/**
+ * Expects all messages in order, except those that a late subscription may have missed: the ones after the first `certain`
+ * entries.
+ */
 function expectFromStock(received: readonly string[], expected: readonly string[], certain: number): void {
   expect(received.slice(0, certain)).toEqual(expected.slice(0, certain));
   expect(expected).toEqual(expect.arrayContaining([...received]));
 }
 
 describe('every client of a kernel', () => {
-  it('[17] receives at an explicit restart what the kernel itself reports of its end and of its beginning', async () => {
+  it('[17] receives at an explicit restart the kernel's own reports of its end and its start', async () => {
     const [stock, ours] = await onBoth(async (url, id, clients) => {
       const from = clients.map(client => client.messages.length);
       await request(url, 'POST', `api/kernels/${id}/restart`);
@@ -125,7 +128,7 @@ describe('every client of a kernel', () => {
     for (const received of stock!) expectFromStock(received.filter(isPublished), expected, 3);
   });
 
-  it('[17] receives at the restart after a crash `restarting` without a parent', async () => {
+  it('[17] receives `restarting` without a parent at the restart after a crash', async () => {
     const expected = ['iopub status restarting (no parent)', 'iopub status starting (no parent)'];
     const [stock, ours] = await onBoth(async (url, _id, clients) => {
       const from = clients.map(client => client.messages.length);

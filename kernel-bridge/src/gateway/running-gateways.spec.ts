@@ -43,13 +43,13 @@ describe('the running gateways of a user', () => {
   it.each([
     ['its pid belongs to another process now', { processStart: 'another/1' }],
     ['another gateway has its folder', { gatewayId: 'another' }]
-  ])('have none of which %s, and its file is removed', async (_, changes) => {
+  ])('do not include one if %s, and its file is removed', async (_, changes) => {
     await entered('one', '2026-01-01T00:00:00.000Z', changes);
     expect(await runningGateways(registry)).toEqual([]);
     expect(await readdir(registry)).toEqual([]);
   });
 
-  it('have none whose folder, or the list itself, others could have written', async () => {
+  it('do not include one if others could have written its folder or the list itself', async () => {
     const { stateDir } = await entered('one', '2026-01-01T00:00:00.000Z');
     await chmod(stateDir, 0o777);
     expect(await runningGateways(registry)).toEqual([]);
@@ -58,7 +58,7 @@ describe('the running gateways of a user', () => {
     expect(await runningGateways(registry)).toEqual([]);
   });
 
-  it('of another machine with the same home folder are neither used nor forgotten', async () => {
+  it('of another machine with the same home folder are neither used nor removed', async () => {
     const { stateDir } = await entered('far', '2026-01-01T00:00:00.000Z');
     const file = path.join(registry, 'far.json');
     await writeFile(file, JSON.stringify({ stateDir, host: 'another-machine' }));
@@ -66,14 +66,14 @@ describe('the running gateways of a user', () => {
     expect(await readdir(registry)).toEqual(['far.json']);
   });
 
-  it('are none where nothing has run yet, or where a file is damaged', async () => {
+  it('are none if nothing has run yet, or if a file is damaged', async () => {
     expect(await runningGateways(registry)).toEqual([]);
     await mkdir(registry, { mode: 0o700 });
     await writeFile(path.join(registry, 'damaged.json'), '{', { mode: 0o600 });
     expect(await runningGateways(registry)).toEqual([]);
   });
 
-  it('are listed in one place, wherever a gateway keeps its own state', () => {
+  it('are listed in one place, wherever a gateway stores its state', () => {
     const env = { XDG_STATE_HOME: '/of/the/user', TPULAB_STATE_DIR: '/elsewhere' };
     expect(registryFolder(env)).toBe('/of/the/user/tpulab/gateways');
   });

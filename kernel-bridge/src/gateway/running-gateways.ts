@@ -1,7 +1,7 @@
 /**
- * The running gateways of this user: a file for each, named after its id, that names its state folder. So a command finds the gateway of
- * `npm start`, of a Jupyter server or of `tpulab serve`, wherever its state is stored. A file is trusted only after the state
- * folder and the process have been checked; nothing is sent to any program before.
+ * The running gateways of this user: a file for each, named after its id, that names its state folder. So a command finds
+ * the gateway of `npm start`, of a Jupyter server or of `tpulab serve`, wherever its state is stored. A file is trusted
+ * only after the state folder and the process have been checked; until then nothing is sent to any program.
  */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { makeFolder } from '@tpulab/platform/missing-files.js';
@@ -25,12 +25,12 @@ export interface RunningGatewayFolder {
   readonly record: GatewayRecord;
 }
 
-/** Independent of where a gateway stores its own state: `gateways` in the user's default state folder. */
+/** Independent of where a gateway stores its state: `gateways` in the user's default state folder. */
 export function registryFolder(env: NodeJS.ProcessEnv = process.env): string {
   return path.join(stateFolder(undefined, { ...env, TPULAB_STATE_DIR: undefined }), 'gateways');
 }
 
-/** Lists a gateway until it is disposed of. */
+/** Adds a gateway to the list until it is disposed of. */
 export async function enterGateway(
   stateDir: string,
   gatewayId: string,
@@ -71,16 +71,19 @@ async function check(stateDir: string, gatewayId: string): Promise<RunningGatewa
   return { stateDir, record };
 }
 
-/** The same for processes that can see each other, across reboots: an entry of an earlier boot belongs to a gateway that has ended. */
+/**
+ * An id that is the same for processes that can see each other, and changes with each boot: an entry of an earlier boot
+ * belongs to a gateway that has ended.
+ */
 async function placeHere(): Promise<string> {
   const { machine, pidNamespace } = await thisHost();
   return `${machine} ${pidNamespace}`;
 }
 
-/** Whether the process of a record still is its writer; a process of an earlier version is identified by its pid alone. */
+/** Whether the process of a record is still its writer; a process of an earlier version is identified by its pid alone. */
 export async function presenceOfGateway(stateDir: string, record: GatewayRecord): Promise<Presence> {
   const { pid, processStart: start, host } = record;
-  // A process of another user is not this user's gateway, and a zombie has ended.
+  // A process of another user cannot be this user's gateway, and a zombie has ended.
   if (start === undefined) return canSignal(pid) && (await processStart(pid)) !== null ? 'here' : 'ended';
   return presenceOf({ pid, start, host }, path.join(stateDir, 'gateway.json'));
 }
@@ -91,14 +94,14 @@ const Entry = Type.Object({
   place: Type.Optional(Type.String())
 });
 
-/** Null where another user could have written it, and where it is damaged. */
+/** Null if another user could have written the file, or if it is damaged. */
 async function entryIn(file: string): Promise<Static<typeof Entry> | null> {
   if (!(await isOurs(file))) return null;
   const entry = jsonIn(await readFile(file, 'utf8').catch(() => null));
   return Value.Check(Entry, entry) && path.isAbsolute(entry.stateDir) ? entry : null;
 }
 
-/** Belongs to this user, and no other user can write it. */
+/** Whether the path belongs to this user, and no other user can write it. */
 async function isOurs(place: string): Promise<boolean> {
   const found = await stat(place).catch(() => null);
   return found !== null && found.uid === userInfo().uid && (found.mode & 0o022) === 0;

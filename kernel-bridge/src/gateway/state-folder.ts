@@ -19,9 +19,9 @@ export const GatewayRecord = Type.Object({
   pid: Type.Integer({ minimum: 1 }),
   gatewayId: Type.String(),
   startedAt: Type.String(),
-  /** Distinguishes the process from a later one with its pid; earlier versions do not store it. */
+  /** Distinguishes the process from a later one with the same pid; earlier versions do not store it. */
   processStart: Type.Optional(Type.String()),
-  /** Where it runs; the gateway touches the file while it lives. Earlier versions do not store it. */
+  /** Where the gateway runs; it touches the file while it is alive. Earlier versions do not store this. */
   host: Type.Optional(
     Type.Object({
       name: Type.String(),
@@ -30,12 +30,12 @@ export const GatewayRecord = Type.Object({
       pidNamespace: Type.String()
     })
   ),
-  /** The gateway proves its identity with it (`gateway-proof.ts`). Absent in the record of an older gateway. */
+  /** With this key the gateway proves its identity (`gateway-proof.ts`). Absent in the record of an older gateway. */
   proofKey: Type.Optional(Type.String()),
-  /** Folder of the files that it serves. Absent in the record of an older gateway. */
+  /** Root of the files that the gateway serves. Absent in the record of an older gateway. */
   rootDir: Type.Optional(Type.String())
 });
-/** gateway.json: the gateway that serves this folder, or the last one that did. */
+/** gateway.json: the gateway that serves this folder, or the last one that did so. */
 export type GatewayRecord = Static<typeof GatewayRecord>;
 
 /** The requested folder, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
@@ -45,7 +45,7 @@ export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEn
   return path.join(xdgFolder('XDG_STATE_HOME', env), 'tpulab');
 }
 
-/** Creates the folder, for this user alone. */
+/** Creates the folder, accessible only to this user. */
 export async function prepareStateFolder(folder: string): Promise<void> {
   try {
     await makeFolder(path.join(folder, 'kernels'), 0o700);
@@ -62,8 +62,9 @@ export async function prepareStateFolder(folder: string): Promise<void> {
 }
 
 /**
- * One gateway per state folder, and only where its kernels are visible: claims the lock or throws `state_dir_in_use`. Disposing
- * releases it. @param onLost another gateway has taken over the folder while this process stalled
+ * Ensures one gateway per state folder, on a machine that can see the folder's kernels: claims the lock or throws
+ * `state_dir_in_use`. Disposing releases it. @param onLost called if another gateway has taken over the folder while this
+ * process stalled
  */
 export async function lockStateFolder(folder: string, onLost: () => void): Promise<ProcessLock> {
   const file = path.join(folder, 'gateway.lock');
@@ -104,12 +105,13 @@ async function refuseForeignKernels(folder: string): Promise<void> {
 /** On this machine a port answers or refuses immediately. */
 const PROBE_MS = 2_000;
 
-/** Shorter tokens can be guessed, and there is no other protection from guessing: a valid token is never rejected. */
+/** Shorter tokens can be guessed, and nothing else prevents guessing: a valid token is never rejected. */
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * The given token, else the token of an earlier gateway (clients that know it continue to work), else a new one. Also a new one when
- * another program listens on the port of an earlier gateway that was killed: its clients may have sent the token there.
+ * The given token, otherwise the token of an earlier gateway (clients that know it continue to work), otherwise a new one.
+ * Also a new one when another program listens on the port of an earlier gateway that was killed: its clients may have sent
+ * the token there.
  */
 export async function chooseToken(folder: string, given: string | undefined): Promise<string> {
   const stored = given === undefined && (await isPortTaken(folder)) ? null : await readToken(folder);
@@ -130,7 +132,7 @@ export async function chooseToken(folder: string, given: string | undefined): Pr
   return token;
 }
 
-/** Only for the owner of the folder's lock: then the gateway of the record has ended. */
+/** Only called by the owner of the folder's lock, so the gateway of the record has ended. */
 async function isPortTaken(folder: string): Promise<boolean> {
   const record = await readGatewayRecord(folder);
   if (record === null || !URL.canParse(record.url)) return false;
@@ -149,7 +151,7 @@ async function isPortTaken(folder: string): Promise<boolean> {
   });
 }
 
-/** For when a foreign program may have received the token: the next gateway creates a new one. */
+/** Called when a foreign program may have received the token: the next gateway creates a new one. */
 export async function forgetToken(folder: string): Promise<void> {
   await rm(path.join(folder, 'token'), { force: true });
 }
@@ -168,7 +170,7 @@ export async function readGatewayRecord(folder: string): Promise<GatewayRecord |
   return Value.Check(GatewayRecord, json) ? json : null;
 }
 
-/** Only our own record: another gateway may already have stored its own. */
+/** Removes only our own record: another gateway may already have stored its own. */
 export async function removeGatewayRecord(folder: string, gatewayId: string): Promise<void> {
   if ((await readGatewayRecord(folder))?.gatewayId === gatewayId) {
     await rm(path.join(folder, 'gateway.json'), { force: true });

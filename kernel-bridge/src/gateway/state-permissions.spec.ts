@@ -6,12 +6,12 @@ import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-/** Every file, folder and socket below, with its permissions. */
+/** Every file, folder and socket below the folder, with its permissions. */
 function walk(folder: string): { at: string; mode: number; isFolder: boolean }[] {
   return readdirSync(folder).flatMap(name => {
     const at = path.join(folder, name);
     const found = lstatSync(at, { throwIfNoEntry: false });
-    // A draft of the keeper, which has replaced its file by now.
+    // A draft of the keeper that has meanwhile replaced its file.
     if (found === undefined) return [];
     // The kernel creates its own sockets, with its own umask; the folder around them is the protection.
     if (found.isSocket() && /^k-\d+$/.test(name)) return [];
@@ -20,7 +20,7 @@ function walk(folder: string): { at: string; mode: number; isFolder: boolean }[]
   });
 }
 
-it('everything in a state folder with a kernel that has worked is for this user alone', async () => {
+it('only this user can access the files of a state folder with a used kernel', async () => {
   await using bridge = await TemporaryGateway.start();
   await bridge.gateway.ready;
   await new TokenStore(bridge.folder).create('a', null);

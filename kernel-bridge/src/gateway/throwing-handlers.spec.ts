@@ -1,4 +1,4 @@
-/** An exception in a handler of one connection ends that connection only: thrown into each kind, with the gateway beside it. */
+/** An exception in a handler of one connection ends only that connection: these specs throw in each kind of handler. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -88,7 +88,7 @@ it('the events of a page: its socket is closed', async () => {
   expect(escaped).toEqual([]);
 });
 
-it('a handshake: it is ended, and the next one goes through', async () => {
+it('a handshake: it is ended, and the next one succeeds', async () => {
   vi.spyOn(bridge.gateway.upgrades.routes, Symbol.iterator).mockImplementationOnce(failing);
   const refused = socketTo('bridge/v1/events');
   await new Promise(resolve => refused.once('close', resolve));
@@ -97,7 +97,7 @@ it('a handshake: it is ended, and the next one goes through', async () => {
   socket.terminate();
 });
 
-it('what a keeper sends: the connection to that keeper is made again, and nothing is lost', async () => {
+it('data from a keeper: the connection to that keeper is re-established, and nothing is lost', async () => {
   const kernelId = await bridge.startKernel({ name: 'lossless' });
   using client = await bridge.connect(kernelId);
   await client.done(client.execute("print('before')"));
@@ -112,7 +112,7 @@ it('a request over HTTP: it is 500, and the next one is answered', async () => {
   expect((await bridge.rest('GET', '/api/kernels')).status).toBe(200);
 });
 
-it('after a crash loop the gateway starts without its remotes, and each says why', async () => {
+it('after a crash loop the gateway starts without its remotes, and each states the reason', async () => {
   const remotes = { sshProgram: '/bin/false' };
   const stateDir = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   try {

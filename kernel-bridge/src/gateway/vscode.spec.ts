@@ -12,8 +12,9 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const bridge = gatewayForAll();
 
 describe('[6] an existing Jupyter server in VS Code', () => {
-  it('is first queried without a token whether it is a hub and wants a password, and gives no cookie for one', async () => {
-    // 200 for the first would mean JupyterHub, which leads to a password prompt; the second leads to one unless there is a token.
+  it('is first probed without a token for a hub and a password, and sets no cookie for either', async () => {
+    // 200 for the first would mean JupyterHub and lead to a password prompt; the second leads to one unless there is a
+    // token.
     for (const path of ['/hub/api', '/tree?', '/login?']) {
       const answer = await bridge.rest('GET', path, { token: null, headers: { connection: 'keep-alive' } });
       expect([path, answer.status]).toEqual([path, 403]);
@@ -22,14 +23,14 @@ describe('[6] an existing Jupyter server in VS Code', () => {
     }
   });
 
-  it('lists kernels, kernelspecs and sessions, with a number after each address', async () => {
+  it('lists kernels, kernelspecs and sessions, even with a number appended to each address', async () => {
     for (const list of ['kernels', 'kernelspecs', 'sessions']) {
       const answer = await bridge.rest('GET', `/api/${list}?${Date.now()}`);
       expect([list, answer.status]).toEqual([list, 200]);
     }
   });
 
-  it('has no files, so the session is made for a name without one; it runs cells and ends', async () => {
+  it('has no files, so the session is created for a name without a file; it runs cells and ends', async () => {
     const name = `notebook-jvsc-${randomUUID()}.ipynb`;
     const file = await bridge.rest('PUT', `/api/contents/${name}`, { body: { type: 'notebook' } });
     expect([404, 405]).toContain(file.status);

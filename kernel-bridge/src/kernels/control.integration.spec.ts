@@ -15,7 +15,7 @@ if (!isInstalled) {
 }
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-/** Trains until it is stopped. Plain Python, so that it starts immediately. */
+/** Trains until it is stopped. Written in plain Python, so that it starts immediately. */
 const TRAIN = `
 import time, tpulab
 run = tpulab.run("steered", {"batch": 8}, log=False,
@@ -81,7 +81,7 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
 
     const pause = await steer(kernel, { action: 'pause' });
     await page.until(() => states().at(-1) === 'paused');
-    // Commands are applied in a pause too.
+    // Commands are also applied during a pause.
     const checkpoint = await steer(kernel, { action: 'checkpoint' });
     const retained = await page.until(() => applied(checkpoint.id));
     expect(retained).toMatchObject({ reason: `kept at ${retained.step}`, step: applied(pause.id)?.step });
@@ -126,7 +126,7 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
       'This kernel has no run none that accepts commands; it may be over.'
     ]);
     const bands = page.telemetry(kernel).filter(data => data.type === 'control' && data.phase === 'applied');
-    // Reported again in the same words, applied once.
+    // The repeated command is answered with the same words, and was applied once.
     expect(new Set(bands.map(data => data.time)).size).toBe(1);
     await steer(kernel, { action: 'stop' });
     await client.done(cell);
@@ -162,7 +162,7 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
     }
   );
 
-  it('knows no kernel that does not exist', async () => {
+  it('refuses a kernel that does not exist', async () => {
     expect(await post(randomUUID(), { action: 'pause' })).toMatchObject({ status: 404 });
   });
 });

@@ -1,4 +1,4 @@
-/** State after a failed start: no process runs unseen, and no earlier data is lost. */
+/** State after a failed start: no process runs unlisted, and no earlier data is lost. */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -40,7 +40,7 @@ async function pids(id: string): Promise<{ keeper: number; kernel: number }> {
   return { keeper: record.pid, kernel: record.kernelPid };
 }
 
-/** A kernel that was lost with its machine: no gateway has noted its end. The next gateway does not list it. */
+/** A kernel that was lost with its machine: no gateway has recorded its end. The next gateway does not list it. */
 async function lostKernel(): Promise<{ id: string; lastSeq: number }> {
   const id = await bridge.startKernel();
   const client = await bridge.connect(id);
@@ -76,7 +76,7 @@ describe('a start that fails', () => {
     expect(await bridge.startKernel({ name: 'python3', kernel_id: id })).toBe(id);
   });
 
-  it('ends the keeper and the kernel that it has begun, which would use the chips unseen', async () => {
+  it('ends the keeper and the kernel that it has started, which would use the chips unlisted', async () => {
     const begun: { keeper: number; kernel: number }[] = [];
     const id = '11111111-2222-4333-8444-555555555555';
     subscribe = async () => {
@@ -98,7 +98,7 @@ describe('a start that fails', () => {
   it('takes over a kernel of the same id that still runs, without touching its data', async () => {
     const id = await bridge.startKernel();
     const before = await pids(id);
-    // As for a gateway that has not found it, for example because the keeper hung during the search.
+    // The state for a gateway that has not found the kernel, for example because the keeper hung during the search.
     const { folder } = bridge;
     await bridge.gateway[Symbol.asyncDispose]();
     let attach: KeeperAccess['attach'] = () => Promise.resolve(null);

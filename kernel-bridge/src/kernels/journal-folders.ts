@@ -1,4 +1,4 @@
-/** The journals of a state folder, with the data that retention needs. Reads only, and disturbs no keeper. */
+/** The journals of a state folder, with the data that retention needs. Only reads, and disturbs no keeper. */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { measureSegments, type SegmentSize } from '../journal/index.js';
@@ -17,7 +17,10 @@ export interface JournalFolder {
   readonly specName: string | null;
   /** Unix milliseconds; null while the kernel's keeper, or the kernel itself, runs or may run. */
   readonly endedAt: number | null;
-  /** The other machine or container that owns this kernel, and whether its keeper's heartbeat has stopped; null: this one. */
+  /**
+   * The other machine or container that owns this kernel, and whether its keeper's heartbeat has stopped; null: this
+   * machine.
+   */
   readonly elsewhere: { readonly name: string; readonly isSilent: boolean } | null;
   /** Oldest first. */
   readonly segments: readonly SegmentSize[];
@@ -25,7 +28,10 @@ export interface JournalFolder {
   readonly damaged: { readonly files: number; readonly bytes: number };
 }
 
-/** Kernels that count as running whatever the state of their processes. `isEnded`: a gateway has noted the end of the kernel. */
+/**
+ * Whether a kernel counts as running, whatever the state of its processes. `isEnded`: a gateway has recorded the end of the
+ * kernel.
+ */
 export type IsInUse = (kernelId: string, isEnded: boolean) => boolean;
 
 export async function findJournals(
@@ -66,7 +72,7 @@ async function describe(
     kernelDir,
     journalDir,
     specName: ended?.specName ?? launch?.specName ?? null,
-    // A keeper that was killed leaves no note; then the last record is the end.
+    // A keeper that was killed leaves no record of the end; then the last journal record counts as the end.
     endedAt: isRunning ? null : ended ? Date.parse(ended.endedAt) : newest.writtenAt,
     elsewhere: elsewhere === null ? null : { name: elsewhere, isSilent: presence === 'silent' },
     segments,
@@ -74,7 +80,10 @@ async function describe(
   };
 }
 
-/** It has no recorded end and was just written: by a keeper that is not visible, such as a keeper of an earlier version on another machine. */
+/**
+ * The journal has no recorded end and was just written: by a keeper that is not visible, such as a keeper of an earlier
+ * version on another machine.
+ */
 export function mayBeWritten({ endedAt, segments }: JournalFolder): boolean {
   const writtenAt = segments.at(-1)?.writtenAt ?? 0;
   return endedAt === writtenAt && Math.abs(Date.now() - writtenAt) <= FRESH_MS;
@@ -108,7 +117,7 @@ const ENDED_FILE = 'ended.json';
 /** The reason for a kernel that was shut down on request, not lost with its machine. */
 export const SHUT_DOWN = 'shut down';
 
-/** The other files describe an ended process or, like the environment in launch.json, should not be stored. */
+/** The other files describe an ended process or, like the environment in launch.json, should not remain stored. */
 const RETAINED = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;
 
 /** Null for a kernel that was not ended through a gateway. */
@@ -122,14 +131,14 @@ export async function readEnded(kernelDir: string): Promise<EndedKernel | null> 
   }
 }
 
-/** A kernel has ended: its journal stays until retention removes it. Without a journal, everything is removed. */
+/** Called when a kernel has ended: its journal stays until retention removes it. Without a journal, everything is removed. */
 export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promise<void> {
   if ((await measureSegments(path.join(kernelDir, 'journal'))).length === 0) {
     await rm(kernelDir, { recursive: true, force: true });
     return;
   }
   const note = (): Promise<void> => writeAtomically(path.join(kernelDir, ENDED_FILE), ended);
-  // First, so that a crash in between leaves a kernel whose end is noted.
+  // Written first, so that a crash in between leaves a kernel with a recorded end.
   const isNoted = await note().then(
     () => true,
     () => false
@@ -148,7 +157,7 @@ export async function keepOnlyJournal(kernelDir: string): Promise<void> {
   }
 }
 
-/** A kernel with this id starts again, and its journal continues. */
+/** Called when a kernel with this id starts again, and its journal continues. */
 export async function forgetEnd(kernelDir: string): Promise<void> {
   await rm(path.join(kernelDir, ENDED_FILE), { force: true });
 }

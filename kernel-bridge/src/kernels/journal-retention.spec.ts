@@ -79,14 +79,14 @@ describe('retention', () => {
     expect(await firstSeq('recent')).toBe(1);
   });
 
-  it('assumes that a kernel without a noted end ended with its last record', async () => {
+  it('assumes that a kernel without a recorded end ended with its last record', async () => {
     await kernel('lost', 4, 1);
     await forgetEnd(dirOf('lost'));
     const [journal] = await findJournals(stateDir);
     expect(journal!.endedAt).toBe(journal!.segments.at(-1)!.writtenAt);
   });
 
-  it('keeps everything of a kernel whose end lies in the future, because the clock was set', async () => {
+  it('keeps all data of a kernel whose end is in the future, because the clock was set', async () => {
     await kernel('a', 10, -400);
     await sweep({ retentionMs: DAY });
     expect(await firstSeq('a')).toBe(1);
@@ -116,7 +116,7 @@ describe('retention', () => {
     expect(await firstSeq('running')).toBe(17);
   });
 
-  it('plans for no more than is needed, and meets the total wherever it can', () => {
+  it('plans no more removals than necessary, and meets the total wherever possible', () => {
     const journal = fc
       .record({
         endedDaysAgo: fc.option(fc.integer({ min: 0, max: 30 })),
@@ -143,7 +143,7 @@ describe('retention', () => {
       fc.property(fc.array(journal, { maxLength: 8 }), fc.nat(2000), (journals, totalBytes) => {
         const retentionMs = 14 * DAY;
         const plan = planRemovals(journals, { totalBytes, retentionMs }, NOW);
-        // No journal is planned for twice.
+        // No journal is planned twice.
         expect(new Set(plan.map(each => each.journal)).size).toBe(plan.length);
         const before = journals.reduce((sum, each) => sum + bytesOf(each), 0);
         const after = before - plan.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -172,7 +172,7 @@ describe('retention', () => {
   });
 });
 
-describe('what stays of a kernel that has ended', () => {
+describe('the remaining data of a kernel that has ended', () => {
   it('is its journal and the output of its process, nothing that describes the process or its environment', async () => {
     await kernel('k', 2, null);
     for (const name of ['launch.json', 'positions', 'keeper.log', 'kernel.log']) {
@@ -197,7 +197,7 @@ describe('what stays of a kernel that has ended', () => {
 });
 
 describe('the sweeper of a gateway', () => {
-  it('spares journals that the gateway uses, and ends with it', async () => {
+  it('spares journals that the gateway uses, and stops with the gateway', async () => {
     await kernel('used', 10, 3000);
     await kernel('unused', 10, 3000);
     const sweeper = new JournalSweeper({
@@ -236,7 +236,7 @@ describe('the sweeper of a gateway', () => {
     expect(await lives()).toBe(true);
     pass(HOUR / 2);
     expect(await lives()).toBe(true);
-    // The time server has answered, and the clock is wrong again later: the hour starts again.
+    // The time server has answered, and later the clock is wrong again: the hour restarts.
     now -= 3650 * DAY;
     pass(HOUR);
     expect(await lives()).toBe(true);

@@ -70,8 +70,8 @@ export class JournalSweeper implements AsyncDisposable {
 const GRACE_MS = 60 * 60 * 1000;
 
 /**
- * Retention trusts the clock only after a while. A clock that jumps ahead, of a machine that starts without the time or is
- * set wrongly, would make every journal look old immediately; the correct time would not bring back removed journals.
+ * Retention trusts the clock only after a while. A clock that jumps ahead, on a machine that starts without the time or is
+ * set wrongly, would make every journal look old at once; correcting the time would not bring back removed journals.
  */
 class ExpiryGrace {
   readonly #since = new Map<string, number>();
@@ -97,10 +97,11 @@ class ExpiryGrace {
   }
 }
 
-/*
- * Which journals are removed, and when: journals of kernels that ended long ago, then, while the total is too large, the oldest of
- * ended kernels, then the oldest segments of running ones. The newest segment of a running kernel always stays, and so does all data of a
- * kernel of another machine or container: the activity of its keeper and gateway is not visible here. They count its bytes.
+/**
+ * Which journals are removed, and in which order: journals of kernels that ended long ago, then, while the total is too
+ * large, the oldest journals of ended kernels, then the oldest segments of running ones. The newest segment of a running
+ * kernel always stays. So does all data of a kernel of another machine or container, because the activity of its keeper and
+ * gateway is not visible here; its bytes count towards the total.
  */
 
 export interface Removal {
@@ -115,7 +116,7 @@ export interface Removal {
 
 export type RetentionLimits = Pick<JournalLimits, 'totalBytes' | 'retentionMs'>;
 
-/** Reads nothing and removes nothing. */
+/** Only plans: reads nothing and removes nothing. */
 export function planRemovals(
   journals: readonly JournalFolder[],
   { totalBytes, retentionMs }: RetentionLimits,
@@ -135,7 +136,7 @@ export function planRemovals(
   for (const { journal } of ended.sort((a, b) => a.endedAt - b.endedAt)) {
     if (over <= 0) break;
     const removal = part(journal, bytesOf(journal) - over);
-    // If the newest segment of an ended kernel would exceed the total, it is removed too.
+    // If the newest segment of an ended kernel would still exceed the total, it is removed too.
     const planned = removal.bytes < over ? whole(journal, 'journal_total_quota') : removal;
     plan.push(planned);
     over -= planned.bytes;
@@ -151,7 +152,7 @@ export function planRemovals(
   return plan;
 }
 
-/** Carries out one removal. If the kernel runs by now, only closed segments are removed. */
+/** Carries out one removal. If the kernel has meanwhile started, only closed segments are removed. */
 export async function remove({ journal, code, segments, whole }: Removal): Promise<void> {
   if (whole) await rm(journal.kernelDir, { recursive: true, force: true });
   else await trimSegments(journal.journalDir, segments, code);
@@ -175,7 +176,7 @@ function part(journal: JournalFolder, maxBytes: number): Removal {
   );
 }
 
-/** Segments without a writer, in the order of writing, over all journals. */
+/** The segments without a writer, over all journals, in the order in which they were written. */
 function closedSegments(journals: readonly JournalFolder[]): { journal: JournalFolder }[] {
   return journals
     .flatMap(journal => journal.segments.slice(0, -1).map(({ writtenAt }) => ({ journal, writtenAt })))

@@ -79,7 +79,7 @@ describe('jupyterDataFolders', () => {
     ]);
   });
 
-  it('knows where macOS keeps them', () => {
+  it('includes the folders of macOS', () => {
     expect(jupyterDataFolders({ env: {}, platform: 'darwin', home: '/people/u' })[0]).toBe(
       '/people/u/Library/Jupyter'
     );

@@ -81,7 +81,7 @@ function describe(json: unknown): string {
 }
 
 /**
- * A spec that a Python environment installed for itself contains just `python`. Jupyter replaces that with the
+ * A spec that a Python environment has installed for itself contains only `python`. Jupyter replaces that with the
  * interpreter that runs the server; the bridge has none, so it uses the interpreter of the spec's own environment.
  */
 async function ownInterpreter(argv: readonly string[], dataFolder: string): Promise<readonly string[]> {
@@ -110,7 +110,7 @@ export interface Machine {
   readonly home: string;
 }
 
-/** Folders that may contain `kernels/<name>/kernel.json`. Folders that do not exist are listed too. */
+/** Folders that may contain `kernels/<name>/kernel.json`, including folders that do not exist. */
 export function jupyterDataFolders({ env, platform, home }: Machine): string[] {
   const folders = (env['JUPYTER_PATH'] ?? '').split(path.delimiter).filter(folder => path.isAbsolute(folder));
   folders.push(userFolder({ env, platform, home }));

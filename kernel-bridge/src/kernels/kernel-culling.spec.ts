@@ -79,7 +79,7 @@ describe('culling', () => {
     const [hour, day] = [3_600_000, 86_400_000];
     expect(await passes(1_000, day)).toBe(true);
     expect(await passes(hour / 2)).toBe(true);
-    // A time server puts it right.
+    // A time server corrects the clock.
     expect(await passes(1_000, -day)).toBe(true);
     expect(await passes(hour / 2)).toBe(true);
     expect(await passes(hour)).toBe(false);

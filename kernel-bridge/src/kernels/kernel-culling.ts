@@ -1,7 +1,8 @@
 /**
- * Shuts down kernels that were unused for long. Off unless a time is set, and even then not for a kernel that is working or
- * starting, and one with clients only when that is requested. Jupyter's names: `cull_idle_timeout`, `cull_interval`,
- * `cull_connected`. Its `cull_busy` has no counterpart here: a long training is exactly what must not be ended.
+ * Shuts down kernels that have been unused for long. Off unless a time is set; even then a kernel that is working or
+ * starting is spared, and a kernel with clients unless that is configured. Jupyter's names: `cull_idle_timeout`,
+ * `cull_interval`, `cull_connected`. Jupyter's `cull_busy` has no counterpart here: a long training is exactly what must
+ * not be ended.
  */
 import type { Logger } from 'pino';
 import { type Clock, ClockJumps } from '@tpulab/platform/clock.js';
@@ -13,7 +14,10 @@ export interface CullingOptions {
   readonly idleTimeoutS: number;
   /** Seconds between two checks. */
   readonly intervalS: number;
-  /** Kernels with clients too. A sleeping laptop's connection counts as a client until it has been silent for a while. */
+  /**
+   * Whether kernels with clients are culled too. A sleeping laptop's connection counts as a client until it has been silent
+   * for a while.
+   */
   readonly connected: boolean;
 }
 
@@ -27,7 +31,7 @@ export class KernelCulling implements Disposable {
   readonly #timer: NodeJS.Timeout | null;
   #looking: Promise<void> | null = null;
   readonly #jumps: ClockJumps;
-  /** Unix milliseconds. Time without use counts from here on: when the clock was set, nobody knows how long a kernel was unused. */
+  /** Unix milliseconds from which idle time counts: after the clock was set, nobody knows how long a kernel was unused. */
   #countedFrom = 0;
 
   constructor(
@@ -67,7 +71,7 @@ export class KernelCulling implements Disposable {
   }
 
   async #isIdle(kernel: Kernel): Promise<boolean> {
-    // The keeper's current state: the last state that it pushed may be older than the last message.
+    // Uses the keeper's current state, because the last pushed state may be older than the last message.
     const { executionState, lastActivity } = kernel.isUnreachable
       ? kernel.snapshot
       : ((await kernel.currentSnapshot()) ?? { executionState: 'busy', lastActivity: 0 });

@@ -25,7 +25,7 @@ function documents(): KernelDocuments {
 }
 
 describe('the documents of a kernel', () => {
-  it('are kept in the order in which they ran on it, without the same one twice', async () => {
+  it('are stored in the order in which they ran on it, without duplicates', async () => {
     await mkdir(kernelDir);
     await using noted = documents();
     await Promise.all(['a.ipynb', 'b.ipynb', 'a.ipynb', ''].map(each => noted.note(each)));
@@ -35,8 +35,8 @@ describe('the documents of a kernel', () => {
     expect(await documentsOfKernel(kernelDir)).toEqual(['b.ipynb', 'a.ipynb', 'c.ipynb']);
   });
 
-  it('that the disk refuses are written when it works again, and the kernel is notified of both', async () => {
-    // A disk that refuses: the folder does not exist.
+  it('that the disk refuses are written when it works again, and the kernel reports both', async () => {
+    // The disk refuses writes because the folder does not exist.
     await using noted = documents();
     await expect(noted.note('a.ipynb')).rejects.toMatchObject({ code: 'ENOENT' });
     expect(faults).toEqual(['ENOENT']);
@@ -45,7 +45,7 @@ describe('the documents of a kernel', () => {
     expect(await documentsOfKernel(kernelDir)).toEqual(['a.ipynb']);
   });
 
-  it('that a power loss left torn are archived with a line in the log', async () => {
+  it('torn by a power loss are archived, with a line in the log', async () => {
     await mkdir(kernelDir);
     const file = path.join(kernelDir, 'documents.json');
     await writeFile(file, '{"version":1,"paths":["a.ip');

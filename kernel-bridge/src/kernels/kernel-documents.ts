@@ -1,6 +1,6 @@
 /**
- * documents.json in a kernel's folder: the documents that used it, so that its outputs are still found by the path of a notebook
- * when kernel and session have ended.
+ * documents.json in a kernel's folder: the documents that used the kernel, so that its outputs can be found by the path of
+ * a notebook after kernel and session have ended.
  */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { jsonIn } from '@tpulab/platform/json-text.js';
 
 const DocumentsJson = Type.Object({ version: Type.Literal(1), paths: Type.Array(Type.String()) });
 const FILE = 'documents.json';
-/** Renaming a notebook repeatedly must not make a long file. */
+/** Renaming a notebook repeatedly must not grow the file without limit. */
 const MAX_PATHS = 20;
 
 /** As the clients named them, the newest last; empty when there is no file, or it cannot be parsed. */
@@ -22,7 +22,7 @@ export async function documentsOfKernel(kernelDir: string): Promise<readonly str
   return Value.Check(DocumentsJson, json) ? json.paths : [];
 }
 
-/** For the writer of a kernel's documents. */
+/** Writes a kernel's documents. */
 export class KernelDocuments implements AsyncDisposable {
   readonly #file: StoredList<ReturnType<typeof Type.String>>;
   #loading: Promise<readonly string[]> | null = null;
@@ -38,7 +38,7 @@ export class KernelDocuments implements AsyncDisposable {
     });
   }
 
-  /** Resolves when it is on disk; rejects when the disk refuses, and continues to retry. */
+  /** Resolves when the path is on disk; rejects when the disk refuses, and continues to retry. */
   async note(documentPath: string): Promise<void> {
     const loaded = await (this.#loading ??= this.#file.load());
     const known = this.#paths ?? loaded;
@@ -47,7 +47,7 @@ export class KernelDocuments implements AsyncDisposable {
     await this.#file.save(this.#paths);
   }
 
-  /** The kernel or the gateway has ended: unsaved paths are tried once more. */
+  /** Called when the kernel or the gateway has ended: tries once more to write unsaved paths. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#file.settled();
   }

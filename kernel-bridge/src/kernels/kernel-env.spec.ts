@@ -29,13 +29,13 @@ describe('kernelEnv', () => {
     expect(env).toEqual({ PATH: '/bin', KERNEL_USERNAME: 'ada', TPULAB_KERNEL_ID: 'k' });
   });
 
-  it('a default of the kernelspec gives way to the user, a value of its env does not', () => {
+  it('the user's variables override a default of the kernelspec, but not a value of its env', () => {
     const both = { env: { B: 'spec' }, envDefaults: { A: '8', C: '8' } };
     const env = kernelEnv({ gateway: { A: '2', B: 'user' }, spec: both, kernelId: 'k' });
     expect(env).toMatchObject({ A: '2', B: 'spec', C: '8' });
   });
 
-  it('variables in the env of a kernelspec are filled in, unknown ones stay as written', () => {
+  it('variables in the env of a kernelspec are expanded, unknown ones stay unchanged', () => {
     const filled = { env: { P: '${PATH}:/x', Q: '$PATH', R: '${NONE}', S: '100%' }, envDefaults: {} };
     const env = kernelEnv({ gateway: { PATH: '/bin' }, spec: filled, kernelId: 'k' });
     expect(env).toMatchObject({ P: '/bin:/x', Q: '/bin', R: '${NONE}', S: '100%' });

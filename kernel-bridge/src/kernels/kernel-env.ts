@@ -12,7 +12,7 @@ export const WITHHELD_VARIABLES: readonly string[] = [
   'CONFIGPROXY_AUTH_TOKEN',
   'EG_AUTH_TOKEN',
   'JPY_API_TOKEN',
-  // A kernel that receives its parent's pid ends with it; ours outlive the gateway and a crashed keeper.
+  // A kernel that gets its parent's pid ends with the parent, but ours outlive the gateway and a crashed keeper.
   'JPY_PARENT_PID',
   'JUPYTERHUB_API_TOKEN',
   'JUPYTERHUB_CLIENT_ID',
@@ -57,7 +57,7 @@ export function kernelEnv(sources: KernelEnvSources): Record<string, string> {
   return env;
 }
 
-/** Whether a variable gives access to a server, this one or another, and is withheld from programs of other authors. */
+/** Whether a variable gives access to this or another server, and is withheld from programs of other authors. */
 export function isWithheld(name: string): boolean {
   return WITHHELD_VARIABLES.includes(name) || WITHHELD_PREFIXES.some(prefix => name.startsWith(prefix));
 }
@@ -72,12 +72,15 @@ function fillIn(value: string, env: Readonly<Record<string, string>>): string {
   );
 }
 
-/** Jupyter's own gateway client names the folder on the client's machine with it; it is also ours when it is the same machine. */
+/**
+ * Jupyter's own gateway client uses this variable for the folder on the client's machine, which is also the kernel's
+ * machine if both are the same.
+ */
 export const WORKING_DIR = 'KERNEL_WORKING_DIR';
 
 /**
- * Client paths are relative to the root folder. A path that does not exist here (a notebook on the
- * page's machine) must still work, so the nearest folder above it is used, at most the root.
+ * The folder in which a kernel starts. Client paths are relative to the root folder. A path that does not exist here (a
+ * notebook on the page's machine) must still work, so the nearest existing folder above it is used, at most the root.
  */
 export async function workingDirectory(
   rootDir: string,
@@ -87,8 +90,8 @@ export async function workingDirectory(
   if (path.isAbsolute(ofClient) && !ofClient.includes('\0') && (await isFolder(ofClient))) return ofClient;
   const root = path.resolve(rootDir);
   const requested = (clientPath ?? '').replaceAll('\0', '');
-  // A leading slash of the client means the root folder, unless it names the root itself, as a page does that knows the path of a folder on
-  // this machine. `..` cannot lead out of it.
+  // A client's leading slash means the root folder, except in a path that names the root itself, as a page sends it when it
+  // knows the path of a folder on this machine. `..` cannot leave the root.
   const below = path.posix.normalize(`/${requested}`);
   const isWhole = requested.startsWith('/') && isWithin(root, below);
   let folder = isWhole ? path.resolve(below) : path.resolve(root, `.${below}`);

@@ -29,7 +29,7 @@ export interface KernelRegistryOptions {
   readonly specs: KernelSpecCatalog;
   readonly keepers: KeeperAccess;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Additional variables for a kernel that starts now, which override the gateway's. */
+  /** Additional variables for a kernel that is being started, which override the gateway's. */
   readonly hostEnv?: (specName: string) => Promise<Readonly<Record<string, string>>>;
   readonly log: Logger;
   readonly restartLimit?: number;
@@ -103,7 +103,7 @@ export class KernelRegistry {
     const { stateDir, rootDir, specs, keepers, log } = this.options;
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
-    // An unknown keeper may have this id: its gateway was killed, or it was silent.
+    // A keeper that this gateway does not know may have this id: its gateway was killed, or it was silent.
     const { presence, elsewhere } = await presenceOfKernel(directory);
     if (elsewhere !== null) {
       const { message } = keeperElsewhere(id, elsewhere);
@@ -133,7 +133,7 @@ export class KernelRegistry {
       shutdownWaitMs: this.options.shutdownWaitMs ?? 5000,
       journalBytes: kernelBytes
     };
-    // The client may have chosen the id of a kernel that has ended, or was lost with its machine; its journal continues.
+    // The client may have chosen the id of a kernel that has ended, or was lost with its machine; that journal continues.
     const before = {
       ended: retentionMs > 0 ? await readEnded(directory) : null,
       hasRecords: (await measureSegments(path.join(directory, 'journal'))).length > 0
@@ -160,7 +160,7 @@ export class KernelRegistry {
     return kernel;
   }
 
-  /** After a failed start no process runs unseen, and an earlier kernel's journal is unchanged. */
+  /** After a failed start no process runs unlisted, and the journal of an earlier kernel is unchanged. */
   async #undoStart(
     id: string,
     { runDir }: LaunchDescription,
@@ -170,7 +170,7 @@ export class KernelRegistry {
     try {
       await endSilent(directory);
     } catch (error) {
-      // It may use the accelerator: it is listed, so that it can be ended later.
+      // The process may use the accelerator, so it is listed, and can be ended later.
       this.options.log.error({ kernelId: id, err: error }, 'a kernel that did not start cannot be ended');
       await this.#adopt(id);
       return;
@@ -211,8 +211,8 @@ export class KernelRegistry {
   }
 
   /**
-   * Finds the kernels whose keepers still run. A keeper that cannot be reached does not delay the others; while it runs its
-   * kernel is listed, and connecting is retried.
+   * Finds the kernels whose keepers still run. A keeper that cannot be reached does not delay the others; as long as it
+   * runs, its kernel is listed, and connecting is retried.
    */
   async adopt(): Promise<void> {
     const { stateDir, log } = this.options;
@@ -251,7 +251,7 @@ export class KernelRegistry {
       throw error;
     }
     if (!kernel.isPresumed) {
-      // The keeper was reached after all while its files were read.
+      // The keeper answered after all while its files were read.
       await this.#adopted(kernel, search);
       return;
     }
@@ -261,7 +261,7 @@ export class KernelRegistry {
     });
   }
 
-  /** Listeners are notified of a kernel when its keeper has answered: before, there is nothing to follow. */
+  /** Listeners are notified of a kernel only when its keeper has answered: before that, there is nothing to follow. */
   async #adopted(kernel: Kernel, search: KeeperSearch): Promise<void> {
     const { log } = this.options;
     const { id } = kernel;
@@ -273,7 +273,7 @@ export class KernelRegistry {
       if (this.#kernels.delete(id)) for (const listener of this.#listeners) listener.removed?.(kernel);
       log.info({ kernelId: id }, 'the keeper of this kernel no longer runs; its journal stays on disk');
     } else if (end.how === 'failed') {
-      // A listed kernel stays, as dead: its process may run, and it can be restarted.
+      // A listed kernel stays listed as dead: its process may run, and it can be restarted.
       if (this.#kernels.has(id)) this.#add(kernel);
       else throw end.error;
     }
@@ -292,12 +292,12 @@ export class KernelRegistry {
     return isKernelId(id) && (await presenceOfKernel(this.#directory(id))).elsewhere !== null;
   }
 
-  /** Running, starting or ending: its journal is in use. */
+  /** The kernel is running, starting or ending, so its journal is in use. */
   isInUse(id: string): boolean {
     return this.#kernels.has(id) || this.#starting.has(id) || this.#stopping.has(id);
   }
 
-  /** Shuts a kernel down and removes it from the list; its journal is kept for a while. */
+  /** Shuts a kernel down and removes it from the list; its journal is retained for a while. */
   async remove(id: string): Promise<void> {
     const kernel = this.get(id);
     let stopping = this.#stopping.get(id);
@@ -320,7 +320,7 @@ export class KernelRegistry {
     try {
       await this.#leave(kernel.directory, launch?.specName ?? null);
     } catch (error) {
-      // The kernel has ended as requested. Without the note its last record counts as its end.
+      // The kernel has ended as requested. Without that note, its last record counts as its end.
       log.warn(
         { kernelId: kernel.id, err: error },
         'the end of a kernel could not be noted; is the disk full?'
@@ -367,7 +367,7 @@ export function isKernelId(id: string): boolean {
 const RUN_FOLDER_BYTES = 103 - 1 - 32;
 
 export function runFolder(stateDir: string, kernelId: string): string {
-  // Long enough to be unique among the kernels of one state folder.
+  // Long enough to be unique among the kernels of one state folder, short enough for a socket path.
   const folder = path.join(stateDir, 'run', kernelId.replaceAll('-', '').slice(0, 16));
   return socketFolder(folder, RUN_FOLDER_BYTES, { odd: true });
 }

@@ -18,9 +18,9 @@ import { guarded } from '@tpulab/platform/guard.js';
 import { Outbox } from './outbox.js';
 
 export interface KernelListener {
-  /** A live record, in order. After the keeper's connection was lost and re-established there may be a hole. */
+  /** A live record, in order. There may be a hole after the connection to the keeper was re-established. */
   record?(record: JournalRecord): void;
-  /** Whether it needs the payload of a large record of this channel; without this function it does not. */
+  /** Whether the listener needs the payload of a large record of this channel; without this function it does not. */
   wantsPayload?(channel: number): boolean;
   /** The state, the number of connections, or the newest known record has changed. */
   changed?(): void;
@@ -70,7 +70,7 @@ export class Kernel {
     this.directory = directory;
   }
 
-  /** The callbacks for the keeper's connection; pass them when creating the handle. */
+  /** The callbacks for the keeper's connection, to be passed when the handle is created. */
   readonly events: KeeperEvents = {
     record: record => {
       this.#lastSeq = record.seq;
@@ -82,7 +82,7 @@ export class Kernel {
       return false;
     },
     state: snapshot => {
-      // Unknown until the silent keeper has sent its state: `bind` ends that.
+      // The state is unknown until the silent keeper has sent it; `bind` ends the silence.
       if (this.#silent) return;
       const { executionState, reason } = snapshot;
       if (reason !== null && reason !== this.#snapshot?.reason)
@@ -102,7 +102,7 @@ export class Kernel {
     },
     disconnected: error => {
       this.#handle = null;
-      // The keeper that is found again reports the fault of its journal, if there is one.
+      // The keeper reports a fault of its journal again when it is found again.
       this.#journalFault = null;
       if (this.#search !== null) this.#cut = true;
       if (this.#search !== null || this.#reattach === null || this.#removed) return;
@@ -130,7 +130,7 @@ export class Kernel {
   }
 
   /**
-   * Searches for the keeper until it answers or has ended. Neither a lost connection nor silence shows that it has ended.
+   * Searches for the keeper until it answers or has ended. Neither a lost connection nor silence proves that it has ended.
    * Until then messages are queued, and actions fail once it has been silent.
    */
   seek(reattach: Reattach): KeeperSearch {
@@ -180,7 +180,7 @@ export class Kernel {
     if (this.#snapshot) this.presume(this.#snapshot, this.#lastSeq);
   }
 
-  /** The assumed state while the keeper is silent. The newest record is one in the journal. */
+  /** Sets the assumed state while the keeper is silent. The newest record is the last one in the journal. */
   presume(snapshot: KernelSnapshot, lastSeq: number): void {
     if (!this.#silent) return;
     this.#lastSeq = Math.max(this.#lastSeq, lastSeq);
@@ -189,13 +189,13 @@ export class Kernel {
     this.#changed();
   }
 
-  /** Ends the search for a keeper, because the kernel gets another one. */
+  /** Ends the search for a keeper, because the kernel gets a new one. */
   async giveUp(): Promise<void> {
     await this.#search?.[Symbol.asyncDispose]();
     if (this.#silent) this.#lost('the process that kept this kernel did not answer');
   }
 
-  /** Requests telemetry from now on, stored history first; also from a keeper to which it reconnects. */
+  /** Requests telemetry from now on, stored history first; repeated after each reconnection. */
   async followTelemetry(): Promise<void> {
     if (this.#followsTelemetry) return;
     this.#followsTelemetry = true;
@@ -230,7 +230,7 @@ export class Kernel {
     return this.#lastSeq;
   }
 
-  /** Resolves when the kernel has resent all that it will, at the latest after `limitMs`. */
+  /** Resolves when the kernel has finished resending, at the latest after `limitMs`. */
   settled(limitMs: number): Promise<void> {
     return new Promise(resolve => {
       const end = (): void => {
@@ -252,7 +252,10 @@ export class Kernel {
     return this.#journalFault ?? [...this.#unsaved.values()][0] ?? null;
   }
 
-  /** Reports that data beside the journal cannot be saved, and the consequence (`risk`, a sentence), or that it can (null). */
+  /**
+   * Reports that data beside the journal cannot be saved, with the consequence (`risk`, a sentence), or that it can be
+   * saved again (null).
+   */
   unsaved(risk: string, error: Error | null): void {
     if ((error !== null) === this.#unsaved.has(risk)) return;
     if (error === null) this.#unsaved.delete(risk);
@@ -274,7 +277,7 @@ export class Kernel {
     return this.#removed;
   }
 
-  /** The keeper has ended without a request. */
+  /** The keeper has ended without being asked to. */
   get isUnreachable(): boolean {
     return this.#unreachable;
   }
@@ -284,7 +287,7 @@ export class Kernel {
     return this.#silent;
   }
 
-  /** …and it has never answered this gateway. */
+  /** The keeper is silent and has never answered this gateway. */
   get isPresumed(): boolean {
     return this.#silent && !this.#reached;
   }
@@ -361,7 +364,7 @@ export class Kernel {
     return `Kernel ${this.id} cannot be reached: ${why}; ${this.#silent ? 'wait, ' : ''}restart or delete it.`;
   }
 
-  /** Resolves when the connection exists again, or the keeper has been found to be silent. */
+  /** Resolves when the connection is re-established, or the keeper has been found to be silent. */
   async #tried(): Promise<void> {
     await this.#search?.firstTry;
     if (!this.#silent) await this.#recovery;
@@ -386,7 +389,7 @@ export class Kernel {
     }
   }
 
-  /** Resends the messages that the previous keeper, if it was killed, had received and not written. */
+  /** Resends the messages that the previous keeper had received and not written when it was killed. */
   async #sendAgain(handle: KeeperHandle, from: number, to: number): Promise<void> {
     try {
       for await (const record of new JournalReader(this.journalDir).read(from, { to })) {
@@ -420,7 +423,7 @@ export class Kernel {
     this.#notify(listener => listener.changed?.());
   }
 
-  /** A listener that fails affects no other listener, and does not cost the connection to the keeper. */
+  /** A failing listener affects no other listener, and does not end the connection to the keeper. */
   #notify(act: (listener: KernelListener) => void): void {
     const failed = (err: unknown): void =>
       this.log.error({ kernelId: this.id, err }, 'something that watches a kernel failed');

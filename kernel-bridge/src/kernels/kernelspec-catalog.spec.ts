@@ -33,7 +33,7 @@ it('the default is the first of our environments, in the order of their catalogu
   expect((await catalog(...specs).get(null)).name).toBe('tpulab-jax');
 });
 
-it('another name that does not exist is refused with those that do', async () => {
+it('any other unknown name is refused with a list of the existing ones', async () => {
   await expect(catalog(['tpulab-jax', 'python'], ['bash', 'bash']).get('ir')).rejects.toThrow(
     'The kernelspec "ir" does not exist here; there are bash, tpulab-jax.'
   );

@@ -8,7 +8,7 @@ export class KernelSpecCatalog {
     private readonly preferred: string | null
   ) {}
 
-  /** Read each time: environments are created and removed while the gateway runs. */
+  /** Read each time, because environments are created and removed while the gateway runs. */
   async list(): Promise<ReadonlyMap<string, KernelSpec>> {
     const found = new Map<string, KernelSpec>();
     for (const specs of await Promise.all(this.sources.map(source => source.kernelspecs()))) {
@@ -32,8 +32,8 @@ export class KernelSpecCatalog {
   }
 
   /**
-   * Jupyter writes names in lower case. papermill, nbclient, Colab and other clients without a known machine request `python3`; `python`
-   * is its older name: both mean the default Python here.
+   * Jupyter writes names in lower case. papermill, nbclient, Colab and other clients that know no machine request
+   * `python3`, or its older name `python`: both mean the default Python here.
    */
   #find(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
     const lower = name.toLowerCase();
@@ -45,7 +45,10 @@ export class KernelSpecCatalog {
       : [...specs.values()].find(({ language }) => language === 'python');
   }
 
-  /** Name of the default spec: the configured one, else the first of ours, else `python3`, else the first. */
+  /**
+   * Name of the default spec: the configured one, otherwise the first of ours, otherwise `python3`, otherwise the first of
+   * all.
+   */
   defaultOf(specs: ReadonlyMap<string, KernelSpec>): string {
     if (this.preferred !== null && specs.has(this.preferred)) return this.preferred;
     const names = [...specs.keys()].sort();
@@ -68,7 +71,7 @@ export interface KernelSpec {
   readonly argv: readonly string[];
   /** Added to the kernel's environment; `${NAME}` is replaced by a variable of the gateway. */
   readonly env: Readonly<Record<string, string>>;
-  /** As `env`, for variables that the user has not set. */
+  /** Like `env`, but only for variables that the user has not set. */
   readonly envDefaults: Readonly<Record<string, string>>;
   readonly interruptMode: 'signal' | 'message';
   /** Version of the message protocol that the spec declares; absent when it declares none. */
@@ -78,11 +81,11 @@ export interface KernelSpec {
   readonly resourceDir: string | null;
   /** Resource name (`logo-64x64`) to file name. */
   readonly resources: Readonly<Record<string, string>>;
-  /** Not started by our launcher, so output that is printed faster than it is read may be lost in the kernel. */
+  /** The kernel is not started by our launcher, so output that it prints faster than it is read may be lost in the kernel. */
   readonly bestEffort: boolean;
 }
 
-/** A source of kernelspecs. Of two specs with one name the first source wins. */
+/** A source of kernelspecs. If two sources have a spec with the same name, the first source wins. */
 export interface KernelSpecSource {
   kernelspecs(): Promise<readonly KernelSpec[]>;
 }

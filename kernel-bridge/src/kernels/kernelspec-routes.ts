@@ -75,7 +75,7 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
       const { name, file } = request.params;
       const spec = await specs.find(name);
       if (!spec) throw bridgeError('kernelspec_not_found', name);
-      // Only files in the kernelspec's folder: a client's path never reaches the disk.
+      // Only known files in the kernelspec's folder: a client's path is never used on the disk.
       if (spec.resourceDir === null) throw bridgeError('resource_not_found', name, file);
       const known = (await filesIn(spec.resourceDir)).find(resource => resource === file);
       if (known === undefined) throw bridgeError('resource_not_found', name, file);
@@ -92,7 +92,7 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
 
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
-  // The recipe itself is in `/api/kernelspecs`, with its meaning here.
+  // kernel.json is left out: its contents are in `/api/kernelspecs`.
   return entries
     .filter(entry => !entry.isDirectory() && entry.name !== 'kernel.json')
     .map(entry => entry.name);

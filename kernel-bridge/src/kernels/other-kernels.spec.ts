@@ -28,7 +28,7 @@ beforeAll(async () => {
   );
 });
 
-describe('a kernel that is not an ipykernel of ours', () => {
+describe('a kernel that is not our ipykernel', () => {
   it('[17] is interrupted by a message when its kernelspec requires it', async () => {
     const kernelId = await bridge.startKernel({ name: 'message' });
     using client = await bridge.connect(kernelId);
@@ -42,7 +42,7 @@ describe('a kernel that is not an ipykernel of ours', () => {
     expect(client.printed(again)).toBe('still here');
   });
 
-  it('[17] is restarted in place: no client treats it as a crash, and the kernel has another session', async () => {
+  it('[17] is restarted in place: no client treats it as a crash, and the kernel has a new session', async () => {
     const kernelId = await bridge.startKernel({ name: 'message' });
     using asking = await bridge.connect(kernelId);
     using watching = await bridge.connect(kernelId);

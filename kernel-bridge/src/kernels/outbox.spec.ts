@@ -24,7 +24,7 @@ function filled(...ids: string[]): Outbox {
 }
 
 describe('requests on their way to a keeper', () => {
-  it('leave in order, once, and again those that no journal has', () => {
+  it('leave in order, once, and a second time if no journal has them', () => {
     const outbox = filled('a', 'b', 'c');
     expect(outbox.takeWaiting()).toEqual(['a', 'b', 'c'].map(request));
     expect(outbox.takeWaiting()).toEqual([]);
@@ -37,7 +37,7 @@ describe('requests on their way to a keeper', () => {
     expect(outbox.isEmpty).toBe(true);
   });
 
-  it('are dropped where no keeper is left, except for those already handed over', () => {
+  it('are dropped if no keeper is left, except for those already handed over', () => {
     const outbox = filled('a');
     outbox.takeWaiting();
     outbox.add('b', request('b'));
@@ -46,7 +46,7 @@ describe('requests on their way to a keeper', () => {
     expect(outbox.takeWaiting()).toEqual([request('a')]);
   });
 
-  it('that a keeper has not processed for long are dropped, those that wait are not', () => {
+  it('that a keeper has not processed for long are dropped, but waiting ones are not', () => {
     const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
     try {
       const outbox = filled('old');

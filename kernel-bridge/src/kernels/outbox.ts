@@ -5,19 +5,22 @@
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { messageIdIn } from '../jupyter/index.js';
 
-/** A running keeper journals within milliseconds. It has dropped older requests, for example because the kernel is dead. */
+/**
+ * A running keeper journals a request within milliseconds. It has dropped older ones, for example because the kernel is
+ * dead.
+ */
 const FORGET_MS = 30_000;
 
 interface Request {
   readonly msgId: string;
-  /** v1 */
+  /** A v1 frame. */
   readonly frame: Buffer;
-  /** Null while it waits. */
+  /** Null while the request waits. */
   sentAt: number | null;
 }
 
 export class Outbox {
-  /** In the order of the clients. */
+  /** In the order in which clients sent them. */
   #requests: Request[] = [];
 
   get isEmpty(): boolean {
@@ -32,7 +35,7 @@ export class Outbox {
     this.#requests.push({ msgId, frame, sentAt: null });
   }
 
-  /** The waiting requests. They count as sent from now on. */
+  /** Returns the waiting requests, which count as sent from now on. */
   takeWaiting(): Buffer[] {
     const waiting = this.#requests.filter(({ sentAt }) => sentAt === null);
     const now = performance.now();

@@ -1,4 +1,4 @@
-/** `/api/resolvePath`: JupyterLab calls it for the files that tracebacks and outputs name. */
+/** `/api/resolvePath`: JupyterLab calls it for file names in tracebacks and outputs. */
 import { stat } from 'node:fs/promises';
 import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';
@@ -40,15 +40,15 @@ export function addResolvePathRoutes(app: App, registry: KernelRegistry, rootDir
 }
 
 /**
- * The path relative to the root folder, with slashes, or null when there is no such file below it. Files outside of the
- * root are never accessed, so that no information about them leaks.
+ * The path relative to the root folder, with slashes, or null when there is no such file below it. Files outside the root
+ * are never accessed, so that no information about them leaks.
  */
 export async function resolveBelowRoot(rootDir: string, requested: string): Promise<string | null> {
   const root = path.resolve(rootDir);
   const expanded = expandHome(requested);
   const wasExpanded = expanded !== requested;
   const isInside = path.isAbsolute(expanded) && (wasExpanded || isWithin(root, expanded));
-  // A client's absolute path begins at the root folder, as everywhere in Jupyter's API.
+  // A client's absolute path starts at the root folder, as everywhere in Jupyter's API.
   const file = isInside ? path.resolve(expanded) : path.resolve(root, expanded.replace(/^\/+/, ''));
   if (!isWithin(root, file) || !(await exists(file))) return null;
   return path.relative(root, file).split(path.sep).join('/');
@@ -71,7 +71,7 @@ async function exists(file: string): Promise<boolean> {
     await stat(file);
     return true;
   } catch {
-    // Also for an invalid path: with a zero byte, or too long.
+    // This includes invalid paths: with a zero byte, or too long.
     return false;
   }
 }

@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 describe('looking a file up below the root folder', () => {
-  it('finds it by its relative path, with or without a slash before it, and by its absolute path', async () => {
+  it('finds it by its relative path, with or without a leading slash, and by its absolute path', async () => {
     for (const requested of ['sub/a.py', '/sub/a.py', './sub/../sub/a.py', path.join(root, 'sub', 'a.py')]) {
       expect(await resolveBelowRoot(root, requested)).toBe('sub/a.py');
     }
@@ -34,7 +34,7 @@ describe('looking a file up below the root folder', () => {
     }
   });
 
-  it('reads ~ as the home folder, and reveals only what is below the root', async () => {
+  it('expands ~ to the home folder, and reveals only files below the root', async () => {
     vi.stubEnv('HOME', root);
     expect(await resolveBelowRoot(root, '~/sub/../sub/a.py')).toBe('sub/a.py');
     vi.stubEnv('HOME', folder);

@@ -27,7 +27,7 @@ it.each([
   ['a/../../..', ''],
   ['/etc', ''],
   ['a\0b', '']
-])('[4] the path %j of a client is the folder %j below the root', async (given, expected) => {
+])('[4] the path %j of a client means the folder %j below the root', async (given, expected) => {
   expect(await workingDirectory(root, given)).toBe(path.join(root, expected));
 });
 
@@ -36,13 +36,13 @@ it('a path that names the root folder is that path', async () => {
   expect(await workingDirectory(root, whole('/a/b/notebook.ipynb'))).toBe(whole('/a/b'));
   expect(await workingDirectory(root, whole('/'))).toBe(root);
   expect(await workingDirectory(root, whole('/a/../../etc'))).toBe(root);
-  // Only with its slash: else it is one below the root folder, which does not exist.
+  // Without its leading slash, the path is one below the root folder, which does not exist.
   expect(await workingDirectory(root, whole('/a/b').slice(1))).toBe(root);
   expect(await workingDirectory(root, `${root}-elsewhere/a/b`)).toBe(root);
 });
 
 // E1
-it('a folder that the client itself names is taken where it exists, also outside of the root folder', async () => {
+it('a folder that the client itself names is used if it exists, even outside the root folder', async () => {
   const elsewhere = mkdtempSync(path.join(tmpdir(), 'elsewhere-'));
   expect(await workingDirectory(root, 'a', elsewhere)).toBe(elsewhere);
   rmSync(elsewhere, { recursive: true });

@@ -1,4 +1,4 @@
-"""For specs: a kernel that ignores signals and is interrupted by a message, as many other kernels are."""
+"""For specs: a kernel that ignores signals and is interrupted by a message, like many other kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ipykernel.kernelbase import Kernel
 
 
 class MessageKernel(Kernel):  # type: ignore[misc]  # ipykernel is not followed
-    """Repeats what it is told; ``wait`` goes on until the kernel is interrupted."""
+    """Echoes its input; ``wait`` runs until the kernel is interrupted."""
 
     implementation = "message_kernel"
     implementation_version = "1"
