@@ -4,7 +4,7 @@ import { deadline } from '@tpulab/platform/waiting.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** The server is one hop away; if it does not exist, no caller should wait long. */
+/** The metadata server is one hop away; if it does not exist, no caller should wait long. */
 const METADATA_MS = 1_000;
 const MAX_BYTES = 64 * 1024;
 
@@ -42,7 +42,7 @@ export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): 
   };
 }
 
-/** With a scheme, without a trailing slash. Uses the same variables as Google's own libraries. */
+/** With a scheme, without a trailing slash. Google's own libraries use the same variables. */
 export function metadataUrl(env: Env): string {
   return `http://${env['GCE_METADATA_IP'] ?? env['GCE_METADATA_HOST'] ?? 'metadata.google.internal'}`;
 }
@@ -60,7 +60,7 @@ async function tpuEnv({
       redirect: 'error',
       signal: within.signal
     });
-    // A captive portal answers too, but not with this header.
+    // A captive portal would answer too, but without this header.
     if (!response.ok || response.headers.get('metadata-flavor') !== 'Google') {
       await response.body?.cancel();
       return new Map();

@@ -11,7 +11,7 @@ export interface ChipHoldersOptions {
   readonly lockFile?: string | undefined;
 }
 
-/** Facts that are visible from outside the gateway; the gateway adds the kernels that it knows. */
+/** Facts that are visible from outside; the gateway adds the kernels that it knows. */
 export type FoundHolder = Omit<Holder, 'kernel'>;
 
 export class ChipHolders {
@@ -81,7 +81,7 @@ async function readLock(root = '/', file = LIBTPU_LOCK): Promise<LibtpuLock> {
   const [locked, opened] = await Promise.all([lockHolders(found.ino, root), openedBy(file, root)]);
   const pids = [...new Set([...(locked ?? []), ...opened])].sort((one, other) => one - other);
   if (pids.length > 0) return { path: file, state: 'held', owner, pids };
-  // Without the kernel's list of locks, processes of other users are invisible.
+  // Without the kernel's list of locks, other users' locks are invisible.
   return { path: file, state: locked === null ? 'unknown' : 'left', owner, pids };
 }
 
@@ -89,7 +89,10 @@ async function removeLock(root = '/', file = LIBTPU_LOCK): Promise<void> {
   await rm(path.join(root, file));
 }
 
-/** For all users. Compares only the inode: layered file systems show other device numbers; so a free lock may appear to be held. */
+/**
+ * The lock holders of all users. Compares only the inode, because layered file systems show other device numbers; so a free
+ * lock may appear to be held.
+ */
 async function lockHolders(inode: number, root: string): Promise<number[] | null> {
   const text = await readFile(path.join(root, 'proc/locks'), 'utf8').catch(() => null);
   if (text === null) return null;
@@ -121,7 +124,7 @@ async function userOfProcess(pid: number, root = '/'): Promise<string | null> {
   return found === null ? null : userName(found.uid, root);
 }
 
-/** The name, else the number: users of a directory service are not in the file. */
+/** The name, or the number if there is none: users of a directory service are not in the file. */
 async function userName(uid: number, root = '/'): Promise<string> {
   const text = await readFile(path.join(root, 'etc/passwd'), 'utf8').catch(() => '');
   for (const line of text.split('\n')) {

@@ -42,11 +42,11 @@ describe('chips of a machine', () => {
     ]);
   });
 
-  it('are none where there is no sysfs', async () => {
+  it('are none if there is no sysfs', async () => {
     expect(await findChips(new ChipTable(), `${machine.root}/nowhere`)).toEqual([]);
   });
 
-  it('are held by the processes that have their files open', async () => {
+  it('have as holders the processes that have their files open', async () => {
     await machine.addProcess(71, 'python3', '/dev/vfio/10', '/dev/null', '/dev/vfio/10');
     await machine.addProcess(72, 'bash', '/dev/pts/0');
     await machine.addProcess(73, 'train (x)', '/dev/vfio/10', '/dev/vfio/11');
@@ -63,7 +63,7 @@ describe('chips of a machine', () => {
 });
 
 describe('the chip table', () => {
-  it('fits its schema, and finds each generation by its PCI ids and by the name that JAX has', () => {
+  it('fits its schema, and finds each generation by its PCI ids and by JAX's name for it', () => {
     const table = new ChipTable();
     for (const chip of CHIPS) {
       expect([chip.name, [...Value.Errors(ChipSpec, chip)]]).toEqual([chip.name, []]);
@@ -99,7 +99,7 @@ describe('the chip table', () => {
     expect(table.list()).toHaveLength(CHIPS.length + 1);
   });
 
-  it('reports to the agents the peak rates of the chips that a file names, for each device and kind', async () => {
+  it('passes the agents the peak rates of the chips in a file, for each device and kind', async () => {
     expect(new ChipTable().ownPeakFlops()).toEqual({});
     await machine.write(
       'chips.json',
@@ -196,13 +196,13 @@ describe('the accelerator', () => {
     }
   );
 
-  it('is unknown when the server does not answer, or there is none', async () => {
+  it('is unknown when the server does not answer, or does not exist', async () => {
     await using server = await metadata('silence');
     expect(await acceleratorInfo({}, { url: server.url, timeoutMs: 50 })).toEqual(NONE);
     expect(await acceleratorInfo({}, { url: 'http://127.0.0.1:1' })).toEqual(NONE);
   });
 
-  it('is not queried where TPU_SKIP_MDS_QUERY is set', async () => {
+  it('is not queried if TPU_SKIP_MDS_QUERY is set', async () => {
     await using server = await metadata({ body: 'ACCELERATOR_TYPE: v6e-8' });
     expect(await acceleratorInfo({ TPU_SKIP_MDS_QUERY: '1' }, { url: server.url })).toEqual(NONE);
     expect(server.asked).toEqual([]);

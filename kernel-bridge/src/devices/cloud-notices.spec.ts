@@ -12,7 +12,7 @@ const QUIET = { preempted: 'FALSE', 'maintenance-event': 'NONE' };
 const WAIT = { timeout: 50_000 };
 
 describe('notices of the cloud', () => {
-  it('report immediately that a spot machine is taken back, with the deadline, and only once', async () => {
+  it('report immediately that a spot machine is preempted, with the deadline, and only once', async () => {
     await using server = await MetadataServer.start(QUIET);
     await using notices = new CloudNotices({ env: { GCE_METADATA_HOST: server.host }, log, now: () => 1000 });
     const reported: (RemoteNotice | null)[] = [];
@@ -45,7 +45,7 @@ describe('notices of the cloud', () => {
     await vi.waitFor(() => expect(notices.notice).toBeNull(), WAIT);
   });
 
-  it('are not requested outside the cloud', async () => {
+  it('are not queried outside the cloud', async () => {
     await using machine = await FakeMachine.make();
     await machine.write('sys/class/dmi/id/product_name', 'Standard PC\n');
     const requested = vi.spyOn(globalThis, 'fetch');

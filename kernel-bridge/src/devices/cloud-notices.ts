@@ -1,6 +1,7 @@
 /**
- * The cloud's notices for this machine: that it is being taken back (spot), or that its host has maintenance. Compute Engine has them on
- * its metadata server, which answers a waiting request at the moment when a value changes. Elsewhere nothing is requested.
+ * The cloud's notices for this machine: preemption (spot), or maintenance of its host. Compute Engine publishes them on its
+ * metadata server, which answers a waiting request at the moment when a value changes. Outside the cloud nothing is
+ * requested.
  *
  * https://cloud.google.com/compute/docs/metadata/getting-live-migration-notice, …/instances/spot ("detecting preemption").
  */
@@ -26,7 +27,7 @@ export interface CloudNoticesOptions {
 const WAIT_S = 300;
 const ANSWER_SLACK_MS = 30_000;
 const RETRY_MS = { first: 1_000, longest: 60_000 };
-/** Compute Engine's time between the notice and the end of a spot machine. */
+/** The time that Compute Engine leaves between the notice and the end of a spot machine. */
 export const PREEMPTION_MS = 30_000;
 const MAX_BYTES = 64 * 1024;
 
@@ -48,7 +49,7 @@ export class CloudNotices implements AsyncDisposable {
     this.#watching = this.#start();
   }
 
-  /** The gravest current notice. */
+  /** The most urgent current notice. */
   get notice(): RemoteNotice | null {
     return this.#preemption ?? this.#maintenance;
   }
@@ -76,7 +77,7 @@ export class CloudNotices implements AsyncDisposable {
     ]);
   }
 
-  /** A name that resolves only in the cloud is not looked up elsewhere. */
+  /** Whether this is a cloud machine: elsewhere, the name of the metadata server must not be looked up. */
   async #isInCloud(): Promise<boolean> {
     const { env, root = '/', url } = this.options;
     if (url !== undefined || env['GCE_METADATA_HOST'] || env['GCE_METADATA_IP']) return true;
@@ -113,7 +114,7 @@ export class CloudNotices implements AsyncDisposable {
     return this.#stopping.signal.aborted;
   }
 
-  /** Returns the current value the first time; later calls wait for another value. */
+  /** The first call returns the current value; later calls wait for another value. */
   async #fetchValue(name: string, last: Value | null): Promise<Value> {
     const query =
       last === null

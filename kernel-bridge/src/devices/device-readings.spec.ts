@@ -30,7 +30,7 @@ afterEach(async () => server[Symbol.asyncDispose]());
 describe('readings of devices', () => {
   it.each(
     GENERATIONS.flatMap(generation => STYLES.map(style => ({ name: generation.name, style, generation })))
-  )('of $name with ordinals as $style give each device its own figures', async ({ generation, style }) => {
+  )('of $name with ordinals as $style assign each device its figures', async ({ generation, style }) => {
     serve(server, generation, { style });
     using readings = new DeviceReadings({ ports: [server.port], answerMs });
     const { devices, metrics } = await readings.read(generation.devicesPerChip);
@@ -80,7 +80,7 @@ describe('readings of devices', () => {
     }
   );
 
-  it('report that one of several processes is stuck, and have the metrics of the others', async () => {
+  it('report one stuck process of several, and contain the metrics of the others', async () => {
     await using second = await MetricServer.start(await freePort());
     serve(server, generationOf('v5p'), { chips: 1 });
     second.isStuck = true;
@@ -93,7 +93,7 @@ describe('readings of devices', () => {
     });
   });
 
-  it('rarely request slowly changing metrics, and metrics that the runtime did not know', async () => {
+  it('rarely request slowly changing metrics, and metrics unknown to the runtime', async () => {
     let now = 0;
     serve(server, generationOf('v2'));
     using readings = new DeviceReadings({ ports: [server.port], answerMs, now: () => now });
@@ -110,7 +110,7 @@ describe('readings of devices', () => {
     expect([requested(TOTAL), requested(BANDWIDTH)]).toEqual([3, 2]);
   });
 
-  it('are empty when no process serves, and start again with the next process', async () => {
+  it('are empty when no process serves metrics, and resume with the next process', async () => {
     const { port } = server;
     serve(server, generationOf('v3'));
     using readings = new DeviceReadings({ ports: [port], answerMs });
@@ -129,7 +129,7 @@ describe('readings of devices', () => {
       .toBe(10);
   });
 
-  it('report why a process that serves gives none', async () => {
+  it('report why a serving process returns no metrics', async () => {
     server.refusal = { code: status.PERMISSION_DENIED, details: 'not yours' };
     using readings = new DeviceReadings({ ports: [server.port], answerMs });
     expect(await readings.read(1)).toEqual({

@@ -11,7 +11,7 @@ export interface Readings {
   readonly metrics: MetricsState;
 }
 
-/** How often slowly changing metrics are requested, and metrics that the runtime did not know are retried. */
+/** How often slowly changing metrics are requested, and metrics unknown to the runtime are retried. */
 export const SLOW_MS = 5_000;
 export const UNKNOWN_MS = 60_000;
 
@@ -33,7 +33,8 @@ export class DeviceReadings implements Disposable {
   readonly #remembered = new Map<string, Remembered>();
 
   constructor({ ports, answerMs, now = () => performance.now() }: ReadingsOptions) {
-    // Several ports mean several processes, each of which answers for itself; a single process answers for its host.
+    // Several ports mean several processes, each of which reports only its own devices; a single process reports for its
+    // whole host.
     const alone = ports.length > 1;
     this.#clients = ports.map(
       port => new MetricClient({ port, alone, ...(answerMs === undefined ? {} : { answerMs }) })
@@ -64,7 +65,7 @@ export class DeviceReadings implements Disposable {
     const [first, ...others] = DEVICE_METRICS;
     if (!first) return { state: 'idle' };
     const columns: Columns = {};
-    // If the first request fails, further requests would only multiply the wait.
+    // If the first request fails, further requests would only multiply the waiting time.
     const probe = await this.#column(client, first);
     if (probe.state === 'absent') {
       this.#forget(client);
@@ -95,7 +96,7 @@ export class DeviceReadings implements Disposable {
     return { state: 'ok', column };
   }
 
-  /** The next process may use another runtime. */
+  /** Called when a process ends: the next one may use another runtime. */
   #forget({ port }: MetricClient): void {
     for (const key of this.#remembered.keys()) if (key.startsWith(`${port} `)) this.#remembered.delete(key);
   }
@@ -129,7 +130,8 @@ function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
   const figure = (field: DeviceField, ordinal: number): number | null => {
     const column = columns[field];
     if (!column) return null;
-    // v2 and v3 report one duty cycle for both devices of a chip. Half as many figures indicate this, for any generation.
+    // v2 and v3 report one duty cycle for both devices of a chip. Half as many values as devices indicate this, for any
+    // generation.
     const perChip = devicesPerChip > 1 && column.size * devicesPerChip === ordinals.length;
     return column.get(perChip ? Math.floor(ordinal / devicesPerChip) : ordinal) ?? null;
   };
@@ -146,8 +148,8 @@ function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
 }
 
 /**
- * Processes with one chip each number their devices from 0, or as the host does. If two have the same number, they count
- * from 0, and are sorted by their ports.
+ * Several processes with one chip each number their devices from 0, or as the host does. If two have the same number, all
+ * number from 0, and are sorted by port.
  */
 function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
   const ordinals = tables.flatMap(table => table.map(({ ordinal }) => ordinal));
@@ -169,8 +171,8 @@ function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
 const NONE: RuntimeDetails = { uptimeS: null, errors: null, distributions: [] };
 
 /**
- * Further metrics of the runtime: its uptime, the duration of programs and transfers, errors between hosts.
- * Requested on demand, not sampled: these are sums over the life of the process. Uses the first server that has them.
+ * Further metrics of the runtime: its uptime, the duration of programs and transfers, errors between hosts. Requested on
+ * demand, not sampled: these are totals over the life of the process. Uses the first server that has them.
  */
 async function runtimeDetails(clients: readonly MetricClient[]): Promise<RuntimeDetails> {
   for (const client of clients) {
@@ -235,7 +237,7 @@ interface MetricName {
   readonly metric: string;
   /** The field name in our figures. */
   readonly field: DeviceField;
-  /** `slow`: changes rarely, or is a sum over the life of the process. */
+  /** `slow`: changes rarely, or is a total over the life of the process. */
   readonly interval: 'each' | 'slow';
 }
 

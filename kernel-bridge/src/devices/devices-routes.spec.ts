@@ -35,7 +35,7 @@ afterAll(async () => {
   await metrics[Symbol.asyncDispose]();
 });
 
-/** The server has one second to answer a sample, and runs in this process: if the process pauses, the next sample counts. */
+/** The server has one second to answer a sample, and runs in this process: if the process pauses, a later sample counts. */
 function served(from: TemporaryGateway): Promise<Answer> {
   return vi.waitFor(async () => {
     const answer = await from.rest('GET', '/bridge/v1/devices');
@@ -63,7 +63,7 @@ class Page implements Disposable {
 }
 
 describe('/bridge/v1/devices', () => {
-  it('answers with the device figures of the runtime, in the schema of the protocol', async () => {
+  it('returns the runtime's device figures, in the schema of the protocol', async () => {
     const { status, body } = await served(bridge);
     expect([status, [...Value.Errors(DevicesPage, body)]]).toEqual([200, []]);
     const { sample } = body as DevicesPage;
@@ -90,7 +90,7 @@ describe('/bridge/v1/devices', () => {
     const { status, body } = await second.rest('GET', '/bridge/v1/devices/history?tier=60&from=0');
     expect([status, [...Value.Errors(DevicesHistory, body)]]).toEqual([200, []]);
     const history = body as DevicesHistory;
-    // A sample without an answer may come first, and even in the minute before.
+    // The first sample may be without an answer, and may even belong to the previous minute.
     expect(history.series['device.3.hbmUsedBytes']?.max).toContain(usedBytes(V5P, 3));
     expect(history.times.length).toBe(history.series['device.3.hbmUsedBytes']?.min.length);
   });
@@ -118,7 +118,7 @@ describe('/bridge/v1/devices', () => {
 });
 
 describe('a chip table', () => {
-  it('with a mistake prevents the start of the gateway, and is named', async () => {
+  it('with a mistake prevents the start of the gateway, with an error that names the file', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const chipTable = path.join(folder, 'chips.json');
     await writeFile(chipTable, '{"chips": [{"name": "v6e", "hbmGiB": -1}]}');

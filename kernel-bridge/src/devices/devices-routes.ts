@@ -9,7 +9,7 @@ export interface Machine {
   history(tierS: number, fromMs: number): Promise<DevicesHistory>;
 }
 
-/** Whether kernels use only the chips of their own host. */
+/** A wish that kernels use only the chips of their own host. */
 export interface HostOnlyWish {
   set(isOn: boolean): Promise<void>;
 }

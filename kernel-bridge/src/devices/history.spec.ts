@@ -44,7 +44,7 @@ function sample(time: number, cpuPercent: number | null, used: number[] = []): M
 }
 
 describe('history', () => {
-  it('has min, mean and max of every series in each tier, and no value where nothing was known', async () => {
+  it('has min, mean and max of every series in each tier, and no value where none was known', async () => {
     await using history = new History({ folder, log });
     history.add(sample(10_000, 10));
     history.add(sample(10_500, 30, [7]));
@@ -62,7 +62,7 @@ describe('history', () => {
     expect(history.read(1, 11_000).times).toEqual([11_000]);
   });
 
-  it('has the utilisation of the TensorCores while the SDK reports it, by the device numbers', () => {
+  it('has the TensorCore utilisation by device number, while the SDK reports it', () => {
     const history = new History({ folder, log });
     const sdk = { time: 0, tensorCorePercent: [40, null], throttlePercent: [], links: [] };
     history.add({ ...sample(0, 5, [8, 8]), sdk });
@@ -77,7 +77,7 @@ describe('history', () => {
     expect(series).not.toHaveProperty('device.1.tensorCorePercent');
   });
 
-  it('is available again after a restart, and joins the halves of a point', async () => {
+  it('is available after a restart, and joins the two halves of a point', async () => {
     {
       await using first = new History({ folder, log });
       for (let n = 0; n < 30; n++) first.add(sample(60_000 + n * 1000, n, [2 ** 33 + n]));

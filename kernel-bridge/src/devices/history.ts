@@ -1,4 +1,7 @@
-/** The history of the machine: each sample enters all tiers, and closed points go to disk, so that a new gateway has them too. */
+/**
+ * The history of the machine: each sample enters all tiers, and closed points are written to disk, so that a new gateway
+ * has them too.
+ */
 import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
@@ -6,7 +9,7 @@ import path from 'node:path';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { readIfThere } from '@tpulab/platform/missing-files.js';
 
-/** Maximum delay before closed points are written to disk; a killed gateway loses no more. */
+/** Maximum delay before closed points are written to disk, so the most that a killed gateway loses. */
 const WRITE_MS = 10_000;
 /** While writes fail, up to this many closed points of a tier wait. */
 const MAX_WAITING = 600;
@@ -143,7 +146,7 @@ export class HistoryFile {
   readonly #limits: { readonly points: number; readonly bytes: number };
   #points = 0;
   #bytes = 0;
-  /** The last line of names in the file. */
+  /** The newest line of names in the file. */
   #names: string | null = null;
   /** If the file ends within a line, that line is terminated first. */
   #isTorn = false;
@@ -183,7 +186,7 @@ export class HistoryFile {
     try {
       await appendFile(this.#file, text, { mode: 0o600 });
     } catch (error) {
-      // A full disk may have stored a part of the line.
+      // On a full disk, a part of the line may have been written.
       this.#isTorn = true;
       this.#names = null;
       throw error;
@@ -215,7 +218,7 @@ function parse(text: string): HistoryPoint[] {
       const [time = 0, count = 0, ...values] = json;
       points.push({ time, count, names, values });
     } else if (json == null) {
-      // The line may have contained the names of later points.
+      // An unreadable line may have contained the names for later points.
       names = null;
     }
   }
@@ -233,7 +236,7 @@ function isNumber(value: unknown): value is number {
   return typeof value === 'number';
 }
 
-/** Memory in bytes retains all digits, percentages are rounded. */
+/** Memory in bytes keeps all digits; percentages are rounded. */
 function shortened(value: number): number {
   return Number.isInteger(value) ? value : Number(value.toPrecision(7));
 }
@@ -310,10 +313,10 @@ export class HistoryTier {
     return point;
   }
 
-  /** Restores a point that was closed by this process or an earlier one. */
+  /** Restores a point that this process or an earlier one closed. */
   restore(point: HistoryPoint): void {
     const last = this.#points.at(-1);
-    // A new gateway started within the interval: two halves of one point.
+    // A new gateway started within the interval: these are two halves of one point.
     if (last?.time === point.time) {
       this.#points.pop();
       this.#values -= last.values.length;

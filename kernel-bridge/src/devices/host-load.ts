@@ -15,7 +15,7 @@ interface Counters {
 
 /** The unit of /proc/diskstats, whatever the disk's own sector size is. */
 const SECTOR_BYTES = 512;
-/** Disks without partitions and without layers over other disks, which would count bytes twice. */
+/** Only whole disks: partitions, and layers over other disks, would count bytes twice. */
 const DISKS = /^(sd[a-z]+|nvme\d+n\d+|vd[a-z]+|xvd[a-z]+|hd[a-z]+|mmcblk\d+)$/;
 /** Bridges and tunnels repeat the traffic of a real interface. */
 const NOT_NETWORKS = /^(lo|docker|br-|veth|virbr|tun|tap|bond|cni|flannel|cali)/;
@@ -81,7 +81,10 @@ export class HostLoad {
     };
   }
 
-  /** Synchronous: the kernel answers from memory in microseconds, and the detour through threads costs a tenth of a percent of a core. */
+  /**
+   * Read synchronously: the kernel answers from memory in microseconds, and a worker thread would cost a tenth of a percent
+   * of a core.
+   */
   #proc(name: string): string | null {
     if (!this.#isLinux) return null;
     try {

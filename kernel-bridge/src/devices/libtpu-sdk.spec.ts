@@ -1,6 +1,6 @@
 /**
- * The stand-in metric server against an independent client: libtpu's own SDK. `npm run test:libtpu` runs it, with a Python
- * that has libtpu (684 MB); otherwise it is skipped.
+ * Tests the stand-in metric server against an independent client: libtpu's own SDK. `npm run test:libtpu` runs it, with a
+ * Python that has libtpu (684 MB); otherwise it is skipped.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -59,7 +59,7 @@ describe.skipIf(PYTHON === '')(
       }
     );
 
-    it('returns nothing, and no error, where no process serves; and knows the metrics that only it can read', async () => {
+    it('returns nothing, and no error, if no process serves metrics; and lists the metrics that only it can read', async () => {
       const reported = await request();
       expect(reported['hbm_capacity_total']).toEqual([]);
       expect(reported['known']).toEqual(

@@ -38,7 +38,7 @@ function sampler(options: Partial<SamplerOptions> = {}): MachineSampler {
   });
 }
 
-/** The server has one second to answer a sample, and runs in this process: if the process pauses, the next sample counts. */
+/** The server has one second to answer a sample, and runs in this process: if the process pauses, a later sample counts. */
 function servedPage(of: MachineSampler): Promise<DevicesPage> {
   return vi.waitFor(async () => {
     const page = await of.page();
@@ -66,7 +66,7 @@ describe('the sampler', () => {
     expect(page.sample.devices[7]?.hbmUsedBytes).toBe(usedBytes(V6E, 7));
   });
 
-  it('of a machine without chips queries no process', async () => {
+  it('queries no process on a machine without chips', async () => {
     serve(server, V6E);
     await using one = sampler({ env: {} });
     const page = await one.page();
@@ -103,7 +103,7 @@ describe('the sampler', () => {
     expect([...Value.Errors(Event, events[0])]).toEqual([]);
     expect(events.slice(0, 3).map(({ machineSeq }) => machineSeq)).toEqual([1, 2, 3]);
     for (const watch of [...watches, ...watches]) watch[Symbol.dispose]();
-    // One more sample may be running; after it the long pause has begun, and the request shows the final count.
+    // One more sample may be running; after it the long interval begins, and the count is final.
     const count = events.length;
     await one.history(1);
     const page = await one.page();
@@ -114,7 +114,7 @@ describe('the sampler', () => {
     await vi.waitUntil(() => events.length > before + 1, WAIT);
   });
 
-  it('records a history in the background that the next gateway has', async () => {
+  it('records a history in the background that the next gateway can read', async () => {
     serve(server, V6E);
     {
       await using first = sampler({ backgroundMs: 5 });
@@ -123,11 +123,11 @@ describe('the sampler', () => {
     await using second = sampler({ sampleHz: 0 });
     const { series, times } = await second.history(60);
     expect(times.length).toBeGreaterThanOrEqual(1);
-    // A sample without an answer may come first, and even in the minute before.
+    // The first sample may be without an answer, and may even belong to the previous minute.
     expect(series['device.7.hbmUsedBytes']?.max).toContain(usedBytes(V6E, 7));
   });
 
-  it('takes no samples of its own when that is configured', async () => {
+  it('takes no samples automatically when that is configured', async () => {
     await using one = sampler({ sampleHz: 0, backgroundMs: 1 });
     using _watch = one.watch();
     await one.page();

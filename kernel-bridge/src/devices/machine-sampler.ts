@@ -70,7 +70,7 @@ export class MachineSampler implements AsyncDisposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** A page shows samples until this is disposed. */
+  /** A page shows samples until the returned object is disposed. */
   watch(): Disposable {
     let isOver = false;
     this.#watchers++;
@@ -92,7 +92,7 @@ export class MachineSampler implements AsyncDisposable {
       this.#fresh(),
       this.#chipsWithOwners(),
       this.#readings?.details() ?? { uptimeS: null, errors: null, distributions: [] },
-      // Elsewhere there is no metadata server, and looking up its name would only wake resolvers.
+      // Without a TPU there is no metadata server, and looking up its name would only wake resolvers.
       acceleratorInfo(hasTpu ? env : { ...env, TPU_SKIP_MDS_QUERY: '1' }, {
         ...metadata,
         signal: this.#stopping.signal
@@ -128,7 +128,7 @@ export class MachineSampler implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const { table, root = '/', env, log } = this.options;
-    // The host is read once now, so that the first sample already has rates.
+    // Read once now, so that the first sample already has rates.
     const [chips] = await Promise.all([findChips(table, root), this.#history.load(), this.#host.read()]);
     this.#chips = chips;
     if (this.#stopping.signal.aborted) return;
@@ -139,7 +139,7 @@ export class MachineSampler implements AsyncDisposable {
       this.#readings = new DeviceReadings({ ports: metricPorts(env) });
     }
     const python = env[SDK_PYTHON] ?? '';
-    // Off a TPU the SDK only waits for a metadata server.
+    // Without a TPU the SDK only waits for a metadata server.
     if (chips.length > 0 && python !== '') this.#sdk = new SdkHelper({ python, env, log });
     if (chips.length > 0)
       log.info(
@@ -153,7 +153,7 @@ export class MachineSampler implements AsyncDisposable {
     if (this.#timer) clearTimeout(this.#timer);
     const { backgroundMs = BACKGROUND_MS } = this.options;
     const waitMs = this.#watchers > 0 ? 1000 / this.sampleHz : backgroundMs;
-    // A new viewer does not wait for the rest of the long pause, only for the short one.
+    // A new viewer waits only for the short interval, not for the rest of the long one.
     this.#timer = setTimeout(() => void this.#tick(), waitMs);
     this.#timer.unref();
   }
@@ -168,7 +168,7 @@ export class MachineSampler implements AsyncDisposable {
     this.#schedule();
   }
 
-  /** Rates need some time between two readings, so a recent sample is reused. */
+  /** Rates need some time between two samples, so a recent sample is reused. */
   async #fresh(): Promise<MachineSample> {
     const newest = this.#newest?.machine;
     const youngMs = this.sampleHz === 0 ? 500 : 1000 / this.sampleHz;

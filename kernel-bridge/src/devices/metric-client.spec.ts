@@ -50,7 +50,7 @@ describe('a metric client', () => {
     ]);
   });
 
-  it('queries a single process on request', async () => {
+  it('can query a single process only', async () => {
     using client = new MetricClient({ port: server.port, answerMs, alone: true });
     await client.metric(HBM);
     expect(server.requests).toEqual([{ metric_name: HBM, skip_node_aggregation: true }]);
@@ -69,7 +69,7 @@ describe('a metric client', () => {
     expect(await client.metric(HBM)).toEqual({ state: 'failed', reason: 'it does not answer in time' });
   });
 
-  it('detects that no process serves the port, and finds the server that starts later', async () => {
+  it('detects that no process serves the port, and finds a server that starts later', async () => {
     const { port } = server;
     await server[Symbol.asyncDispose]();
     using client = new MetricClient({ port, answerMs });
@@ -90,7 +90,7 @@ describe('a metric client', () => {
 });
 
 describe('the description of the service', () => {
-  it('is at the path that the sources and the built files expect, and is shipped', () => {
+  it('is shipped, at the path that both the sources and the built files expect', () => {
     expect(existsSync(PROTO_FILE)).toBe(true);
     const built = new URL('../../lib/devices/metric-service.js', import.meta.url);
     expect(new URL('../../proto/runtime-metrics.proto', built).pathname).toBe(PROTO_FILE);

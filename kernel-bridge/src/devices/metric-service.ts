@@ -71,13 +71,13 @@ let loaded: ServiceDefinition | null = null;
 /** Loaded once, on first use: most machines have no TPU. */
 export function metricService(): ServiceDefinition {
   if (loaded) return loaded;
-  // Without keepCase a request would silently contain an empty name. Bytes of HBM fit into a double.
+  // Without keepCase a request would silently contain an empty name. Bytes of HBM fit into a double without loss.
   const definitions = loadSync(PROTO_FILE, { keepCase: true, longs: Number, oneofs: false });
   loaded = definitions[SERVICE_NAME] as ServiceDefinition;
   return loaded;
 }
 
-/** Converts an answer of the metric service into typed points: a device and its value. */
+/** Converts answers of the metric service into typed points: a device and its value. */
 export interface Distribution {
   readonly count: number;
   readonly mean: number;
@@ -106,7 +106,7 @@ function pointsOf(response: MetricResponse): MetricPoint[] {
 
 function pointOf(metric: WireMetric): MetricPoint {
   const attributes = flatten(metric.attribute);
-  // A single whole number is the device, however the key is spelled; in a list, the key must name a device.
+  // A single whole number is the device, however its key is spelled; in a list, the key must name a device.
   const isSingle = metric.attribute?.value?.kvlist_attr === undefined;
   let ordinal: number | null = null;
   const labels: Record<string, string> = {};
@@ -161,7 +161,7 @@ function distributionOf(wire: WireDistribution): Distribution {
 
 export type MetricAnswer =
   | { readonly state: 'ok'; readonly points: readonly MetricPoint[] }
-  /** No process serves the port: no process holds the chips. */
+  /** No process serves the port, so none holds the chips. */
   | { readonly state: 'absent' }
   /** This runtime has no such metric. */
   | { readonly state: 'unknown' }
@@ -175,7 +175,7 @@ const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 export interface MetricClientOptions {
   readonly port: number;
   readonly answerMs?: number;
-  /** Queries only this process, not its whole host: used if the port of every process is known. */
+  /** Query only this process, not its whole host: used if the port of every process is known. */
   readonly alone?: boolean;
 }
 
@@ -190,7 +190,7 @@ export class MetricClient implements Disposable {
     this.#answerMs = answerMs;
     this.#alone = alone;
     this.#client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
-      // The proxy variables concern the network, not this machine.
+      // Proxy variables apply to the network, not to this machine.
       'grpc.enable_http_proxy': 0,
       'grpc.initial_reconnect_backoff_ms': 500,
       'grpc.max_reconnect_backoff_ms': 5_000,
@@ -212,7 +212,7 @@ export class MetricClient implements Disposable {
     return new Set((supported_metric ?? []).flatMap(({ metric_name }) => metric_name ?? []));
   }
 
-  /** The decoder's output has the shape of our description. */
+  /** Casts to the types of our description, which the decoder's output has. */
   #request(
     method: string,
     request: MetricRequest | ListRequest

@@ -44,7 +44,7 @@ describe('details of the runtime', () => {
 
   afterEach(async () => server[Symbol.asyncDispose]());
 
-  it('are uptime, errors and the spread of times, with the device and the size of a transfer', async () => {
+  it('are uptime, errors and the distributions of times, with the device and the size of a transfer', async () => {
     const distribution = {
       count: 10,
       mean: 15,

@@ -22,7 +22,7 @@ beforeEach(async () => {
 
 afterEach(async () => rm(folder, { recursive: true }));
 
-/** Replaces Python; `libtpu-sdk.spec.ts` uses the real one with the real SDK. */
+/** Replaces Python with a shell script; `libtpu-sdk.spec.ts` uses the real Python with the real SDK. */
 async function program(lines: string): Promise<string> {
   const file = path.join(folder, 'python');
   await writeFile(file, `#!/bin/sh\necho started >> ${folder}/starts\n${lines}\n`);
@@ -63,13 +63,13 @@ describe("the helper for libtpu's SDK", () => {
     expect(parseSdkLine('3', 1)).toBeNull();
   });
 
-  it('has the newest figures, and ends with its owner', async () => {
+  it('returns the newest figures, and ends with its owner', async () => {
     await using one = helper(await program(`echo '${LINE}'\nexec sleep 600`));
     await vi.waitUntil(() => one.newest !== null, { timeout: 30_000 });
     expect(one.newest?.tensorCorePercent).toEqual([12.5, null]);
   });
 
-  it('has no values of half a minute ago, although the clock was set back meanwhile', async () => {
+  it('returns no figures older than half a minute, even if the clock was set back', async () => {
     await using one = helper(await program(`echo '${LINE}'\nexec sleep 600`));
     await vi.waitUntil(() => one.newest !== null, { timeout: 30_000 });
     const [wall, monotonic] = [Date.now(), performance.now()];
@@ -84,7 +84,7 @@ describe("the helper for libtpu's SDK", () => {
   it.each([
     ['crashes', 'kill -SEGV $$'],
     ['is silent', 'exec sleep 600']
-  ])('starts a helper again that %s', async (_, lines) => {
+  ])('restarts a helper that %s', async (_, lines) => {
     await using one = helper(await program(lines), 300);
     await vi.waitUntil(async () => (await starts()) >= 3, { timeout: 60_000 });
     expect(one.newest).toBeNull();

@@ -1,7 +1,7 @@
 /**
- * Reads the metrics that only libtpu's own SDK has (utilisation of the TensorCore, health of the links, throttling) in a separate process:
- * the SDK takes 120 MB, may wait for minutes, and some versions of it crash Python. A helper that ends is restarted, at growing
- * intervals; one without output for too long is killed.
+ * Reads the metrics that only libtpu's own SDK has (TensorCore utilisation, health of the links, throttling) in a separate
+ * process: the SDK takes 120 MB, may wait for minutes, and some versions of it crash Python. A helper that ends is
+ * restarted, at growing intervals; one without output for too long is killed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -42,7 +42,7 @@ export class SdkHelper implements AsyncDisposable {
     this.#start();
   }
 
-  /** null before the first, and if the helper had no output for half a minute. */
+  /** null before the first figures, and after half a minute without output from the helper. */
   get newest(): SdkFigures | null {
     return this.#newest !== null && performance.now() - this.#newestAt < FRESH_MS ? this.#newest : null;
   }
@@ -57,7 +57,7 @@ export class SdkHelper implements AsyncDisposable {
   #start(): void {
     const { python, env, log } = this.#options;
     const child = spawn(python, ['-c', script('sdk.py')], {
-      // Prevents queries to the metadata server, which the SDK would send thirty times for each key.
+      // Prevents queries to the metadata server, which the SDK would otherwise send thirty times for each key.
       env: { PATH: env['PATH'], HOME: env['HOME'], TPU_SKIP_MDS_QUERY: '1' },
       stdio: ['ignore', 'pipe', 'ignore']
     });

@@ -13,7 +13,7 @@ let scene: Scene;
 afterEach(async () => scene[Symbol.asyncDispose]());
 
 describe('a client whose connection is lost', () => {
-  it('without notice, again and again while the kernel prints, misses nothing', async () => {
+  it('repeatedly and without notice while the kernel prints, misses nothing', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     for (const part of [0.2, 0.4, 0.6]) {
@@ -33,7 +33,7 @@ describe('a client whose connection is lost', () => {
 
 describe('a tunnel that freezes', () => {
   // 130 s: the gateway disconnects a client after 90 s without an answer, and checks every 30 s.
-  it.each(IS_FULL ? [5, 60, 130] : [1])('for %i s loses nothing of what is printed', async seconds => {
+  it.each(IS_FULL ? [5, 60, 130] : [1])('for %i s loses no output', async seconds => {
     scene = await Scene.start();
     await using tunnel = await Tunnel.to(scene.bridge.url);
     const pair = await printingPair(scene, { url: tunnel.url, count: 2 * COUNT });
@@ -53,7 +53,7 @@ describe('a client that reads slowly', () => {
     const count = IS_FULL ? 10_000 : 1_500;
     const pair = await printingPair(scene, { count, perSecond: 2_000, padding: 16_000, toTheEnd: true });
     pair.stock.pause();
-    // The other client has all of it, replies included, while the slow one does not read.
+    // The other client has everything, replies included, while the slow one does not read.
     await pair.ours.until(() => pair.ours.isAnswered, 'for the end of the cell');
     expect(pair.stock.greatest).toBeLessThan(count - 1);
     pair.stock.resume();
@@ -64,7 +64,7 @@ describe('a client that reads slowly', () => {
 });
 
 describe('two clients', () => {
-  it('of which one leaves and returns both have everything', async () => {
+  it('of which one disconnects and returns both get everything', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     await share(scene, pair, 0.3);
@@ -79,7 +79,7 @@ describe('two clients', () => {
 });
 
 describe('a flood of connections', () => {
-  it('during a flood of output leaves every client with all of it', async () => {
+  it('during a flood of output loses no output for any client', async () => {
     scene = await Scene.start();
     const cycles = IS_FULL ? 200 : 40;
     const pair = await printingPair(scene, { count: 3 * COUNT });

@@ -1,6 +1,7 @@
 /**
- * A remote that sends arbitrary bytes from a grammar of HTTP and its faults, for a moment here and for a chosen time in `npm run
- * fuzz`. Whatever it sends: the gateway stays up, this machine does not change, no data of it leaks, and its disk use is bounded.
+ * A remote that sends arbitrary bytes from a grammar of HTTP and its faults, briefly here and for a chosen time in `npm run
+ * fuzz`. Whatever it sends: the gateway stays up, this machine does not change, none of its data leaks, and its disk use is
+ * bounded.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -25,7 +26,7 @@ const MIB = 1024 * 1024;
 const QUOTA = 4 * MIB;
 const SECRET = 'secret-of-the-environment-1234567890';
 const ID = 'the-gateway';
-/** Longer than answers that take one second; no request repeats within this time. */
+/** Longer than the answers that take one second; no request repeats within this time. */
 const PATIENCE_MS = 1_500;
 
 let folder: string;
@@ -158,7 +159,7 @@ function bytesBelow(place: string): number {
     try {
       bytes += entry.isDirectory() ? bytesBelow(file) : statSync(file).size;
     } catch {
-      // It has just been removed.
+      // The entry has just been removed.
     }
   }
   return bytes;
@@ -215,7 +216,7 @@ async function open(): Promise<void> {
   clearTimeout(timer);
 }
 
-it(`lives, keeps its secrets and bounds its disk (seed ${SEED})`, async () => {
+it(`the gateway survives, keeps its secrets and bounds its disk use (seed ${SEED})`, async () => {
   const escaped: unknown[] = [];
   const note = (error: unknown): void => void escaped.push(error);
   process.on('uncaughtExceptionMonitor', note);
@@ -232,7 +233,7 @@ it(`lives, keeps its secrets and bounds its disk (seed ${SEED})`, async () => {
     const health = await bridge.rest('GET', '/bridge/v1/health');
     expect(health.body).toMatchObject({ status: 'ok', gatewayId: before.gatewayId });
     expect((await bridge.rest('GET', '/bridge/v1/files/victim.txt')).status).toBe(200);
-    // A frame, the gateway's stored positions, and its log of this remote.
+    // Room for a frame, the gateway's stored positions, and its log of this remote.
     expect(bytesBelow(bridge.folder)).toBeLessThan(QUOTA + 2 * MIB + 4 * MIB);
   }
   process.off('uncaughtExceptionMonitor', note);

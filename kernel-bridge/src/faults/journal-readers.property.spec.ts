@@ -24,7 +24,7 @@ const LINES = 40;
 
 const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** `npm run fuzz` gives each property this much time, and a seed that repeats its finding. */
+/** `npm run fuzz` gives each property this much time, and a seed that reproduces its finding. */
 const FUZZ_MS = Number(process.env['TPULAB_FUZZ_MS'] ?? 0);
 const SEED = process.env['TPULAB_FUZZ_SEED'];
 const RUNS = {
@@ -32,7 +32,7 @@ const RUNS = {
   ...(SEED === undefined ? {} : { seed: Number(SEED) })
 };
 
-/** A reader in Python that was written from docs/journal.md alone. It reads one journal after the other. */
+/** A reader in Python, written only from docs/journal.md. It reads one journal after the other. */
 class PythonReader implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
@@ -129,7 +129,7 @@ async function firstOf(journal: MirroredJournal): Promise<number> {
 const gatherEnded = (dir: string): Promise<Reading> =>
   gather(new JournalReader(dir).readAcross(1, { ended: true }));
 
-/** For a journal that is no longer written: how much is missing at its end is unknown. */
+/** Readers of a journal that is no longer written: how much is missing at its end is unknown. */
 const OF_AN_ENDED_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise<Reading>>> = {
   'a reader written from the page': ({ dir }) => python.read(dir),
   'what reads it whole': ({ dir }) => gatherEnded(dir),
@@ -150,7 +150,7 @@ const OF_AN_ENDED_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise<
   }
 };
 
-/** For a journal whose newest number is known: everything up to it is read or missing. */
+/** Readers of a journal whose newest number is known: everything up to it is read or missing. */
 const OF_A_RUNNING_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise<Reading>>> = {
   'a client that catches up': ({ dir, lastSeq }) =>
     gather(new JournalReader(dir).readAcross(1, { newest: () => lastSeq })),
@@ -218,14 +218,14 @@ const harms = fc.record({
   segmentBytes: fc.constantFrom(2048, 1024 * 1024)
 });
 
-/** A cell that prints `LINES` lines, then damaged. The readable records follow from the bytes alone. */
+/** Runs a cell that prints `LINES` lines, then damages the journal. Which records are readable follows from the bytes alone. */
 async function inDamaged(
   { harm, segment, place, segmentBytes }: typeof harms extends fc.Arbitrary<infer T> ? T : never,
   work: (journal: Damaged) => Promise<void>
 ): Promise<void> {
   await inTemporaryFolder(async kernelDir => {
     const dir = path.join(kernelDir, 'journal');
-    // Without it the stream waits for the process that ends the kernel to write it.
+    // Without this file the stream waits for the process that ends the kernel to write it.
     await writeFile(
       path.join(kernelDir, 'ended.json'),
       JSON.stringify({ kernelId: 'k', specName: null, endedAt: '2026-01-01T00:00:00Z', reason: SHUT_DOWN })
@@ -237,7 +237,7 @@ async function inDamaged(
     story.end(id);
     await story.writeTo(dir, { segmentBytes });
     const files = await segmentsOf(dir);
-    // No reader can detect that a journal once began earlier, or continued in a segment without a trace.
+    // No reader can detect that a journal once began earlier, or continued in a segment that left no trace.
     const target = harm === 'segment lost' ? 1 + (segment % (files.length - 2)) : segment % files.length;
     const readable: number[] = [];
     for (const [index, file] of files.entries()) {
@@ -300,7 +300,7 @@ function numbersIn(gaps: readonly Gap[]): number[] {
 
 describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => {
   for (const [name, read] of Object.entries(OF_A_RUNNING_KERNEL)) {
-    it(`${name}: reads all that can be read, and tells of the rest once`, async () => {
+    it(`${name}: reads all readable records, and reports the rest once`, async () => {
       await fc.assert(
         fc.asyncProperty(several, story =>
           inDamaged(story, async journal => {
@@ -316,7 +316,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
   }
 
   for (const [name, read] of Object.entries(OF_AN_ENDED_KERNEL)) {
-    it(`${name}, after the kernel's end: reads all that can be read, ends, and tells no gap twice`, async () => {
+    it(`${name}, after the kernel's end: reads all readable records, ends, and reports no gap twice`, async () => {
       await fc.assert(
         fc.asyncProperty(several, story =>
           inDamaged(story, async journal => {
@@ -324,7 +324,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
             expect(seqs).toEqual(journal.readable);
             const missing = numbersIn(gaps);
             expect(new Set(missing).size).toBe(missing.length);
-            // Up to the last record that can be read, no loss is skipped silently.
+            // Up to the last readable record, no loss is skipped silently.
             const last = journal.readable.at(-1) ?? 0;
             const all = [...seqs, ...missing].filter(seq => seq <= last).sort((a, b) => a - b);
             expect(all).toEqual(Array.from({ length: last }, (_, index) => index + 1));
@@ -357,14 +357,14 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('outputs: has every line that can be read', async () => {
+  it('outputs: have every readable line', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, lastSeq, readable }) => {
           await using outputs = new KernelOutputs({ journalDir: dir, indexFile: null });
           const { executions } = await outputs.read({}, lastSeq);
           const printed = JSON.stringify(executions.map(each => each.outputs));
-          // The request (record 1) tells whose lines these are; they begin after it, `busy` and `execute_input`.
+          // The request (record 1) states whose lines these are; they follow the request, `busy` and `execute_input`.
           const lines = readable.filter(seq => seq > 3 && seq <= 3 + LINES).map(seq => seq - 4);
           const expected = readable.includes(1) ? lines : [];
           expect(expected.filter(line => !printed.includes(`<${line}>`))).toEqual([]);
@@ -374,7 +374,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('a keeper that takes over: has the state of the last record, and reads to the end', async () => {
+  it('a keeper that takes over: restores the state of the last record, and reads to the end', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, lastSeq, readable }) => {
@@ -387,7 +387,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('repair: leaves a journal of which every record can be read, and continues', async () => {
+  it('repair: leaves a journal with only readable records, and continues', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, readable }) => {
@@ -405,7 +405,7 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
     );
   });
 
-  it('a mirror: accepts the stream, and is read as the journal is', async () => {
+  it('a mirror: accepts the stream, and reads like the journal', async () => {
     await fc.assert(
       fc.asyncProperty(several, story =>
         inDamaged(story, async ({ dir, readable }) => {

@@ -14,7 +14,10 @@ let scene: Scene;
 
 afterEach(async () => scene[Symbol.asyncDispose]());
 
-/** The kernel has crashed while it printed: clients are notified, all output that it sent is stored, and a new process answers. */
+/**
+ * Expects that the kernel crashed while it printed: clients are notified, all output that it sent is stored, and a new
+ * process answers.
+ */
 async function expectRestart(name: string, pair: Pair): Promise<void> {
   for (const client of pair.all)
     await client.until(() => client.states.includes('restarting'), 'for the restart');
@@ -32,7 +35,7 @@ async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void
 }
 
 describe('a kernel', () => {
-  it('that is killed while it prints leaves all output that it sent', async () => {
+  it('that is killed while it prints loses no output that it sent', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     await share(scene, pair, 0.5);
@@ -40,7 +43,7 @@ describe('a kernel', () => {
     await expectRestart('kernel SIGKILL', pair);
   });
 
-  it('that leaves by os._exit leaves all output that it sent', async () => {
+  it('that ends by os._exit loses no output that it sent', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene, { at: { number: 1_000, code: 'os._exit(7)' } });
     await expectRestart('kernel os._exit', pair);
@@ -59,7 +62,7 @@ describe('a kernel', () => {
     await expectPrefixAndNewProcess('kernel deaf to SIGTERM, restarted', pair);
   });
 
-  it('that has forked prints on, and its end is noticed though the child has its sockets open', async () => {
+  it('that has forked continues to print, and its end is noticed although the child has its sockets open', async () => {
     scene = await Scene.start();
     const childFile = path.join(scene.folder, 'child');
     // The child leaves the group, so that only its own exit ends it.
@@ -99,7 +102,7 @@ describe('a question of the kernel', () => {
       client.abort();
       await client.until(() => client.isOpen, 'to be back');
       client.answer('1');
-      // The reply alone may arrive before the last output.
+      // The reply alone may arrive before the last output, so the idle status is awaited too.
       await client.until(() => client.isAnswered, 'for the reply and the idle');
       const marks = marksOf(2, client.shown);
       expect(marks).toMatchObject(kind === 'ours' ? { lost: 0, doubled: 0, reordered: 0 } : AT_LEAST_ONCE);
@@ -132,7 +135,7 @@ describe('a clock that is set', () => {
       );
       expect(rows[1]).toMatchObject(WHOLE);
       expect(rows[0]).toMatchObject({ lost: 0, reordered: 0, replyFaults: 0 });
-      // The cell may have ended before the keeper was notified of the new clock; this one begins after it.
+      // The cell may have ended before the keeper noticed the new clock; this one begins after that.
       const request = pair.ours.execute('1');
       await pair.ours.until(() => pair.ours.replyStatus.has(request), 'for the reply');
       const { lastActivityMs } = await scene.activity();

@@ -1,4 +1,7 @@
-/** A keeper that does not read while its kernel prints: the cell waits, or its user is notified. Set by `serve --config`. */
+/**
+ * A keeper that does not read while its kernel prints: the cell waits, or its user is notified, as set with `serve
+ * --config`.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -34,10 +37,10 @@ async function sceneWith(bridge: object): Promise<Scene> {
   return scene;
 }
 
-/** A cell prints all but its first number while its keeper is stopped. */
+/** Runs a cell that prints all but its first number while its keeper is stopped. */
 async function printingToNobody(on: Scene, count: number, padding: number): Promise<NumberedClient> {
   const client = await on.client('stock');
-  // A keeper has confirmed something: it is connected to the kernel's ring.
+  // The keeper has confirmed a message, so it is connected to the kernel's ring.
   await on.until(() => existsSync(path.join(on.kernelDir, 'checkpoint.json')), 'a confirmation');
   const gate = path.join(on.folder, 'gate');
   await on.print(client, { count, padding, gate, ...UNHURRIED });
@@ -63,14 +66,14 @@ async function texts(on: Scene, stream: string): Promise<string> {
       >;
       found += name === stream ? (text ?? '') : '';
     } catch {
-      // the bridge's own records are not messages
+      // The bridge's own records are not messages.
     }
   }
   return found;
 }
 
 it('a cell waits for its reader when `Bridge.iopub_queue` requires it, and nothing is lost', async () => {
-  // More than the kernel's queue and the socket can store; the cell shows it by stopping.
+  // More than the kernel's queue and the socket can store, so the cell stops.
   const count = 25_000;
   const on = await sceneWith({ iopub_queue: 'block' });
   const client = await printingToNobody(on, count, 0);
@@ -84,7 +87,7 @@ it('a cell waits for its reader when `Bridge.iopub_queue` requires it, and nothi
   await everythingArrives(on, client, count);
 });
 
-it('a cell continues by default, and its user is notified of what waits and of its end', async () => {
+it('a cell continues by default, and its user is notified when output waits, and when it no longer does', async () => {
   const count = 2_000;
   const on = await sceneWith({ iopub_alarm_bytes: '1 MiB' });
   const client = await printingToNobody(on, count, 2_000);

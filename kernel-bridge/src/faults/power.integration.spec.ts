@@ -1,4 +1,4 @@
-/** The machine loses its power: all processes end together, and only the synced parts of files remain. */
+/** The machine loses power: all processes end together, and only the synced parts of files remain. */
 import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ import { record } from './testing/scoreboard.js';
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 const isLinux = process.platform === 'linux';
-/** Output of the kernel that is started under the id of the lost kernel. */
+/** Output of a kernel that is started with the lost kernel's id. */
 const LATER = Array.from({ length: 500 }, (_, index) => 100_000 + index);
 
 let scene: Scene;
@@ -46,7 +46,7 @@ function syncedNumbers(found: readonly StoredFile[]): number[] {
 beforeAll(async () => {
   if (!isLinux) return;
   scene = await Scene.start({ program: await bridgeBuild({ syncsNoted: true }) });
-  // A second kernel that its user ended, and that must not end twice.
+  // A second kernel that its user has ended, and that must not be ended twice.
   const { body } = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });
   other = (body as { id: string }).id;
   const { journal } = kernelPaths(path.join(scene.stateDir, 'kernels', other));
@@ -57,7 +57,7 @@ beforeAll(async () => {
   await scene.remember();
   const { kernelPid, pid } = scene.keeper!;
   await Promise.all([scene.killGateway(), scene.kill(pid), scene.kill(kernelPid)]);
-  // Clients may have received more than the disk.
+  // Clients may have received more than the disk has.
   for (const client of pair.all) await client.leave();
   files = await storedFiles(scene.stateDir);
 });
@@ -66,7 +66,7 @@ afterAll(async () => {
   if (isLinux) await scene[Symbol.asyncDispose]();
 });
 
-/** A laptop that has mirrored a part of the journal, and lost its own power. */
+/** A laptop that has mirrored a part of the journal, and has lost its power too. */
 async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): Promise<void> {
   const socketPath = path.join(folder, 'tunnel.sock');
   const server: Server = createServer(near => {
@@ -109,7 +109,7 @@ async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): 
     expect(await recordsIn(journalDir)).toEqual(whole);
     expect(await readEnded(kernelDir)).not.toBeNull();
   } finally {
-    // Its connections would stay open for half a minute, and the server with them.
+    // Its open connections would last for half a minute, and keep the server running.
     gateway[Symbol.dispose]();
     await new Promise(resolve => server.close(resolve));
   }
@@ -124,14 +124,14 @@ async function recordsIn(journalDir: string): Promise<string[]> {
   return found;
 }
 
-/** A kernel with the id of the lost one: its journal continues. */
+/** Starts a kernel with the id of the lost one: its journal continues. */
 async function continues(bridge: BridgeProcess): Promise<void> {
   const body = { name: 'lossless', kernel_id: scene.kernelId };
   expect(await bridge.rest('POST', 'api/kernels', body)).toMatchObject({ status: 201 });
   const { stock, ours } = pair;
   await stock.connect();
   stock.execute(`for n in range(${LATER[0]}, ${LATER.at(-1)! + 1}): print(f"#{n};", flush=True)`);
-  // The client reconnects when the numbers beyond its last one are already assigned to other messages.
+  // The client reconnects when the numbers after its last one already belong to other messages.
   await stock.until(() => stock.greatest >= LATER.at(-1)!, 'for what the next kernel printed');
   await ours.connect();
   for (const client of pair.all) {
@@ -141,11 +141,11 @@ async function continues(bridge: BridgeProcess): Promise<void> {
 }
 
 describe.runIf(isLinux)('a machine that loses its power', () => {
-  it.each(LOSSES)('has all that was synced, and continues: %s', async loss => {
+  it.each(LOSSES)('retains everything that was synced, and continues: %s', async loss => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpp-'));
     const stateDir = path.join(folder, 's');
     await mkdir(stateDir);
-    // Power failed during the last sync: clients have much that the disk has not.
+    // Power failed during the last sync: clients have much output that the disk does not have.
     const found = files.map(each => (isSegment(each) ? { ...each, syncs: each.syncs.slice(0, -1) } : each));
     await powerLoss(found, loss, stateDir);
     const synced = syncedNumbers(found);

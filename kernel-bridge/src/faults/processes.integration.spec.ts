@@ -68,11 +68,11 @@ describe('a keeper', () => {
 });
 
 describe('a machine that starts again', () => {
-  it('has all output that the kernel had sent before it went down, for programs and for people', async () => {
+  it('has all output that the kernel sent before the machine went down, for programs and for people', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene);
     await share(scene, pair, 0.3);
-    // One client is away when it happens.
+    // One client is disconnected when it happens.
     await pair.ours.leave();
     await share(scene, pair, 0.5);
     await scene.remember();

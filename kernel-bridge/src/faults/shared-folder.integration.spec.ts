@@ -1,4 +1,4 @@
-/** One state folder, several machines or containers (case H8): none touches what another owns, whether that one runs or is silent. */
+/** One state folder, several machines or containers: none touches data of another, whether that one is running or silent. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -48,7 +48,10 @@ async function killed(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-/** What another machine has that differs from this one. In its view the folder's sockets are names without a listener. */
+/**
+ * The features that distinguish another machine from this one. From there, the folder's sockets are names without a
+ * listener.
+ */
 async function otherMachine(): Promise<string> {
   const place = await mkdtemp(path.join(folder, 'machine-'));
   const file = async (name: string, content: string): Promise<string> => {
@@ -74,7 +77,10 @@ interface Gateway {
   readonly url: string;
 }
 
-/** In a separate process namespace, as in a container. Rejects with its printed output when it does not start. */
+/**
+ * Starts a gateway in a separate process namespace, as in a container. Rejects with its printed output if it does not
+ * start.
+ */
 async function container(before?: string): Promise<Gateway> {
   const program = await bridgeBuild();
   const port = await freePort();
@@ -102,7 +108,7 @@ async function container(before?: string): Promise<Gateway> {
         TPULAB_TOKEN: TOKEN,
         JUPYTER_PATH: writeKernelSpecs(folder),
         PYTHONPATH: AGENT_SOURCES,
-        // The first has room for its journal; the second would have to remove from it immediately.
+        // The first has room for its journal; the second would have to remove records from it immediately.
         ...quota(before === undefined ? '8 MiB' : '1 MiB')
       },
       stdio: ['ignore', 'pipe', 'pipe']
@@ -169,7 +175,7 @@ async function contents(kernelId: string): Promise<Record<string, string>> {
   return Object.fromEntries(found);
 }
 
-/** As after some minutes without a heartbeat. */
+/** Simulates some minutes without a heartbeat. */
 async function fallSilent(names: readonly string[]): Promise<void> {
   const before = new Date(Date.now() - 10 * 60_000);
   for (const name of names) await utimes(path.join(state, name), before, before);
@@ -191,7 +197,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     }
     expect(await contents(kernelId)).toEqual(before);
 
-    // The gateway hangs while its kernels continue, which belong to that container.
+    // The gateway hangs while its kernels continue; they belong to that container.
     process.kill(await gatewayPid(a.child), 'SIGSTOP');
     await fallSilent(['gateway.lock', 'gateway.json']);
     const refusal = message(await container(await otherMachine()).catch((error: unknown) => error));
@@ -199,7 +205,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     expect(await contents(kernelId)).toEqual(before);
   });
 
-  it('is taken over from a machine that is silent, and the data of that machine stays byte for byte', async () => {
+  it('is taken over from a silent machine, whose data stays unchanged byte for byte', async () => {
     const a = await container();
     const kernelId = await printed(a);
     await killed(a.child);
@@ -225,7 +231,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     const requested = { path: 'c.ipynb', type: 'notebook', kernel: { name: 'lossless', id: kernelId } };
     const { kernel } = (await rest(b, 'POST', 'api/sessions', requested)) as { kernel: { id: string } };
     expect(kernel.id).not.toBe(kernelId);
-    // Its quota is far below the size of the other machine's journal, and it has cleaned up at its start.
+    // This gateway's quota is far below the size of the other machine's journal, and it has cleaned up at its start.
     const after = await contents(kernelId);
     for (const name of Object.keys(before).filter(each => each.startsWith('kernels')))
       expect(after[name]).toBe(before[name]);

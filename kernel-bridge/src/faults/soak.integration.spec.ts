@@ -23,8 +23,8 @@ const PER_SECOND = 200;
 
 const MB = 1024 * 1024;
 /**
- * How much each value may grow over a run, whatever its length: for slow changes. `held` is the memory that the
- * process itself uses, after a collection; `rss` also has the allocator's reserve.
+ * How much each value may grow over a run, whatever its length, because slow changes are normal. `held` is the memory that
+ * the process itself uses, after a collection; `rss` also includes the allocator's reserve.
  */
 const ALLOWED = { rss: 48 * MB, held: 4 * MB, timers: 6, handles: 6, descriptors: 6 } as const;
 type Figure = keyof typeof ALLOWED;
@@ -55,7 +55,7 @@ function describeGrowth(name: string, figure: Figure, { overRun, perHour, error,
 }
 
 it(
-  'a bridge that is used for long holds no more than in the beginning',
+  'a bridge uses no more resources after long use than at the beginning',
   async () => {
     await using scene = await Scene.start({ program: await bridgeBuild({ sampled: true }) });
     const second = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });
@@ -80,7 +80,7 @@ it(
     const loaded = { gateway: await sample(scene, pids.gateway), keeper: await sample(scene, pids.keeper) };
     stopping.abort();
     const counts = await load;
-    // Its idle too: the reply alone may arrive before the last output.
+    // Waits for the idle status too: the reply alone may arrive before the last output.
     await watcher.until(() => watcher.isAnswered, 'for the end of the output', LOAD_MS + 120_000);
     expect(marksOf(count, watcher.shown)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
 

@@ -24,7 +24,7 @@ afterEach(async () => {
 
 const noDisk = whyNoSmallDisk();
 
-/** Missing output is accounted for: the journal has counted it, and the client was notified. */
+/** Expects that missing output is accounted for: the journal has counted it, and the client was notified. */
 function expectExplained(row: Score): void {
   expect(row.reordered).toBe(0);
   if (row.lost === 0) return;
@@ -38,12 +38,15 @@ async function atRisk({ bridge, kernelId }: Scene): Promise<string | undefined> 
   return (body as { journal_fault?: string }).journal_fault;
 }
 
-/** The keeper has received all output of the cells: their end follows it, and is known even while nothing can be written. */
+/**
+ * Resolves when the keeper has received all output of the cells: their end follows it, and is known even while nothing can
+ * be written.
+ */
 function untilAdopted(on: Scene): Promise<void> {
   return on.until(async () => (await on.kernelModel()).execution_state === 'idle', 'the end of the cells');
 }
 
-/** Prints numbers after the missing ones, up to `count`: a client that has them has caught up. */
+/** Prints further numbers up to `count`: a client that has them has caught up. */
 async function printOn(pair: Pair, count: number): Promise<Pair> {
   pair.stock.execute(`for n in range(${pair.count}, ${count}): print(f"#{n};", flush=True)`);
   for (const client of pair.all)
@@ -71,10 +74,10 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     }
   });
 
-  it.skipIf(noDisk !== null)('for longer than memory lasts counts and reports what is missing', async () => {
+  it.skipIf(noDisk !== null)('for longer than the memory buffer lasts counts and reports missing messages', async () => {
     disk = SmallDisk.make(96);
     scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-    // 16 KB each: after about 500 the 8 MiB limit is reached. Most of them come after the disk is full.
+    // 16 KB each: the 8 MiB limit is reached after about 500, most of them after the disk is full.
     const filled = path.join(scene.folder, 'filled');
     const pair = await printingPair(scene, {
       count: 1_350,
@@ -84,7 +87,7 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
       toTheEnd: true
     });
     await scene.until(() => scene!.givenOut > 300, 'number 300');
-    // Then it is known that the kernel is busy.
+    // From then on the kernel is known to be busy.
     await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
     disk.fill();
     await writeFile(filled, '');
@@ -108,7 +111,7 @@ describe(`a journal folder${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, ()
   it.skipIf(noDisk !== null || !IS_FULL).each([
     ['that becomes read-only', /failed with EPERM/],
     ['of a disk that has no room for more files', /no room for more files \(inodes\).*remove files/]
-  ])('%s when the next segment is due counts what is missing, and says so', async (what, fault) => {
+  ])('%s when the next segment is due counts missing messages, and reports them', async (what, fault) => {
     disk = SmallDisk.make(256, 1_000);
     scene = await Scene.start({ stateDir: `${disk.folder}/s` });
     const pair = await printingPair(scene, {
@@ -120,7 +123,7 @@ describe(`a journal folder${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, ()
     await share(scene, pair, 0.2);
     await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
     const isFull = what.startsWith('of a disk');
-    // Root ignores permissions; it does not ignore this attribute.
+    // Root ignores permissions, but not this attribute.
     if (isFull) disk.fillFiles();
     else execFileSync('chattr', ['+i', scene.journalDir]);
     await untilAdopted(scene);
@@ -140,7 +143,7 @@ describe(`a journal folder${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, ()
 const CODES = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE'];
 
 describe.runIf(process.platform === 'linux')('a disk that refuses every write of gateway and keeper', () => {
-  it(`with ${CODES.join(', ')}: nobody ends, what is at risk is told, and all of it is written afterwards`, async () => {
+  it(`with ${CODES.join(', ')}: no process ends, data at risk is reported, and all of it is written afterwards`, async () => {
     scene = await Scene.start({ program: await bridgeBuild({ refusing: true }) });
     const { folder, bridge, kernelId } = scene;
     const refusal = path.join(folder, 'refusal');
@@ -179,8 +182,7 @@ describe.runIf(process.platform === 'linux')('a disk that refuses every write of
   });
 });
 
-// F10
-describe.runIf(process.platform === 'linux')('a disk that takes every write and syncs none', () => {
+describe.runIf(process.platform === 'linux')('a disk that accepts every write and syncs none', () => {
   it('is reported until the unsynced records are written again, into another segment', async () => {
     scene = await Scene.start({ program: await bridgeBuild({ refusing: true }) });
     const { folder, journalDir } = scene;
@@ -195,7 +197,7 @@ describe.runIf(process.platform === 'linux')('a disk that takes every write and 
     await writeFile(refusal, 'EIO sync');
     await writeFile(gate, '');
     await vi.waitUntil(async () => (await atRisk(scene!))?.includes('EIO'), { timeout: 60_000 });
-    // A client that is attached has all of it meanwhile.
+    // A client that is attached meanwhile gets everything.
     await share(scene, pair, 0.9);
     expect(await atRisk(scene)).toContain('EIO');
     await rm(refusal);
@@ -212,11 +214,11 @@ describe('a journal that was damaged while no process wrote to it', () => {
     { name: 'segment cut at any byte', damage: cutTail, turns: IS_FULL ? 4 : 1 },
     { name: 'segment with flipped bits', damage: flipBits, turns: IS_FULL ? 4 : 1 }
   ];
-  it.each(damages)('$name: continues, and what was lost is reported', async ({ name, damage, turns }) => {
+  it.each(damages)('$name: continues, and the loss is reported', async ({ name, damage, turns }) => {
     for (let turn = 0; turn < turns; turn++) {
       scene = await Scene.start();
       const gate = path.join(scene.folder, 'gate');
-      // Not to its end before there is damage: the kernel cannot resend output or replies that it has dropped.
+      // The cell must not end before the damage: the kernel cannot resend output or replies that it has dropped.
       const pair = await printingPair(scene, { at: waitingFor(gate, 0.9 * COUNT) });
       await share(scene, pair, 0.3);
       await scene.stopGateway();
@@ -229,14 +231,14 @@ describe('a journal that was damaged while no process wrote to it', () => {
       await scene.startGateway();
       const rows = await judge(scene, pair, turns === 1 ? name : `${name}, ${turn + 1}`, faultEnds(scene));
       const [stock, ours] = rows;
-      // Output that was cut off and resent by the kernel may come again to a client that cannot name its position.
+      // A client that cannot name its position may get output twice that was cut off and resent by the kernel.
       if (!isCut) expect(stock.doubled).toBe(0);
       expect(ours.doubled).toBe(0);
       for (const row of rows) expectExplained(row);
       for (const client of pair.all) {
         const replies = client.replyMarks();
         expect({ client: client.kind, ...replies }).toMatchObject({ lost: 0, reordered: 0 });
-        // A reply may repeat too, but only one that had come before the cut.
+        // A reply may repeat too, but only one that arrived before the cut.
         const mayRepeat = isCut && client === pair.stock ? answered : 0;
         expect(replies.doubled).toBeLessThanOrEqual(mayRepeat);
       }

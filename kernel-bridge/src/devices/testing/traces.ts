@@ -1,6 +1,7 @@
 /**
  * For specs: the metrics of a runtime on each generation of chips, derived from the chip facts: HBM for each device, duty
- * cycle for each chip on v2 and v3, bandwidth since v4, ordinals as numbers on old runtimes and as text on new ones.
+ * cycle for each chip on v2 and v3 and otherwise for each device, bandwidth since v4, ordinals as numbers on old runtimes
+ * and as text on new ones.
  */
 import type { WireAttribute, WireMetric } from '../metric-service.js';
 import type { MetricServer } from './metric-server.js';
@@ -82,7 +83,7 @@ export function ordinal(value: number, style: OrdinalStyle): WireAttribute {
 
 export interface TraceOptions {
   readonly style?: OrdinalStyle;
-  /** Gives all figures other values at each step. */
+  /** Changes all figures at each step. */
   readonly step?: number;
   readonly firstChip?: number;
   readonly chips?: number;

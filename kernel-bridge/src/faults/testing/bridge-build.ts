@@ -1,7 +1,7 @@
 /**
- * The whole bridge, built from the current sources into its own folder, so that a run is neither out of date nor
- * disturbed by a concurrent build. Nothing is type-checked, so it is fast. A build can differ from another in its
- * version (for an upgrade) and in whether its clock can be shifted.
+ * The whole bridge, built from the current sources into a separate folder, so that a run is neither out of date nor
+ * disturbed by a concurrent build. Nothing is type-checked, so it is fast. A build can have a different version (for an
+ * upgrade), and a clock that can be shifted.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -15,7 +15,7 @@ const CHECKOUT = fileURLToPath(new URL('../../../../', import.meta.url));
 const SOURCES = process.env['TPULAB_FAULTS_SOURCES'] || CHECKOUT;
 /** The agent of those sources, which kernels load instead of the installed one. */
 export const AGENT_SOURCES = path.join(SOURCES, 'kernel-agent', 'src');
-/** Below a `node_modules`, so that the build finds its packages and git ignores it. */
+/** In a `node_modules` folder, so that the build finds its packages and git ignores it. */
 const CACHE = path.join(CHECKOUT, 'node_modules', '.cache', 'tpulab-faults');
 /** Our packages, and their places in a build. */
 const PACKAGES = [
@@ -38,10 +38,12 @@ export interface BuildOptions {
   readonly shiftedClock?: boolean;
   /** SIGUSR2 makes a process write down its resource use. */
   readonly sampled?: boolean;
-  /** Each sync is noted beside the state folder, for `powerLoss`. Linux only. */
+  /** Each sync is recorded beside the state folder, for `powerLoss`. Linux only. */
   readonly syncsNoted?: boolean;
-  /** Every write to the state folder fails while the file `refusal` beside that folder contains the name of a system error; only calls of
-   * one kind, where a part of their name follows (`EIO sync`). Linux only. */
+  /**
+   * Every write to the state folder fails while the file `refusal` beside that folder contains the name of a system error;
+   * if a part of a call's name follows (`EIO sync`), only such calls fail. Linux only.
+   */
   readonly refusing?: boolean;
 }
 
@@ -59,7 +61,7 @@ export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
     await mkdir(CACHE, { recursive: true });
     const draft = await mkdtemp(path.join(CACHE, 'draft-'));
     await write(draft, sources, options);
-    // Another test file may have been faster; then its build stays.
+    // Another test file may have been faster; then its build is used.
     await rename(draft, target).catch(() => rm(draft, { recursive: true, force: true }));
   }
   return program;
@@ -125,7 +127,7 @@ async function outputOf(file: string, code: string, { version }: BuildOptions): 
   return file.endsWith('.ts') ? (await transform(code, COMPILER)).code : code;
 }
 
-/** The state folder: the gateway gets it as an argument, and a keeper gets its kernel's folder in it. */
+/** Finds the state folder: the gateway gets it as an argument, and a keeper gets the folder of its kernel, which is in it. */
 const STATE_FOLDER = `
 import { appendFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -137,8 +139,8 @@ const state = at < 0 ? join(folders.at(-1) ?? '', '..', '..') : process.argv[at 
 `;
 
 /**
- * The wall clock of a process, shifted by the milliseconds in the file `clock` of the state folder; SIGUSR2 makes it read the file
- * again. The monotonic clock does not change, as when a machine's clock is set.
+ * Shifts the wall clock of a process by the milliseconds in the file `clock` of the state folder; SIGUSR2 makes it read the
+ * file again. The monotonic clock does not change, as when a machine's clock is set.
  */
 const SHIFTED_CLOCK = `
 const file = join(state, 'clock');
@@ -164,7 +166,7 @@ process.on('SIGUSR2', read);
 read();
 `;
 
-/** Each sample is a line of `samples/PID` in the state folder; memory is counted after a collection. */
+/** Writes each sample as a line of `samples/PID` in the state folder; memory is measured after a collection. */
 const SAMPLER = `
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc');
@@ -180,7 +182,7 @@ process.on('SIGUSR2', () => {
 });
 `;
 
-/** A sync covers the contents of the file or folder at its begin; it counts when it has ended. */
+/** A sync covers the contents of the file or folder at its start; it counts once it has ended. */
 const SYNC_NOTES = `
 import fs from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -220,7 +222,7 @@ for (const name of ['sync', 'datasync']) {
 }
 `;
 
-/** Behaviour of a full, broken or read-only disk: it refuses every open, write, sync, create or rename. */
+/** Simulates a full, broken or read-only disk, which refuses every open, write, sync, create or rename. */
 const REFUSAL = `
 import fs from 'node:fs';
 import files from 'node:fs/promises';

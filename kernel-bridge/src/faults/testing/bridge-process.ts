@@ -1,4 +1,4 @@
-/** `tpulab serve` of a certain build as a process: killed, stopped and restarted on the same port. */
+/** `tpulab serve` of a given build as a process that can be killed, stopped and restarted on the same port. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -14,7 +14,7 @@ const DEADLINE_MS = 120_000;
 export interface BridgeStart {
   readonly program: string;
   readonly stateDir: string;
-  /** A port that the process can reuse at a restart, unless given. */
+  /** If omitted, a port that the process can reuse at a restart. */
   readonly port?: number;
   readonly args?: readonly string[];
 }
@@ -77,7 +77,7 @@ export class BridgeProcess {
     return { status: response.status, body: text === '' ? null : JSON.parse(text) };
   }
 
-  /** Ends this gateway and its kernels in order. */
+  /** Ends this gateway and its kernels cleanly. */
   static async stopAll(program: string, stateDir: string): Promise<void> {
     await promisify(execFile)(process.execPath, [program, 'stop', '--kernels', '--state-dir', stateDir]);
   }

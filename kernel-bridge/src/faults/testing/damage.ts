@@ -36,7 +36,10 @@ export async function flipBits(journalDir: string, seed: number): Promise<void> 
   }
 }
 
-/** Whether opening the journal drops records from its end: a record's length field was hit, or the last record. Uses a copy. */
+/**
+ * Whether opening the journal drops records from its end, because the damage is in a record's length field or in the last
+ * record. Uses a copy.
+ */
 export async function losesItsEnd(journalDir: string): Promise<boolean> {
   const copy = await mkdtemp(path.join(tmpdir(), 'tpulab-damaged-'));
   try {

@@ -5,7 +5,7 @@ const atMs = Array.from({ length: 60 }, (_, index) => index * 1000);
 /** Fluctuations that are the same in every run. */
 const noise = atMs.map((_, index) => ((index * 7919) % 13) - 6);
 
-it('sees a line, and what it comes to in an hour', () => {
+it('recognises linear growth, and its rate per hour', () => {
   const growth = growthOf(
     atMs,
     atMs.map(at => 100 + at / 1000)

@@ -27,7 +27,7 @@ export function growthOf(atMs: readonly number[], values: readonly number[]): Gr
   };
 }
 
-/** More than is allowed, and more than the fluctuations explain. */
+/** Whether the growth exceeds both what is allowed and what the fluctuations explain. */
 export function isGrowing({ overRun, error }: Growth, allowed: number): boolean {
   return overRun > allowed && overRun > 3 * error;
 }

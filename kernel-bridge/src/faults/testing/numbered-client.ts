@@ -1,7 +1,7 @@
 /**
- * A client that reconnects automatically, of one of two kinds. `stock` does what JupyterLab does: it names its session, shows
- * all output, and gives up where JupyterLab gives up. `ours` uses the numbered subprotocol: it acknowledges received records
- * and names its last record (`resume=`) when it returns. Neither drops anything: repeated output is counted twice.
+ * A client that reconnects automatically, of one of two kinds. `stock` behaves like JupyterLab: it names its session, shows
+ * all output, and gives up where JupyterLab gives up. `ours` uses the numbered subprotocol: it acknowledges received
+ * records and names its last record (`resume=`) when it returns. Neither drops anything: repeated output is counted twice.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -45,16 +45,16 @@ export class NumberedClient implements Disposable {
   readonly replies: string[] = [];
   readonly replyStatus = new Map<string, string>();
   readonly idle = new Set<string>();
-  /** msg_ids of messages that the kernel has answered beside its cell. */
+  /** msg_ids of control messages that the kernel has answered while its cell runs. */
   readonly #controlled = new Set<string>();
   readonly questions: string[] = [];
   readonly states: string[] = [];
   /** Gaps that the bridge has reported. */
   readonly gaps: string[] = [];
   connections = 0;
-  /** Why it will not reconnect, as text; null while it would. */
+  /** Why it will not reconnect; null as long as it would. */
   gaveUp: string | null = null;
-  /** Failure of the last connection, for the message of a failing test. */
+  /** Failure of the last connection, shown by a failing test. */
   failure = '';
   readonly #options: ClientOptions;
   readonly #requests: string[] = [];
@@ -98,8 +98,8 @@ export class NumberedClient implements Disposable {
   }
 
   /**
-   * Resolves when the kernel has everything that was sent before. A client cannot know this for a request while a cell runs; but a
-   * request on the control channel travels behind, and is answered immediately.
+   * Resolves when the kernel has received everything that was sent before. A client cannot know this for a request while a
+   * cell runs; but a request on the control channel travels behind, and is answered immediately.
    */
   async delivered(): Promise<void> {
     const id = this.send('control', 'kernel_info_request', {});
@@ -122,7 +122,7 @@ export class NumberedClient implements Disposable {
     return id;
   }
 
-  /** Requests whose reply has not come, or came more than once, and replies that overtook another. */
+  /** Counts requests whose reply has not arrived, or arrived more than once, and replies that overtook another. */
   replyMarks(): { lost: number; doubled: number; reordered: number } {
     const places = this.replies.map(id => this.#requests.indexOf(id)).filter(place => place >= 0);
     const first = [...new Set(places)];
@@ -134,7 +134,7 @@ export class NumberedClient implements Disposable {
     };
   }
 
-  /** Whether the reply and the idle of every request have come. */
+  /** Whether the reply and the idle status of every request have arrived. */
   get isAnswered(): boolean {
     return this.#requests.every(id => this.replyStatus.has(id) && this.idle.has(id));
   }
@@ -160,7 +160,7 @@ export class NumberedClient implements Disposable {
     const socket = this.#socket;
     this.#socket = null;
     if (!socket || socket.readyState === WebSocket.CLOSED) return;
-    // Not `once` of node:events: a socket that is still connecting fails before it closes.
+    // Not `once` of node:events: a socket that is still connecting emits an error before it closes.
     const closed = new Promise<void>(resolve => socket.once('close', () => resolve()));
     socket.terminate();
     await closed;

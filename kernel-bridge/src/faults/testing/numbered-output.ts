@@ -1,13 +1,13 @@
 /** A cell whose output is numbered, and the score of the output that arrived. */
 import { readFileSync } from 'node:fs';
 
-/** Python that runs after this number. */
+/** Python code that runs after this number. */
 export interface Step {
   readonly number: number;
   readonly code: string;
 }
 
-/** The cell continues after this number when the file exists. */
+/** Makes the cell wait after this number until the file exists. */
 export function waitingFor(gate: string, number: number): Step {
   return { number, code: `while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)` };
 }
@@ -16,11 +16,11 @@ export interface NumberedOptions {
   /** Numbered outputs: flushed lines, and every tenth one a display_data. */
   readonly count: number;
   readonly perSecond: number;
-  /** The cell writes its count of outputs to this file: the reference for all comparisons. */
+  /** The cell writes the count of its outputs to this file: the reference for all comparisons. */
   readonly witness: string;
   /** The cell waits for this file after its first number; the rate counts from then on. */
   readonly gate?: string;
-  /** Steps that the cell runs on its way. */
+  /** Steps that run within the cell. */
   readonly at?: Step | readonly Step[];
   /** Characters of padding for each output. */
   readonly padding?: number;
@@ -57,7 +57,7 @@ _numbered()
 `;
 }
 
-/** How many outputs the cell has printed so far; 0 before its first. */
+/** How many outputs the cell has printed so far; 0 before the first one. */
 export function givenOut(witness: string): number {
   try {
     return Number(readFileSync(witness, 'utf8'));
@@ -76,11 +76,11 @@ export interface Marks {
   readonly expected: number;
   readonly lost: number;
   readonly doubled: number;
-  /** How often a number came for the first time after a greater one. */
+  /** How often a number first arrived after a greater one. */
   readonly reordered: number;
 }
 
-/** The score of the numbers from 0 to `expected` - 1. A number beyond them is a mistake of the test itself. */
+/** The score of the numbers from 0 to `expected` - 1. A greater number is a mistake of the test itself. */
 export function marksOf(expected: number, seen: readonly number[]): Marks {
   const first = new Set<number>();
   let reordered = 0;

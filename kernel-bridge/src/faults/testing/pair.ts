@@ -1,4 +1,4 @@
-/** Both kinds of client on one kernel: the start of nearly every case, and its assessment. */
+/** Both kinds of client on one kernel: nearly every case starts with them and is assessed by their output. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ClientKind, NumberedClient } from './numbered-client.js';
@@ -9,7 +9,7 @@ import { catchUp, IS_FULL, score, type Score, type Settling } from './scoreboard
 const KINDS: readonly ClientKind[] = ['stock', 'ours'];
 const REPLIES = 5;
 const ANSWERED_MS = 120_000;
-/** The cell waits after this share of its numbers until the fault has ended. */
+/** The cell waits after this share of its numbers until the fault is over. */
 const HELD_AT = 0.95;
 
 /** How much is printed during a fault. */
@@ -26,9 +26,9 @@ export interface Pair {
 }
 
 /**
- * The stock client runs the cell, and both send requests behind it. No fault begins before the kernel has these requests:
- * a request that a killed process had not forwarded is never repeated. The cell does not end before the fault has
- * (`faultEnds`), however slow the machine: a stock client that is cut off just after its replies may get them twice.
+ * The stock client runs the cell, and both clients send requests behind it. No fault begins before the kernel has these
+ * requests: a request that a killed process had not forwarded is never repeated. The cell does not end before the fault is
+ * over (`faultEnds`), however slow the machine: a stock client that is cut off just after its replies may get them twice.
  */
 export async function printingPair(
   scene: Scene,
@@ -65,7 +65,7 @@ export async function judge(scene: Scene, pair: Pair, name: string, ends: Settli
   ) as Promise<[Score, Score]>;
 }
 
-/** The kernel was killed while it printed: both clients get the journal's output, and the journal has no hole. */
+/** For a kernel that was killed while it printed: both clients get the output in the journal, and the journal has no hole. */
 export async function catchUpWithCutOff(scene: Scene, pair: Pair, name: string): Promise<Score[]> {
   const expected = scene.givenOut;
   const since = performance.now();

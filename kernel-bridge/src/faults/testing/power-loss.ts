@@ -1,10 +1,10 @@
-/** A state folder as a machine finds it after a power loss: only synced data has reached the disk. */
+/** A state folder as a machine finds it after a power loss: only synced data is on the disk. */
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * State of the rest: `cut`, files end where their last sync ended; `zeros`, they kept their length; `names`, a file
- * whose name was not synced either does not exist.
+ * The state of unsynced data: `cut`, files end where their last sync ended; `zeros`, they keep their length; `names`, like
+ * `cut`, but a file whose name was not synced either does not exist.
  */
 export type Loss = 'cut' | 'zeros' | 'names';
 export const LOSSES: readonly Loss[] = ['cut', 'zeros', 'names'];
@@ -28,7 +28,7 @@ export interface StoredFile {
   readonly isNamed: boolean;
 }
 
-/** Every file of a state folder that is no longer in use; requires a build whose syncs were noted (`syncsNoted`). */
+/** Every file of a state folder that is no longer in use; requires a build that records its syncs (`syncsNoted`). */
 export async function storedFiles(stateDir: string): Promise<StoredFile[]> {
   const notes = (await readFile(`${stateDir}.syncs`, 'utf8'))
     .split('\n')
@@ -49,14 +49,14 @@ export async function storedFiles(stateDir: string): Promise<StoredFile[]> {
           file: path.relative(stateDir, place),
           bytes,
           syncs: own.map(({ size }) => size),
-          // A sync of a file under its original name also stores that name on the disk.
+          // A sync of a file under its original name also puts that name on the disk.
           isNamed: own.some(note => note.path === place) || notes.some(isInFolder)
         };
       })
   );
 }
 
-/** Writes the files that the machine finds. Sockets are not included, as after a boot. */
+/** Writes the files that the machine finds. Sockets are not included, as after a reboot. */
 export async function powerLoss(files: readonly StoredFile[], loss: Loss, stateDir: string): Promise<void> {
   for (const { file, bytes, syncs, isNamed } of files) {
     if (loss === 'names' && !isNamed) continue;

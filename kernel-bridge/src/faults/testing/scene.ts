@@ -1,4 +1,4 @@
-/** A place for faults: a bridge of processes with one kernel that prints numbers, and clients that count them. */
+/** The setup for faults: a bridge as separate processes with one kernel that prints numbers, and clients that count them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -32,7 +32,7 @@ export interface SceneOptions {
 
 export class Scene implements AsyncDisposable {
   readonly witness: string;
-  /** This file exists when the fault has ended. */
+  /** A file that exists once the fault is over. */
   readonly faultOver: string;
   kernelId = '';
   readonly #clients: NumberedClient[] = [];
@@ -122,7 +122,7 @@ export class Scene implements AsyncDisposable {
     return this.bridge.end('SIGTERM');
   }
 
-  /** A gateway on the same port; another build, when one is given. */
+  /** Starts a gateway on the same port, of another build if one is given. */
   async startGateway(program = this.program): Promise<void> {
     this.program = program;
     const { port } = this.bridge;
@@ -138,7 +138,7 @@ export class Scene implements AsyncDisposable {
     await this.kill(this.keeper?.kernelPid ?? null);
   }
 
-  /** SIGKILL, and waits until the process has ended. */
+  /** Sends SIGKILL, and waits until the process has ended. */
   async kill(pid: number | null): Promise<void> {
     if (pid === null) throw new Error('There is no process to kill.');
     const start = await processStart(pid);
@@ -190,7 +190,7 @@ export class Scene implements AsyncDisposable {
     }
   }
 
-  /** Notes a process whose pid is written to a file. */
+  /** Remembers a process whose pid is written to a file. */
   async rememberFrom(file: string): Promise<void> {
     const pid = (): number => (existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0);
     await this.until(() => pid() > 0, 'the pid of a child');
@@ -202,7 +202,7 @@ export class Scene implements AsyncDisposable {
     return { lastActivityMs: Date.parse((body as { last_activity: string }).last_activity) };
   }
 
-  /** Notes the current processes of the kernel. */
+  /** Remembers the current processes of the kernel. */
   async remember(): Promise<void> {
     for (const pid of [this.keeper?.pid, this.keeper?.kernelPid]) {
       if (pid != null && !this.#processes.has(pid)) this.#processes.set(pid, await processStart(pid));
@@ -236,7 +236,7 @@ function killGroup(pid: number): void {
     try {
       process.kill(target, 'SIGKILL');
     } catch {
-      // It has ended meanwhile.
+      // The group has already ended.
     }
   }
 }

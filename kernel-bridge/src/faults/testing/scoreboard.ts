@@ -1,4 +1,4 @@
-/** The rows of the fault matrix: what each client of each case got. */
+/** The rows of the fault matrix: the result of each client in each case. */
 import { appendFileSync, writeFileSync } from 'node:fs';
 import type { NumberedClient } from './numbered-client.js';
 import { type Marks, marksOf } from './numbered-output.js';
@@ -13,9 +13,9 @@ export interface Score extends Marks {
   readonly gap: number | null;
   /** Gap reports that the client received. */
   readonly reported: readonly string[];
-  /** Numbers that were lost with a killed kernel before any process had them. */
+  /** Numbers that were lost with a killed kernel before any other process received them. */
   readonly cutOff: number;
-  /** From the end of the fault until the client had everything that was printed by then. */
+  /** Time from the end of the fault until the client had everything printed up to then. */
   readonly catchUpMs: number | null;
   readonly note: string;
 }
@@ -27,13 +27,13 @@ const REPORT = process.env['TPULAB_FAULTS_REPORT'];
 export const IS_FULL = process.env['TPULAB_FAULTS'] === 'full';
 
 export interface Settling {
-  /** When the fault ended, as `performance.now()`. */
+  /** The end of the fault, as `performance.now()`. */
   readonly since: number;
   /** Numbers printed by then. */
   readonly by: number;
 }
 
-/** To be called when a fault ends: the cell may then end too. */
+/** Call this when a fault ends: the cell may then end too. */
 export function faultEnds(scene: Scene): Settling {
   writeFileSync(scene.faultOver, '');
   return { since: performance.now(), by: scene.givenOut };
@@ -57,7 +57,7 @@ export interface Scoring {
   readonly expected: number;
   readonly catchUpMs: number | null;
   readonly note?: string;
-  /** The kernel was killed while it printed: output missing at the very end was lost with it. */
+  /** The kernel was killed while it printed: output missing at the very end was lost with the kernel. */
   readonly isCutOff?: boolean;
 }
 
@@ -95,11 +95,11 @@ export function record(row: Score): void {
   if (REPORT !== undefined) appendFileSync(REPORT, `${JSON.stringify(row)}\n`);
 }
 
-/** The target of every case: nothing lost, doubled or reordered, and exactly one reply per request. */
+/** The target of every case: nothing lost, duplicated or reordered, and exactly one reply per request. */
 export const WHOLE = { lost: 0, doubled: 0, reordered: 0, replyFaults: 0 } as const;
 
 /**
- * Guarantee for a stock client whose connection ends without a close: it cannot report its position, so the last
- * moments before the loss may come twice.
+ * The guarantee for a stock client whose connection ends without a close: it cannot report its position, so the last
+ * moments before the loss may arrive twice.
  */
 export const AT_LEAST_ONCE = { lost: 0, reordered: 0 } as const;

@@ -30,7 +30,7 @@ export class SmallDisk implements Disposable {
     return new SmallDisk(parent, folder);
   }
 
-  /** Leaves no room, not even what other files have reserved of their last page. */
+  /** Fills the disk completely, including the last pages that other files have reserved. */
   fill(): void {
     const file = openSync(path.join(this.folder, 'ballast'), 'a', 0o600);
     try {
@@ -63,13 +63,13 @@ export class SmallDisk implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // Even while a process that is ending has a file open on it.
+    // Lazily, because a process that is ending may still have a file open on it.
     execFileSync('umount', ['--lazy', this.folder], { stdio: 'pipe' });
     rmSync(this.parent, { recursive: true, force: true });
   }
 }
 
-/** Why this machine cannot have one; null when it can. */
+/** Why this machine cannot create one; null when it can. */
 export function whyNoSmallDisk(): string | null {
   if (process.platform !== 'linux' || process.getuid?.() !== 0)
     return 'needs Linux and root, for a disk of its own';

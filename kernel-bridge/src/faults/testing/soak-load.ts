@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { NumberedClient } from './numbered-client.js';
 import type { Scene } from './scene.js';
 
-/** They return under their own names, as pages do. */
+/** Number of clients that come and go. They return under the same session ids, as pages do. */
 const VISITORS = 16;
 const VISIT_MS = 2_000;
 const RESTART_MS = 20_000;
@@ -21,7 +21,7 @@ export interface SoakCounts {
 export async function soakLoad(scene: Scene, busyKernel: string, signal: AbortSignal): Promise<SoakCounts> {
   const counts: SoakCounts = { visits: 0, executions: 0, restarts: 0, kernels: 0 };
   const { bridge } = scene;
-  // Every visitor listens to it.
+  // Every visitor adds a listener.
   setMaxListeners(VISITORS + 2, signal);
   const visitors = Array.from({ length: VISITORS }, (_, index) => visit(index));
   await Promise.all([...visitors, restarts(), shortLives()]);
