@@ -2,8 +2,8 @@ import { CodedError } from '@tpulab/platform/errors.js';
 import { randomUUID } from 'node:crypto';
 
 /**
- * A Jupyter message as byte ranges: the four JSON parts and the binary buffers stay the received
- * bytes, and are parsed only where a part of the bridge needs their contents.
+ * A Jupyter message as byte ranges: the four JSON parts and the binary buffers stay as received, and are parsed only where
+ * the bridge needs their contents.
  */
 export type ChannelName = 'shell' | 'control' | 'stdin' | 'iopub';
 
@@ -50,7 +50,7 @@ export function parseParentHeader(bytes: Buffer): MessageHeader | null {
 
 type Parts = Pick<KernelMessage, 'parts'>;
 
-/** The bytes of `PART.header` and so on. */
+/** The bytes of a part, by its index in `PART`. */
 export function partOf({ parts }: Parts, index: number): Buffer {
   return parts[index] ?? Buffer.alloc(0);
 }
@@ -64,7 +64,7 @@ export const parentOf = (message: Parts): MessageHeader | null =>
 export const contentOf = (message: Parts): Record<string, unknown> =>
   parseObject(partOf(message, PART.content), 'content');
 
-/** As `contentOf`. */
+/** Like `contentOf`, for the metadata. */
 export const metadataOf = (message: Parts): Record<string, unknown> =>
   parseObject(partOf(message, PART.metadata), 'metadata');
 
@@ -95,7 +95,7 @@ export function parseObject(bytes: Buffer, what: string): Record<string, unknown
   return value as Record<string, unknown>;
 }
 
-/** Every way in which bytes from a kernel or a client can fail to be a Jupyter message. */
+/** Every reason why bytes from a kernel or a client are not a Jupyter message. */
 export type WireErrorCode =
   | 'frame_malformed'
   | 'frame_too_large'
@@ -104,7 +104,7 @@ export type WireErrorCode =
   | 'signature_invalid'
   | 'scheme_unsupported';
 
-/** Bytes that are not a Jupyter message. The message never contains the bytes themselves. */
+/** Thrown for bytes that are not a Jupyter message. The error text never contains the bytes themselves. */
 export class WireError extends CodedError<WireErrorCode> {}
 
 /** The protocol version that we use; kernels and clients support older and newer ones. */
@@ -115,8 +115,8 @@ const EMPTY = Buffer.from('{}');
 export interface NewMessage {
   readonly msgType: string;
   /**
-   * `header.session`. Messages to a client carry the kernel's own: JupyterLab treats another one as a sign that the kernel was
-   * restarted, and drops its queued work.
+   * `header.session`. Messages to a client carry the kernel's own: JupyterLab takes another session for a restart of the
+   * kernel, and drops its queued work.
    */
   readonly session: string;
   readonly msgId?: string;
@@ -136,7 +136,7 @@ export function newMessage(made: NewMessage): Buffer[] {
   ];
 }
 
-/** The header alone, as JSON: also the parent of a message about a request that no client sent. */
+/** The header alone, as JSON; also used as the parent of a message about a request that no client sent. */
 export function newHeader({ msgType, session, msgId = randomUUID() }: NewMessage): string {
   const date = new Date().toISOString();
   return JSON.stringify({

@@ -56,7 +56,7 @@ describe('[9] legacy frames', () => {
     expect([...frame.subarray(jsonEnd)]).toEqual([7, 8, 9]);
   });
 
-  it('without a channel are for the shell, and without a parent have an empty one', () => {
+  it('without a channel go to the shell, and without a parent get an empty one', () => {
     const decoded = decodeLegacy(JSON.stringify({ header, content: { a: 1 }, parent_header: null }));
     expect(decoded.channel).toBe('shell');
     expect(decoded.parts.map(part => part.toString())).toEqual([
@@ -68,7 +68,7 @@ describe('[9] legacy frames', () => {
   });
 
   it.each([
-    ['no JSON', 'hello'],
+    ['invalid JSON', 'hello'],
     ['an array', '[]'],
     ['no header', '{"content":{}}'],
     ['content that is text', '{"header":{},"content":"x"}'],

@@ -1,9 +1,9 @@
 /**
- * The WebSocket framing from before v1: one JSON text with `channel` beside the parts of the message, or, when there
- * are buffers, a binary frame of big-endian u32: the count of sections, their offsets, the JSON, the buffers.
+ * The WebSocket framing before v1: one JSON text with `channel` beside the parts of the message, or, when there are
+ * buffers, a binary frame of big-endian u32: the count of sections, their offsets, the JSON, the buffers.
  *
- * Towards the client the JSON parts are inserted unchanged. From the client, the JSON has to be parsed, so its
- * parts are serialized again; the kernel's signature is ours and covers the new bytes.
+ * Towards the client the JSON parts are inserted unchanged. From the client the JSON has to be parsed, so its parts are
+ * serialized again; the signature for the kernel is ours and covers the new bytes.
  */
 import {
   isChannelName,
@@ -16,7 +16,7 @@ import {
 
 const MAX_SECTIONS = 65_536;
 
-/** A string is to be sent as a text frame, bytes as a binary frame. */
+/** A string is sent as a text frame, bytes as a binary frame. */
 export function encodeLegacy(message: KernelMessage): string | Buffer {
   const json = legacyJson(message);
   const buffers = message.parts.slice(JSON_PARTS);

@@ -46,7 +46,7 @@ describe('[9] v1 frames', () => {
     expect([...frame]).toEqual(golden);
   });
 
-  it('are not read outside their bounds, whatever the bytes', () => {
+  it('are never read outside their bounds, whatever the bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 400 }), bytes => {
         const frame = Buffer.from(bytes);
@@ -67,7 +67,7 @@ describe('[9] v1 frames', () => {
     );
   });
 
-  it('are refused when one byte of the table is changed, unless the change keeps it a table', () => {
+  it('are refused when one byte of the table is changed, unless the table stays valid', () => {
     fc.assert(
       fc.property(message, fc.nat(), fc.integer({ min: 1, max: 255 }), (original, place, flip) => {
         const frame = encodeV1(original);
@@ -112,7 +112,7 @@ describe('[9] v1 frames', () => {
     expect(() => decodeV1(frame)).toThrow(expect.objectContaining({ code: 'frame_malformed' }));
   });
 
-  it('are refused for a channel that does not exist', () => {
+  it('are refused for an unknown channel', () => {
     const frame = Buffer.concat([table(56, 61, 63, 65, 67, 69), Buffer.from('sh3ll{}{}{}{}')]);
     expect(() => decodeV1(frame)).toThrow(expect.objectContaining({ code: 'channel_unknown' }));
   });

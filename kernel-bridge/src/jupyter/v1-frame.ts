@@ -30,8 +30,8 @@ const CHANNEL_BYTES: Readonly<Record<ChannelName, Buffer>> = {
 };
 
 /**
- * The frame as pieces to be written one after the other: the table with the channel name, then the parts
- * unchanged. So a writer copies each part once, directly to its place.
+ * The frame as pieces to be written one after the other: the table with the channel name, then the unchanged parts. So a
+ * writer copies each part only once, directly to its place.
  */
 export function v1Pieces(channel: ChannelName, parts: readonly Buffer[]): Buffer[] {
   const name = CHANNEL_BYTES[channel];
@@ -96,10 +96,10 @@ export function decodeV1(frame: Buffer): KernelMessage {
   return { channel: channelOf(name), parts };
 }
 
-/** The message of a journaled frame; null if it is none. */
+/** The message in a journaled frame; null if it contains none. */
 export const messageIn = (frame: Buffer): KernelMessage | null => ifMessage(() => decodeV1(frame));
 
-/** Its `msg_id`; null where it has none. */
+/** The `msg_id` of the message in a journaled frame; null if it has none. */
 export const messageIdIn = (frame: Buffer): string | null =>
   ifMessage(() => parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id);
 
@@ -111,14 +111,14 @@ export function v1Part(frame: Buffer, index: number): Buffer | null {
   return start <= end && end <= frame.length ? frame.subarray(start, end) : null;
 }
 
-/** Where the JSON parts of a frame end, given its beginning; Infinity if that is unknown. */
+/** Where the JSON parts of a frame end, given its first bytes; Infinity if that is unknown. */
 export function v1JsonEnd(beginning: Buffer): number {
   const at = 8 * (JSON_PARTS + 2);
   return beginning.length < at + 8 || readU64(beginning, 0) < MIN_OFFSETS ? Infinity : readU64(beginning, at);
 }
 
 function channelOf(bytes: Buffer | undefined): ChannelName {
-  // latin1, so that only the bytes of the name itself match the name
+  // Decoded as latin1, so that only the bytes of the name itself match it.
   const name = bytes && bytes.length <= 16 ? bytes.toString('latin1') : '';
   if (!isChannelName(name)) {
     throw new WireError('channel_unknown', 'The channel is none of shell, control, stdin and iopub.');

@@ -9,7 +9,7 @@ const parts = fc.array(
 const signer = createSigner('hmac-sha256', 'a key');
 
 describe('[14] ZMQ frames', () => {
-  it('verify to the parts that were signed, behind any identities', () => {
+  it('verify to the signed parts, after any identities', () => {
     fc.assert(
       fc.property(parts, fc.array(fc.string({ maxLength: 8 }), { maxLength: 3 }), (original, identities) => {
         const frames = [...identities.map(text => Buffer.from(text)), ...signer.sign(original)];

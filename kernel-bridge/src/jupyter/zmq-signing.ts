@@ -8,7 +8,7 @@ import { type ChannelName, JSON_PARTS, type KernelMessage, WireError } from './k
 const DELIMITER = Buffer.from('<IDS|MSG>');
 const UNSIGNED = Buffer.alloc(0);
 
-/** A DEALER gets none and a SUB one topic; more than a few means that these are not Jupyter frames. */
+/** A DEALER gets none and a SUB one topic; more than a few means that the frames are not Jupyter's. */
 const MAX_IDENTITIES = 16;
 
 export interface MessageSigner {
@@ -16,7 +16,7 @@ export interface MessageSigner {
   sign(parts: readonly Buffer[]): Buffer[];
   /** Checks the signature in constant time and returns the parts as received. Throws `signature_invalid` or `frame_malformed`. */
   verify(channel: ChannelName, frames: readonly Buffer[]): KernelMessage;
-  /** As `verify`, for a socket that no other user can write to: the signature is not checked. */
+  /** Like `verify`, for a socket to which no other user can write: the signature is not checked. */
   accept(channel: ChannelName, frames: readonly Buffer[]): KernelMessage;
 }
 
@@ -29,7 +29,7 @@ export function createSigner(scheme: string, key: string): MessageSigner {
       `Signature scheme "${scheme}" is not supported; use hmac-sha256.`
     );
   }
-  // Created once: preparing the key would be half of the cost of each message.
+  // Created once, because preparing the key would be half the cost of each message.
   const secret = key === '' ? null : createSecretKey(Buffer.from(key));
   const digest = (parts: readonly Buffer[], from: number): Buffer => {
     if (secret === null) return UNSIGNED;
@@ -57,7 +57,7 @@ export function createSigner(scheme: string, key: string): MessageSigner {
   };
 }
 
-/** The first part after identities, delimiter and signature. */
+/** Index of the first part after identities, delimiter and signature. */
 function firstPart(frames: readonly Buffer[]): number {
   const last = Math.min(frames.length, MAX_IDENTITIES + 1);
   for (let index = 0; index < last; index++) {

@@ -1,4 +1,4 @@
-/** How the gateway reaches the keepers of this machine, as `../keeper` starts and finds them. */
+/** How the gateway reaches the keepers of this machine: starts them, attaches to them, and ends those that hang. */
 import { mkdir, stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { measureSegments } from '../journal/index.js';
@@ -31,11 +31,11 @@ export interface KeeperOptions {
 
 export type KeeperAccess = ReturnType<typeof localKeepers>;
 
-/** A killed process disappears when its current system call has ended. */
+/** A killed process disappears only when its current system call has ended. */
 const KILL_MS = 10_000;
 const RECHECK_MS = 20;
 
-/** From `launch.json` to the keeper's lock: a process starts and loads its program on a machine that may be busy. */
+/** Time from `launch.json` to the keeper's lock: a process starts and loads its program, perhaps on a busy machine. */
 const BEGIN_MS = 60_000;
 
 export function localKeepers({ spare, helloMs }: KeeperOptions = {}) {
@@ -88,7 +88,7 @@ export async function endSilent(kernelDir: string): Promise<void> {
   await endOrphan(kernelDir);
 }
 
-/** Ends the kernel process that a keeper has left behind, if there is one. */
+/** Ends the kernel process that a keeper has left behind, if any. */
 export async function endOrphan(kernelDir: string): Promise<void> {
   const { record, presence } = await presenceOfKernel(kernelDir);
   if (presence !== 'here' || record?.kernelPid == null) return;
@@ -115,8 +115,8 @@ async function attach(
 }
 
 /**
- * A gateway that was killed may just have started a keeper, which has not yet created its lock and its journal. After a
- * failed start the gateway removes the files that this checks.
+ * A gateway that was killed may just have started a keeper that has not yet created its lock and its journal. After a
+ * failed start the gateway removes the files that this function checks.
  */
 async function isBeginning(kernelDir: string): Promise<boolean> {
   const { launch, journal } = kernelPaths(kernelDir);
@@ -149,7 +149,7 @@ export interface StartOptions extends LaunchOptions {
 
 /**
  * Resolves with a connected client once the keeper listens and the kernel process runs; the kernel itself may still be
- * starting. Rejects with `kernel_start_failed` when the program does not exist, and leaves no process behind when it rejects.
+ * starting. Rejects with `kernel_start_failed` when the program does not exist; after a rejection no process is left.
  */
 export async function startKeeper(
   launch: LaunchDescription,
@@ -170,7 +170,7 @@ export async function startKeeper(
   }
 }
 
-/** A killed process loses its sockets a moment before it ends, and a new keeper has its lock before it listens. */
+/** A killed process loses its sockets a moment before it ends, and a new keeper has its lock a moment before it listens. */
 const UNSETTLED_MS = 60_000;
 const AGAIN_MS = 50;
 
@@ -184,8 +184,8 @@ export interface AdoptOptions extends LaunchOptions {
 }
 
 /**
- * Rejects with `KeeperEndedError` when keeper and kernel have both ended, and with `KeeperError` when a keeper runs but does not
- * answer, or none could be started.
+ * Rejects with `KeeperEndedError` when both keeper and kernel have ended, and with `KeeperError` when a keeper runs but
+ * does not answer, or none could be started.
  */
 export async function attachOrAdopt(
   kernelDir: string,
@@ -206,7 +206,7 @@ export async function attachOrAdopt(
   }
 }
 
-/** Another gateway may be faster, and the kernel may have ended meanwhile: the next check finds the actual state. */
+/** Another gateway may be faster, and the kernel may have ended in the meantime: the next check finds the actual state. */
 async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
   try {
     await launchKeeper('adopt', kernelDir, options);

@@ -1,4 +1,4 @@
-/** Connects to a running keeper, or reports precisely why there is none. */
+/** Connects to a running keeper, or reports why none can be reached. */
 import { connect, type Socket } from 'node:net';
 import { basename } from 'node:path';
 import type { KeeperEvents } from '../keeper-protocol/contract.js';
@@ -36,7 +36,7 @@ export async function attachKeeper(
     using within = deadline(options.timeoutMs ?? HELLO_MS, options.signal);
     const { signal } = within;
     signal.throwIfAborted();
-    // Without the signal: as an option of the socket it would cut the connection at the deadline, even after hello.
+    // Without the signal: as a socket option, it would cut the connection at the deadline, even after hello.
     socket = connect({ path: record.socketPath });
     const hello = await readHello(socket, signal);
     return new KeeperClient(kernelDir, socket, hello, events);
@@ -49,8 +49,8 @@ export async function attachKeeper(
 }
 
 /**
- * Why there is no `keeper.json`. A gateway that was killed may have started a keeper that has yet to write it: that keeper has a
- * kernel, or soon will, and no other code would find it.
+ * Why there is no `keeper.json`. A gateway that was killed may have started a keeper that has not written it yet: that
+ * keeper has a kernel, or soon will, and no other code would find it.
  */
 async function explainAbsence(kernelDir: string): Promise<KeeperError> {
   const kernelId = basename(kernelDir);
@@ -80,7 +80,7 @@ async function explainSilence(record: KeeperRecord, cause: unknown): Promise<Kee
   );
 }
 
-/** The first frame. Later frames stay in the socket. */
+/** Reads the first frame. Later frames stay in the socket. */
 function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperEvent, { event: 'hello' }>> {
   return new Promise((resolve, reject) => {
     let bytes = Buffer.alloc(0);

@@ -25,10 +25,10 @@ import { StoredPayloads } from '../keeper-protocol/stored-record.js';
 import { guardEvents } from '@tpulab/platform/guard.js';
 import { LiveFeed } from './feed.js';
 
-/** How many bytes may wait for the keeper: it processes one large message while the next one is still arriving. */
+/** How many bytes may wait for the keeper: it processes one large message while the next is still arriving. */
 const AHEAD_BYTES = 4 * 1024 * 1024;
 
-/** A keeper answers these from memory; a longer silence means that it hangs. */
+/** A keeper answers these commands from memory, so a longer silence means that it hangs. */
 const ANSWER_MS = 10_000;
 
 type Hello = Extract<KeeperEvent, { event: 'hello' }>;
@@ -44,10 +44,10 @@ export class KeeperClient implements KeeperHandle {
   #lastSeq = 0;
   #lastTimeNs = 0n;
   #failure: Error | null = null;
-  /** We end the connection, or know that the keeper will. */
+  /** We end the connection, or know that the keeper will end it. */
   #expectedEnd = false;
 
-  /** Takes over the socket, whose first frame was `hello`. Later frames are still in the socket. */
+  /** Takes ownership of the socket, whose first frame was `hello`. Later frames are still in the socket. */
   constructor(
     kernelDir: string,
     private readonly socket: Socket,
@@ -88,7 +88,7 @@ export class KeeperClient implements KeeperHandle {
 
   get snapshot(): KernelSnapshot {
     const { lastSeq } = this.#snapshot;
-    // By number, not by the clock, which may have been set back.
+    // Compared by number, not by the clock, which may have been set back.
     return lastSeq >= this.#lastSeq
       ? this.#snapshot
       : { ...this.#snapshot, lastSeq: this.#lastSeq, lastActivity: Number(this.#lastTimeNs / 1_000_000n) };
@@ -117,7 +117,7 @@ export class KeeperClient implements KeeperHandle {
     return new Promise((resolve, reject) => this.#drains.add({ resolve, reject }));
   }
 
-  /** Above this limit, the stream is also above its own mark and emits `drain` once it is empty. */
+  /** Above this limit, the stream is also above its own high-water mark, so it emits `drain` once it is empty. */
   get #hasRoom(): boolean {
     return this.socket.writableLength <= AHEAD_BYTES;
   }
@@ -150,7 +150,7 @@ export class KeeperClient implements KeeperHandle {
     this.#expectedEnd = true;
   }
 
-  /** State, and the kernel's own information. */
+  /** Requests the state, and the kernel's own information. */
   status(): Promise<StatusReply> {
     return this.#request('status', ANSWER_MS);
   }
@@ -266,7 +266,7 @@ class PendingCommands {
   #lastId = 0;
   #ended: Error | null = null;
 
-  /** `send` gets the id of the expected reply. */
+  /** `send` is called with the id of the expected reply. */
   request<Op extends keyof CommandReplies>(
     op: Op,
     timeoutMs: number,

@@ -14,7 +14,7 @@ import type { LargeRecordRef } from '../keeper-protocol/messages.js';
 import { LiveFeed } from './feed.js';
 import { largeRecordRef, StoredPayloads } from '../keeper-protocol/stored-record.js';
 
-/** A keeper's journal and its end of a link, in this process: frames are delivered one per turn, unless paused. */
+/** A keeper's journal and the keeper's end of a link, in this process: frames are delivered one per turn, unless paused. */
 class Link {
   readonly received: JournalRecord[] = [];
   readonly failures: Error[] = [];
@@ -67,7 +67,7 @@ class Link {
     }
   }
 
-  /** More than the limit for pushed records. */
+  /** Prints more than the limit for pushed records. */
   printMuch(): void {
     this.writer.append(3, [LARGE]);
   }
@@ -104,7 +104,7 @@ class Link {
     await this.writer.close();
   }
 
-  /** Some payloads are not wanted, and some are lost before they are read. */
+  /** Some payloads are not requested, and some are lost before they are read. */
   #read(note: LargeRecordRef): Promise<Buffer | null> | null {
     const kind = note.seq % 4;
     return kind === 0 ? null : kind === 1 ? Promise.resolve(null) : this.#payloads.read(note);

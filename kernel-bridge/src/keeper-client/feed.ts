@@ -1,9 +1,9 @@
 /**
- * Turns a keeper's pushes into records without holes. While the gateway keeps up, that is decoding. When it is
- * too slow, the keeper stops pushing and reports it; the feed then reads the segment files until it has caught up, and
- * subscribes again. Between the reply to that and the last record from the files, the socket is paused, so that no more
- * than one chunk of pushed records waits in memory. The same applies while the payload of a large record, of which the keeper
- * sends only the place, is read.
+ * Turns a keeper's pushes into records without holes. While the gateway keeps up, that only means decoding. When it is too
+ * slow, the keeper stops pushing and reports that; the feed then reads the segment files until it has caught up, and
+ * subscribes again. Between the reply to that and the last record from the files, the socket is paused, so that at most one
+ * chunk of pushed records waits in memory. The socket is also paused while the payload of a large record is read, of which
+ * the keeper sends only the location.
  */
 import type { JournalReader } from '../journal/journal-reader.js';
 import { decodeRecord, probeRecord } from '../journal/record-codec.js';
@@ -14,7 +14,10 @@ import { recordOf } from '../keeper-protocol/stored-record.js';
 
 export interface FeedSource {
   readonly journal: JournalReader;
-  /** The payload of a large record, null when it is lost. Null instead of a promise: it is not wanted. */
+  /**
+   * The payload of a large record; the promise resolves with null if it is lost. Null instead of a promise: it is not
+   * needed.
+   */
   payload(note: LargeRecordRef): Promise<Buffer | null> | null;
   subscribe(): Promise<{ liveFrom: number }>;
   /** Stops and starts reading the socket. */
@@ -22,7 +25,10 @@ export interface FeedSource {
   resume(): void;
 }
 
-/** Messages from the keeper, in order: records, a large record that has been written, or the first record that it does not push. */
+/**
+ * Messages from the keeper, in order: records, a large record that has been written, or the first record that it no longer
+ * pushes.
+ */
 type Pushed =
   | { readonly records: Buffer }
   | { readonly stored: LargeRecordRef }
@@ -112,7 +118,8 @@ export class LiveFeed {
   }
 
   async #readFiles(to: number): Promise<void> {
-    // Without an end, it is unknown whether records are missing after damage: this is reported once the keeper has sent its number.
+    // Without an end, it is unknown whether records are missing after damage; that is reported once the keeper has sent its
+    // newest number.
     const newest = (): number => (Number.isFinite(to) ? to : 0);
     const options = { to, newest, signal: this.signal };
     for await (const batch of this.source.journal.readAcross(this.#next, options)) {
@@ -125,7 +132,7 @@ export class LiveFeed {
 
   #handOutStored(note: LargeRecordRef): void {
     if (note.seq < this.#next) {
-      return; // already read from the files
+      return; // The record was already read from the files.
     }
     const reading = this.source.payload(note);
     if (reading === null) {
@@ -163,7 +170,7 @@ export class LiveFeed {
       }
       const record = decodeRecord(body, at, probe.end);
       at = probe.end;
-      // Already read from the files, when it was pushed while the feed was catching up.
+      // A record that was pushed while the feed was catching up has already been read from the files.
       if (record.seq >= this.#next) {
         this.#next = record.seq + 1;
         this.onRecord(record);

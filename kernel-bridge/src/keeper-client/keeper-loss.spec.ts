@@ -19,7 +19,7 @@ async function kernelOf() {
   return { id, client, pid, keeperPid };
 }
 
-/** Both together, as when the machine is short of memory: no process remains that could be queried. */
+/** Kills both together, as when the machine is short of memory: no process remains that could be queried. */
 async function kernelLost() {
   const { id, client, pid, keeperPid } = await kernelOf();
   process.kill(keeperPid, 'SIGSTOP');
@@ -29,10 +29,10 @@ async function kernelLost() {
   return { id, client, pid };
 }
 
-it('gives a kernel whose keeper was killed another one, and its clients notice nothing', async () => {
+it('gives a kernel whose keeper was killed a new keeper, and its clients notice nothing', async () => {
   const { id, client, pid, keeperPid } = await kernelOf();
   const gate = path.join(bridge.folder, 'gate');
-  // It continues when its keeper has ended, however long that takes.
+  // The cell continues when its keeper has ended, however long that takes.
   const slow = client.execute(`
 import os, time
 for n in range(300):

@@ -15,10 +15,10 @@ import {
   unitOf
 } from './user-scope.js';
 
-/** Compiled, even when this file runs from its source under a test runner. */
+/** The compiled file, even when this module runs from its source under a test runner. */
 const ENTRY = new URL('../../lib/keeper/main.js', import.meta.url);
 
-/** Enough for Node to run. Secrets of the gateway stay in the gateway. */
+/** The variables that Node needs. Secrets of the gateway are not passed on. */
 const KEEPER_ENV = [
   'PATH',
   'HOME',
@@ -47,7 +47,7 @@ export async function launchKeeper(
   const launch = (run: KeeperRun): Promise<ChildProcess> => {
     const child = spawnKeeper(run, [task, kernelDir], kernelDir, keeperLog, options);
     const reported = reportOf(child, options, keeperLog);
-    // SIGTERM: a keeper ends a kernel that it started. SIGKILL: a kernel that it was to take over must survive.
+    // SIGTERM: a keeper ends the kernel that it has started. SIGKILL: a kernel that it was to take over must survive.
     return listening(child, reported, task === 'start' ? 'SIGTERM' : 'SIGKILL');
   };
   const run = await keeperRun(unitOf(basename(kernelDir)), options);
@@ -61,7 +61,10 @@ export async function launchKeeper(
   }
 }
 
-/** A keeper that loads its program and then waits for a kernel folder on descriptor 3. It ends when that is closed before. */
+/**
+ * Starts a keeper that loads its program and then waits for a kernel folder on descriptor 3. It ends when that is closed
+ * first.
+ */
 export async function launchSpare(
   folder: string,
   logFile: string,
@@ -100,7 +103,7 @@ function variables(names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
 
-/** In this turn, so that no event of the child is missed: a program that cannot be run ends immediately. */
+/** Listens in this turn, so that no event of the child is missed: a program that cannot be run ends immediately. */
 function spawnKeeper(
   run: KeeperRun,
   args: readonly string[],

@@ -1,16 +1,19 @@
 /**
- * Retries a keeper until it answers or has ended. A keeper that hangs, on its disk for example, or was stopped, still has the kernel and
- * all its output: giving up would lose both without need.
+ * Retries a keeper until it answers or has ended. A keeper that hangs, for example on its disk, or was stopped, still has
+ * the kernel and all its output: giving up would lose both needlessly.
  */
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { pause } from '@tpulab/platform/waiting.js';
 
-/** Between two attempts: doubling. Each attempt itself waits for an answer, so that it listens most of the time. */
+/**
+ * The wait between two attempts, which doubles. Each attempt itself waits for an answer, so most of the time is spent
+ * listening.
+ */
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 10_000;
 
 export interface KeeperSearchOptions {
-  /** One attempt. False: neither the keeper nor its kernel runs any more. */
+  /** One attempt. False: neither the keeper nor its kernel is running. */
   attempt(signal: AbortSignal): Promise<boolean>;
   /** Called after each attempt in which the keeper runs but has not answered completely; another attempt follows. */
   silent(error: KeeperError): void;
@@ -60,7 +63,7 @@ export class KeeperSearch implements AsyncDisposable {
   }
 }
 
-/** The keeper runs. Any other failure means that it has ended, or will not recover. */
+/** Whether the error means that the keeper runs. Any other failure means that it has ended, or will not recover. */
 function isSilence(error: unknown): error is KeeperError {
   return error instanceof KeeperError && ['keeper_timeout', 'keeper_disconnected'].includes(error.code);
 }

@@ -10,13 +10,13 @@ import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
-/** How long a keeper may take to send hello. A running keeper needs far less, and is retried when it was too slow. */
+/** How long a keeper may take to send hello. A running keeper needs far less, and one that was too slow is retried. */
 const HELLO_MS = 500;
 const WAIT = { timeout: 90_000, interval: 50 };
 
 let bridge: TemporaryGateway;
 let handles: KeeperHandle[];
-/** Called, and awaited, before the records of a keeper that was found again are requested. */
+/** Awaited before the records of a keeper that was found again are requested. */
 let beforeSubscribing: () => Promise<void>;
 
 function keepers(): KeeperAccess {
@@ -100,7 +100,7 @@ for n in range(${lines}):
       status: 500,
       body: { message: expect.stringContaining('does not answer') as string }
     });
-    // Clients reconnect after this; a client that was admitted now could not be notified of missed messages.
+    // Clients reconnect after this status; a client admitted now could not be notified of missed messages.
     expect(await refusalOf(id)).toBe(503);
 
     process.kill(keeperPid, 'SIGCONT');
@@ -169,7 +169,7 @@ for n in range(${lines}):
 });
 
 describe('a keeper that continues after a gateway has started', () => {
-  it('has its kernel unknown until a client can be notified of missed messages', async () => {
+  it('has its kernel's state unknown until clients can be notified of missed messages', async () => {
     const { id, keeperPid } = await newSession();
     process.kill(keeperPid, 'SIGSTOP');
     await replaceGateway();
@@ -189,12 +189,12 @@ describe('a keeper that continues after a gateway has started', () => {
 });
 
 describe('a keeper that hangs when its gateway has lost the connection', () => {
-  it('is waited for: no client is notified that the kernel is dead, and what was sent meanwhile is run', async () => {
+  it('is awaited: no client is notified that the kernel is dead, and requests sent meanwhile are run', async () => {
     const { id, keeperPid } = await newSession();
     const client = await bridge.connect(id, { sessionId: 'front' });
     await client.run('kept = 41');
     process.kill(keeperPid, 'SIGSTOP');
-    // The test has to cut it: the socket of a stopped process stays open.
+    // The test has to cut the connection: the socket of a stopped process stays open.
     (handles[0] as unknown as { socket: { destroy(): void } }).socket.destroy();
     await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'unknown', WAIT);
     const request = client.execute('print(kept + 1)');

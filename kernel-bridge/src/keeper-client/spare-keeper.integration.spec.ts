@@ -38,7 +38,7 @@ describe('a spare keeper', () => {
     return vi.waitUntil(() => spare.pid, PATIENCE);
   }
 
-  it('becomes the keeper of the next kernel, and another one waits in its place', async () => {
+  it('becomes the keeper of the next kernel, and another one takes its place', async () => {
     const pid = await isReady();
     const client = await keeper.start(view, spare);
     expect(client.snapshot.keeperPid).toBe(pid);
@@ -95,7 +95,7 @@ describe('a spare keeper', () => {
     await vi.waitUntil(async () => (await processStart(pid)) === null, PATIENCE);
   });
 
-  it('is done without when it was killed', async () => {
+  it('is not needed: a kernel starts after it was killed', async () => {
     const pid = await isReady();
     process.kill(pid, 'SIGKILL');
     await vi.waitUntil(() => spare.pid === null, PATIENCE);
@@ -103,7 +103,7 @@ describe('a spare keeper', () => {
     expect(client.snapshot.keeperPid).not.toBe(pid);
   });
 
-  it('stays unused where a kernel had a keeper before, whose log continues', async () => {
+  it('stays unused for a kernel with an earlier keeper, whose log continues', async () => {
     const pid = await isReady();
     const { keeperLog } = kernelPaths(keeper.kernelDir);
     await mkdir(keeper.kernelDir, { recursive: true });

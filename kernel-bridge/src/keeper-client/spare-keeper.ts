@@ -1,6 +1,6 @@
 /**
- * One keeper that has loaded its program and waits for a kernel, so that a new kernel need not wait for that. It belongs to
- * this process until it is used, and ends with it in any case: it waits on the other end of a pipe.
+ * One keeper that has loaded its program and waits for a kernel, so that a new kernel need not wait for loading. It belongs
+ * to this process until it is used, and ends with it in any case: it waits on the other end of a pipe.
  */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -34,7 +34,7 @@ export class SpareKeeper implements AsyncDisposable {
     this.#logFile = join(options.folder, 'spare-keeper.log');
   }
 
-  /** From now on a new one is started whenever no kernel has been started for a while. */
+  /** From now on, starts a new spare keeper whenever no kernel has been started for a while. */
   keepReady(): void {
     clearTimeout(this.#timer ?? undefined);
     if (!this.#closed) {
@@ -50,7 +50,10 @@ export class SpareKeeper implements AsyncDisposable {
     return this.#child?.pid ?? null;
   }
 
-  /** As `launchKeeper`, for a new kernel in this folder; null when no keeper waits, or the folder has another keeper's log. */
+  /**
+   * Like `launchKeeper`, for a new kernel in this folder; null when no keeper waits, or the folder has the log of another
+   * keeper.
+   */
   take(kernelDir: string, options: ReportOptions = {}): Promise<ChildProcess> | null {
     this.keepReady();
     const child = this.#child;
@@ -91,7 +94,7 @@ export class SpareKeeper implements AsyncDisposable {
     const { folder, log } = this.options;
     if (this.#child !== null || this.#closed) return;
     try {
-      // The log of a keeper that ended, or whose gateway was killed.
+      // A log may be left from a keeper that ended, or whose gateway was killed.
       await rm(this.#logFile, { force: true });
       const child = await launchSpare(folder, this.#logFile, this.options);
       this.#child = child;
@@ -111,7 +114,7 @@ export class SpareKeeper implements AsyncDisposable {
   }
 }
 
-/** Descriptor 3 of the keeper: it receives the folder on it, and reports on it. */
+/** Descriptor 3 of the keeper, on which it receives the folder and reports. */
 function pipeOf(child: ChildProcess): Socket {
   return child.stdio[3] as Socket;
 }

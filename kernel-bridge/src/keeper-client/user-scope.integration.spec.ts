@@ -7,7 +7,7 @@ import { startKeeper } from './access.js';
 import { GatewayView, KeeperFixture } from '../keeper/testing/keeper-fixture.js';
 import { findUserScope, isLingering } from './user-scope.js';
 
-/** Behaves like `systemd-run --scope`: becomes the command, with the same descriptors. */
+/** Behaves like `systemd-run --scope`: becomes the given command, with the same descriptors. */
 const STAND_IN = `#!/bin/sh
 printf '%s\\n' "$*" >> "$CALLS"
 while [ "$1" != "--" ]; do shift; done
@@ -98,7 +98,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     expect(new Set(units).size).toBe(3);
   });
 
-  it('works without when systemd-run fails, and its log contains the reason', async () => {
+  it('works without a scope when systemd-run fails, and its log contains the reason', async () => {
     await systemdRun('#!/bin/sh\necho "Failed to connect to bus" >&2\nexit 1\n');
     expect(await started()).toMatch(/^none: .*Failed to connect to bus/s);
   });
@@ -118,7 +118,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     expect(requested).toEqual({ isThere: false, why: 'systemd-run did not answer within 200 ms' });
   });
 
-  it('works without when there is no systemd-run', async () => {
+  it('works without a scope when there is no systemd-run', async () => {
     const env = { PATH: join(root, 'bin'), XDG_RUNTIME_DIR: root };
     expect(await findUserScope({ env, folders: folders() })).toEqual({
       isThere: false,
@@ -126,7 +126,7 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
     });
   });
 
-  it('stays in the session of a user who does not linger, and where systemd does not run', async () => {
+  it('stays in the session of a user who does not linger, and on a system without systemd', async () => {
     await systemdRun(STAND_IN);
     await rm(join(root, 'linger', userInfo().username));
     expect(await started()).toBe('none: the user does not linger');

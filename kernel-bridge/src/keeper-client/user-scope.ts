@@ -1,9 +1,10 @@
 /**
- * The systemd scope of a keeper: its own scope below the user's manager, so that neither the end of a login
- * session nor the end of the gateway's service ends it.
+ * The systemd scope of a keeper: a separate scope below the user's manager, so that neither the end of a login session nor
+ * the end of the gateway's service ends the keeper.
  *
- * Only for users with lingering. The manager of others ends with their last session and ends its scopes, while a process
- * of a session outlives that session if systemd was built or configured to allow it (`KillUserProcesses=no`).
+ * Only for users with lingering. Without lingering, the manager ends with the user's last session and ends its scopes,
+ * while a process of a session outlives that session if systemd was built or configured to allow it
+ * (`KillUserProcesses=no`).
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -17,12 +18,12 @@ const run = promisify(execFile);
 /** A reachable manager answers within some hundredths of a second. */
 const PROBE_MS = 5_000;
 
-/** `sd_booted(3)`: this folder exists where systemd runs. */
+/** `sd_booted(3)`: this folder exists if systemd runs. */
 const SYSTEMD_FOLDER = '/run/systemd/system';
 /** One file per user with lingering. */
 const LINGER_FOLDER = '/var/lib/systemd/linger';
 
-/** In addition to the variables of any program: how `systemd-run` finds the user's manager. */
+/** Variables that `systemd-run` needs to find the user's manager, in addition to the variables of any program. */
 export const MANAGER_VARIABLES: readonly string[] = ['XDG_RUNTIME_DIR', 'DBUS_SESSION_BUS_ADDRESS'];
 
 export interface SystemdFolders {
@@ -69,7 +70,7 @@ export function giveUpScopes(env: NodeJS.ProcessEnv, why: string): NoScope {
   return choice;
 }
 
-/** Cached, so that a manager that hangs delays one kernel, not every kernel. */
+/** Cached, so that a hanging manager delays only one kernel. */
 const managers = new Map<string, Promise<ScopeChoice>>();
 
 function managerOf(env: NodeJS.ProcessEnv): string {
@@ -102,7 +103,7 @@ export function inScope(unit: string, command: readonly string[]): readonly stri
   ];
 }
 
-/** A new name each time: while a kernel lives on, so does the scope of the keeper that started it. */
+/** A new name each time: as long as a kernel runs, the scope of the keeper that started it exists. */
 export function unitOf(kernelId: string): string {
   return `tpulab-kernel-${kernelId.replaceAll(/[^\w-]/g, '_')}-${randomBytes(4).toString('hex')}`;
 }

@@ -18,10 +18,16 @@ import { type HistoryLimits, TelemetryHistory } from '../keeper-protocol/telemet
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { Kernel } from '../kernels/kernel.js';
 
-/** The current state and the newest few thousand steps. Earlier data is in the archive of runs, which a page requests once. */
+/**
+ * Limits of the history for pages: the current state and the newest few thousand steps. Earlier data is in the archive of
+ * runs, which a page requests once.
+ */
 const HISTORY: HistoryLimits = { messages: 4_000, bytes: 2 * 1024 * 1024 };
 
-/** Telemetry of all kernels together for a page that has none: 1.2 s on 10 Mbit/s with all the rest, and over a thousand steps. */
+/**
+ * Telemetry of all kernels together for a page that has none: on 10 Mbit/s, 1.2 s together with everything else, and over a
+ * thousand steps.
+ */
 const FIRST_LOAD_BYTES = 240 * 1024;
 
 type ClientChange = Omit<ClientEvent, 'topic'>;
@@ -32,7 +38,7 @@ export interface ClientSource {
   listen(listener: (change: ClientChange) => void): Disposable;
 }
 
-/** Source of the machine's samples; more frequent while a page is visible. */
+/** Source of the machine's samples, which are more frequent while a page is visible. */
 export interface MachineSource {
   readonly newest: MachineEvent | null;
   listen(listener: (event: MachineEvent) => void): Disposable;
@@ -51,7 +57,7 @@ export interface NoticeSource {
   listen(listener: (notice: RemoteNotice | null) => void): Disposable;
 }
 
-/** An event with its JSON text; telemetry has a place in its kernel's history. */
+/** An event with its JSON text; telemetry also has its number in its kernel's history. */
 export interface SourcedEvent {
   readonly topic: EventTopic;
   /** null for events of the machine. */
@@ -59,11 +65,11 @@ export interface SourcedEvent {
   /** null for events that have no history. */
   readonly seq: number | null;
   readonly json: string;
-  /** A picture or the like, whose data is not in `json`: pages request it when they show it. */
+  /** A medium such as a picture, whose data is not in `json`: pages request it when they show it. */
   readonly medium?: MediaMessage;
 }
 
-/** Telemetry as pages get it, as JSON text: it is sent many times and never parsed again. */
+/** Telemetry in the form for pages, as JSON text: it is sent many times and never parsed again. */
 interface StoredEvent extends TelemetryRecord {
   readonly topic: EventTopic;
 }
@@ -115,11 +121,11 @@ export class EventSource implements Disposable {
     );
   }
 
-  /** The first events for a page that has seen telemetry up to `since`: history, then the present state. */
+  /** The first events for a page that has seen telemetry up to `since`: history, then the current state. */
   *past(topics: ReadonlySet<EventTopic>, since: Readonly<Record<string, number>>): Generator<SourcedEvent> {
     let left = FIRST_LOAD_BYTES;
     let unseen = [...this.#histories.keys()].filter(kernelId => since[kernelId] === undefined).length;
-    // Smallest first: what a kernel does not need is for the others.
+    // Smallest first, so that the rest of a kernel's share goes to the others.
     for (const [kernelId, history] of [...this.#histories].sort(([, a], [, b]) => a.bytes - b.bytes)) {
       const seen = since[kernelId];
       const events = seen === undefined ? history.newest(left / unseen) : history.after(seen);
@@ -220,7 +226,7 @@ function untracked(event: KernelEvent | ClientEvent): SourcedEvent {
   return { topic: event.topic, kernelId: event.kernelId, seq: null, json: JSON.stringify(event) };
 }
 
-/** The topic under which pages get a message of an agent. */
+/** The topic under which pages receive each type of message from an agent. */
 const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>> = {
   // A hello means that a new process of the kernel reports, which matters first to a page that shows its devices.
   hello: 'devices',
@@ -246,7 +252,7 @@ type Checked =
   | { readonly topic: TelemetryEvent['topic']; readonly message: TelemetryMessage }
   | { readonly fault: string };
 
-/** The topic of a message, or briefly what is wrong with it. */
+/** The topic of a message, or a short description of its error. */
 function topicOf(json: string): Checked {
   const message: unknown = JSON.parse(json);
   if (checker.Check(message)) return { topic: TOPICS[message.type], message };

@@ -19,7 +19,7 @@ class Socket extends EventEmitter {
   }
 }
 
-it('has the machine sampled often only while its page can be seen', () => {
+it('makes the sampler sample often only while its page is visible', () => {
   let lookers = 0;
   const source = {
     listen: () => ({ [Symbol.dispose]: () => undefined }),

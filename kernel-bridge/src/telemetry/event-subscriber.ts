@@ -1,4 +1,4 @@
-/** One page on `/bridge/v1/events`: its subscription, and the sending of events. */
+/** One page on `/bridge/v1/events`: stores its subscription, and sends it events. */
 import { guarded } from '@tpulab/platform/guard.js';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { type EventsFrame, type EventTopic, SubscribeRequest } from '@tpulab/protocol';
@@ -6,11 +6,11 @@ import type { RawData, WebSocket } from 'ws';
 import type { SourcedEvent } from './event-source.js';
 import type { ReadableEvents } from './readable-events.js';
 
-/** Unsent bytes up to which a page is sent more. */
+/** A page gets more events as long as it has fewer unsent bytes than this. */
 const FILL_BYTES = 1024 * 1024;
 /** A page that leaves this much of live events unread is disconnected (1013); it reconnects with `since`. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
-/** Events of a history are sent some at a time, so that no frame is very large. */
+/** Events of a history are sent in groups, so that no frame is very large. */
 const EVENTS_PER_FRAME = 200;
 
 const requests = TypeCompiler.Compile(SubscribeRequest);
@@ -61,7 +61,7 @@ export class EventSubscriber {
     this.#subscribe(request);
   }
 
-  /** In one turn of the event loop, so that no event is lost between history and live events. */
+  /** Subscribes in one turn of the event loop, so that no event is lost between history and live events. */
   #subscribe({ topics, since = {}, background = false }: SubscribeRequest): void {
     this.#waiting = [];
     this.#topics = new Set(topics);
@@ -112,7 +112,7 @@ export class EventSubscriber {
     );
   }
 
-  /** Writes as much as the socket's buffer should have, and continues when that is sent. */
+  /** Writes as much as the socket should buffer, and continues when that is sent. */
   #flush(): void {
     if (this.#scheduled) clearImmediate(this.#scheduled);
     this.#scheduled = null;

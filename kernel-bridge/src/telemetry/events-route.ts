@@ -23,7 +23,7 @@ export const EVENTS_PATH = '/bridge/v1/events';
 /**
  * An upgrade route, in the shape that the server accepts.
  *
- * @param visible the events that the holder of a narrowed token may receive
+ * @param visible the events that the holder of a restricted token may receive
  */
 export function eventsRoute(
   source: EventSource,

@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const bridge = gatewayForAll();
 
-/** Code that reports to the keeper as an agent does. */
+/** Code that reports to the keeper like an agent. */
 const REPORT = `
 import json, os, socket
 with socket.socket(socket.AF_UNIX) as s:
@@ -103,7 +103,7 @@ describe('/bridge/v1/events', () => {
     await bridge.rest('DELETE', `/api/kernels/${id}`);
   });
 
-  it('passes telemetry on in order, to a page that comes late too, and again only what it has not seen', async () => {
+  it('passes telemetry on in order, to a late page too, and again only unseen telemetry', async () => {
     const id = await bridge.startKernel();
     using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['runs'] });

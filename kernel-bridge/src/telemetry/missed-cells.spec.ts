@@ -90,12 +90,12 @@ it('reports cells and kernels that ended while no server ran, once', async () =>
   expect(read('notices').trimEnd().split('\n')).toHaveLength(3);
 });
 
-it('knows how long a cell has run that began before this server', async () => {
+it('knows the duration of a cell that started before this server', async () => {
   await wait('pass');
   await bridge.gateway[Symbol.asyncDispose]();
   await start(60_000);
   await writeFile(file('gate'), '');
-  // It ran for less than a minute, so it is not reported.
+  // The cell ran for less than a minute, so it is not reported.
   await vi.waitFor(async () => expect((await watched()).map(({ cell }) => cell)).toEqual([null]), WAIT);
   expect(read('notices')).toBe('');
 });

@@ -1,4 +1,7 @@
-/** Cells and kernels that ended while no server ran: a file lists the candidates, and a kernel's journal contains the end of its cell. */
+/**
+ * Cells and kernels that ended while no server ran: a file lists those that were running, and the kernel's journal contains
+ * the end of its cell.
+ */
 import { readFile } from 'node:fs/promises';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -7,7 +10,7 @@ import { contentOf, decodeV1, ifMessage, parentOf, parseHeader, PART, v1Part } f
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { writeForThisBootSync } from '@tpulab/platform/write-atomically.js';
 
-/** A kernel that ran when the file was written, and its cell, if it ran one. */
+/** A kernel that was running when the file was written, with its cell, if it ran one. */
 const Watched = Type.Object({
   kernelId: Type.String(),
   specName: Type.String(),
@@ -28,7 +31,7 @@ export async function readWatched(file: string): Promise<Watched[]> {
   return Array.isArray(value) ? value.filter(each => Value.Check(Watched, each)) : [];
 }
 
-/** A full disk costs the notices at the next start, and nothing else. */
+/** A full disk only loses the notices at the next start. */
 export function writeWatched(file: string, watched: readonly Watched[]): void {
   try {
     writeForThisBootSync(file, watched);

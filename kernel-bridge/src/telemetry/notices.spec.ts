@@ -106,7 +106,7 @@ it('reports no short cells, interrupts, other replies or other requests', () => 
   expect(sent).toEqual([]);
 });
 
-it('reports a cell that ran before this server did', () => {
+it('reports a cell that started before this server', () => {
   busy('early');
   notices[Symbol.dispose]();
   notices = open();
@@ -115,7 +115,7 @@ it('reports a cell that ran before this server did', () => {
   expect(texts()).toEqual(['Cell [9] finished.']);
 });
 
-it('reports a cell once whose reply was stored while its kernel was still busy', async () => {
+it('reports a cell only once if its reply was stored while its kernel was still busy', async () => {
   vi.useRealTimers();
   const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   const journalDir = path.join(folder, 'journal');
@@ -131,7 +131,7 @@ it('reports a cell once whose reply was stored while its kernel was still busy',
   busy(msgId);
   notices[Symbol.dispose]();
   notices = open(file);
-  // Before the file was read, the record arrives as well.
+  // The record also arrives live, before the file was read.
   reply(msgId, { status: 'ok', execution_count: 3 });
   await notices.catchUp();
   become('idle');
@@ -140,12 +140,12 @@ it('reports a cell once whose reply was stored while its kernel was still busy',
   await rm(folder, { recursive: true });
 });
 
-it('reports for a run that ended before the server began that it was down', () => {
+it('reports, for a run that ended before the server started, that the server was down', () => {
   notices.runEnded(runOf({ state: 'failed', lastAt: MIN - 1 }), null);
   expect(texts()).toEqual(['Run lm failed after 230 steps (while the server was down).']);
 });
 
-it('reports a run, but not its cell too', () => {
+it('reports a run, without also reporting its cell', () => {
   busy('a');
   vi.advanceTimersByTime(90 * MIN);
   reply('a', { status: 'error', execution_count: 1, ename: 'ValueError', evalue: 'x' });
@@ -164,7 +164,7 @@ it('reports a run, but not its cell too', () => {
   expect(sent).toHaveLength(3);
 });
 
-it('reports a kernel that was killed, with its run if it had one, and none that users end', () => {
+it('reports a killed kernel, with its run if it had one, and no kernel that a user ends', () => {
   become('restarting', 'killed by SIGKILL');
   vi.advanceTimersByTime(5_000);
   become('idle');

@@ -21,18 +21,18 @@ export interface Notice {
   readonly kernelId: string;
   readonly document: string | null;
   readonly run: string | null;
-  /** It begins with our own words, whatever names a program uses. */
+  /** The text begins with our own words, whatever names a program uses. */
   readonly text: string;
 }
 
 export interface NoticesOptions {
   readonly registry: Pick<KernelRegistry, 'list' | 'listen'>;
-  /** The notebook of a kernel; null where it has none. */
+  /** The notebook of a kernel; null if it has none. */
   readonly documentOf: (kernelId: string) => string | null;
   /** Cells and runs that end sooner get no notice: their user was watching. */
   readonly longMs: number;
   readonly send: (notice: Notice) => void;
-  /** The file from which the next server learns what ran; absent: nothing is reported. */
+  /** The file from which the next server learns what was running; absent: nothing is recorded. */
   readonly file?: string;
 }
 
@@ -40,7 +40,7 @@ export interface NoticesOptions {
 const RUN_WAIT_MS = 3_000;
 /** Limit of kernels that had a run recently; they may have ended. */
 const MAX_KERNELS = 256;
-/** Manual actions need no notice. */
+/** End reasons that follow a person's action and need no notice. */
 const BY_A_PERSON = /^(restart requested|shut down)$|by a client$/;
 
 const MISSED = ' (while the server was down)';
@@ -50,7 +50,7 @@ const WRITE_MS = 1_000;
 interface Cell {
   readonly msgId: string;
   readonly since: number;
-  /** The newest record when it began. */
+  /** The newest record when the cell started. */
   readonly seq: number;
 }
 
@@ -73,7 +73,7 @@ export class Notices implements Disposable {
     for (const kernel of options.registry.list()) this.#follow(kernel);
   }
 
-  /** Called once, when the kernels that still run are known: reports what ended while no server ran. */
+  /** Called once, when the kernels that still run are known: reports cells and kernels that ended while no server ran. */
   async catchUp(): Promise<void> {
     const { file, registry, longMs } = this.options;
     if (file === undefined) return;
@@ -82,14 +82,14 @@ export class Notices implements Disposable {
       const kernel = registry.list().find(({ id }) => id === kernelId);
       const adopted = this.#cells.get(kernelId);
       const ran = cell !== null && adopted?.msgId === cell.msgId;
-      // From here on a reply that arrives is reported by itself.
+      // From here on, replies are reported as they arrive.
       if (ran)
         this.#cells.set(kernelId, { ...adopted, since: performance.now() - (Date.now() - cell.since) });
       const end = await endOf(watched);
       if (ran) {
         if (end === null || isCutOff(end.content) || this.#cells.get(kernelId)?.msgId !== cell.msgId)
           continue;
-        // Its reply was stored before this server followed the kernel, which was still busy.
+        // The reply was stored before this server followed the kernel, which was still busy.
         this.#cells.delete(kernelId);
       }
       const { reason = null } = kernel?.snapshot ?? {};
@@ -149,7 +149,7 @@ export class Notices implements Disposable {
 
   #follow(kernel: Kernel): void {
     let ended = isOver(kernel);
-    // A cell that ran before this server did: its duration is unknown.
+    // The cell started before this server, so its duration is unknown.
     this.#began(kernel, Number.NEGATIVE_INFINITY);
     const listening = kernel.listen({
       changed: () => {
@@ -185,7 +185,7 @@ export class Notices implements Disposable {
   #reply(kernelId: string, { channel, payload }: JournalRecord): void {
     const cell = this.#cells.get(kernelId);
     if (!cell) return;
-    // The journal has it: `catchUp` reports it with the time that it took.
+    // The journal contains the start: `catchUp` reports the cell with its duration.
     if (this.options.file !== undefined && !this.#isOpen && !Number.isFinite(cell.since)) return;
     const lastedMs = performance.now() - cell.since;
     const content = lastedMs < this.options.longMs ? null : replyTo(cell.msgId, channel, payload);
@@ -208,7 +208,7 @@ export class Notices implements Disposable {
     this.#later(since, this.#notice(isOk ? 'cell_finished' : 'cell_failed', kernelId, text));
   }
 
-  /** The running cells and kernels, for the next server. */
+  /** Writes the running cells and kernels, for the next server. */
   #write(): void {
     const { file, registry } = this.options;
     if (file === undefined || !this.#isOpen || this.#writing) return;
@@ -230,7 +230,7 @@ export class Notices implements Disposable {
     }, WRITE_MS);
   }
 
-  /** Sends the notice later, unless a run of the kernel has reported the same since then. */
+  /** Sends the notice later, unless a run of the kernel has reported the same in the meantime. */
   #later(since: number, notice: Notice): void {
     const timer = setTimeout(() => {
       this.#waiting.delete(timer);

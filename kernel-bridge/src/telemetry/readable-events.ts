@@ -8,16 +8,19 @@ export type ReadableEvents = Pick<EventSource, 'listen' | 'watch' | 'historyFrom
 export interface EventFilter {
   /** Checked for each event: the kernel of a notebook changes. */
   kernel(kernelId: string): boolean;
-  /** For one notebook's view: whether a run, or a compilation, came from its cells. Null: everything of the kernel. */
+  /**
+   * For the view of one notebook: whether a run, or a compilation, came from its cells. Null: everything of the kernel is
+   * visible.
+   */
   readonly cells: {
     shows(kernelId: string, cellId: string | null): boolean;
     readonly sinceMs: number;
   } | null;
 }
 
-/** Other readers and the list of machines do not belong to a notebook. */
+/** These topics describe other readers and the list of machines, which do not belong to a notebook. */
 const CLOSED: ReadonlySet<EventTopic> = new Set(['clients', 'remotes']);
-/** Limit of runs for which a listener stores whether they may be seen. */
+/** Limit of runs whose visibility is cached for a listener. */
 const MAX_RUNS = 1_000;
 
 /** The fields of a telemetry message that identify its run or cell. */
@@ -50,7 +53,7 @@ export function eventsOf(source: EventSource, filter: EventFilter): ReadableEven
   };
 }
 
-/** Which runs of which kernels came from cells that may be seen. */
+/** Tracks which runs of which kernels came from visible cells. */
 class Runs {
   readonly #cells: EventFilter['cells'];
   readonly #isShown = new Map<string, boolean>();
@@ -60,7 +63,7 @@ class Runs {
     this.#cells = cells;
   }
 
-  /** A run that ended earlier belongs to the past, like all other events of that time. */
+  /** A run that has already ended belongs to the past, like all other events of that time. */
   note(event: SourcedEvent): void {
     const { run, time = 0 } = event.seq === null ? { run: null } : fieldsOf(event);
     if (run) this.#newestMs.set(`${event.kernelId} ${run}`, time);
@@ -81,7 +84,7 @@ class Runs {
       this.#isShown.set(key, cells.shows(kernelId, location?.cellId ?? null));
       dropOldest(this.#isShown, MAX_RUNS);
     }
-    // A run that began before the client connected: its cell is not known, so it counts as one without.
+    // The run started before the client connected: its cell is unknown, so it counts as a run without a cell.
     return this.#isShown.get(key) ?? cells.shows(kernelId, null);
   }
 }

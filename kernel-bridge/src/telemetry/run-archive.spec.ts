@@ -122,7 +122,7 @@ describe('the archive of runs', () => {
     expect(output).toEqual(['train interrupted while the server was down']);
   });
 
-  it('has sums of parts without compilations and evaluations, the programs, the machine and the notebook', async () => {
+  it('stores sums of parts without compilations and evaluations, the programs, the machine and the notebook', async () => {
     await using archive = new RunArchive({
       ...{ folder: path.join(folder, 'runs'), events: reported, log },
       documentOf: () => 'lessons/a.ipynb'
@@ -149,7 +149,7 @@ describe('the archive of runs', () => {
       compiled,
       { ...compiled, phase: 'started' },
       { ...compiled, eager: true },
-      // Another function, which an earlier run had compiled.
+      // Another function, compiled by an earlier run.
       { ...compiled, function: 'evaluate', reused: true }
     ])
       reported.report('compile', 'k', message);
@@ -169,7 +169,7 @@ describe('the archive of runs', () => {
     expect(stored?.programs?.[0]).not.toHaveProperty('reused');
   });
 
-  it('has answers that arrive before their run, and no run that only a refusal names', async () => {
+  it('stores answers that arrive before their run, and creates no run that only a refusal names', async () => {
     await using archive = archiveOf();
     await archive.list();
     const answer = (id: string, phase: string) => ({ type: 'control', time: T0, id, run: id, phase });
@@ -180,7 +180,7 @@ describe('the archive of runs', () => {
     expect((await archive.read('k.r1'))?.commands).toHaveLength(1);
   });
 
-  it('has pictures beside the run, the first and the newest, each once', async () => {
+  it('stores pictures beside the run, the first and the newest, each once', async () => {
     const picture = (id: number) => ({
       ...{ type: 'media', time: T0 + id, run: 'r1', id, step: id, name: 'sample', mime: 'image/png' }
     });
@@ -203,7 +203,7 @@ describe('the archive of runs', () => {
     for (const id of ids) expect((await archive.medium('k.r1', id))?.data).toBe(`data ${id}`);
     expect(await readdir(path.join(folder, 'runs', 'k.r1.media'))).toHaveLength(MAX_MEDIA);
     expect(JSON.stringify(await archive.read('k.r1'))).not.toContain('data 0');
-    // They go with their run.
+    // They are removed together with their run.
     reported.report('runs', 'k', run('finished', 'r2', T0 + 20_000));
     await archive.write();
     expect(await archive.medium('k.r1', 0)).toBeNull();
@@ -240,7 +240,7 @@ describe('the archive of runs', () => {
     ]);
   });
 
-  it('has a finished run after its gateway has ended, with metrics, totals and its commands', async () => {
+  it('keeps a finished run after its gateway has ended, with metrics, totals and its commands', async () => {
     {
       await using first = archiveOf();
       await first.list();
@@ -272,7 +272,7 @@ describe('the archive of runs', () => {
     expect(stored?.commands).toMatchObject([{ id: 'c', phase: 'applied', step: 20 }]);
   });
 
-  it('counts nothing twice when the telemetry of a living kernel is replayed to the next gateway', async () => {
+  it('counts nothing twice when the telemetry of a running kernel is replayed to the next gateway', async () => {
     {
       await using first = archiveOf();
       await first.list();
@@ -280,7 +280,7 @@ describe('the archive of runs', () => {
       reported.report('steps', 'k', steps(0, 30));
     }
     await using second = archiveOf();
-    // Before its files have been read, as during a gateway's start.
+    // Reported before the archive's files have been read, as during a gateway's start.
     reported.report('runs', 'k', run('running'));
     reported.report('steps', 'k', steps(0, 30));
     reported.report('steps', 'k', steps(30, 10));
@@ -303,7 +303,7 @@ describe('the archive of runs', () => {
     }
   );
 
-  it('thins the metrics of a long run and keeps their first and their newest', async () => {
+  it('thins the metrics of a long run and keeps the first and the newest', async () => {
     await using archive = archiveOf();
     await archive.list();
     reported.report('runs', 'k', run('running'));
@@ -317,7 +317,7 @@ describe('the archive of runs', () => {
     expect(summary?.metrics['loss']).toBeCloseTo(1 / 20_000);
   });
 
-  it('keeps a spike of one step in a long run (F17)', async () => {
+  it('keeps a spike of one step in a long run', async () => {
     await using archive = archiveOf();
     await archive.list();
     reported.report('runs', 'k', run('running'));
@@ -332,7 +332,7 @@ describe('the archive of runs', () => {
     expect(points?.values[points.steps.indexOf(4_123)]).toBe(777);
   });
 
-  it('lets no sweep of one kernel push out the runs of others (N9)', async () => {
+  it('does not let a sweep in one kernel push out the runs of others', async () => {
     await using archive = archiveOf({ maxRuns: 20 });
     await archive.list();
     const began = (kernel: string, id: string, time: number): void => {
@@ -348,7 +348,7 @@ describe('the archive of runs', () => {
     expect(remaining.some(({ run: id }) => id === 'trial-199')).toBe(true);
   });
 
-  it('keeps values that came after the end, and the curve of a run that continues in another cell', async () => {
+  it('keeps values that arrived after the end, and the curve of a run that continues in another cell', async () => {
     await using archive = archiveOf();
     await archive.list();
     reported.report('runs', 'k', run('running'));
@@ -379,7 +379,7 @@ describe('the archive of runs', () => {
     expect(await readdir(path.join(folder, 'runs'))).toHaveLength(3);
   });
 
-  it('continues without a file that is damaged', async () => {
+  it('continues without a damaged file', async () => {
     {
       await using first = archiveOf();
       await first.list();

@@ -23,7 +23,7 @@ import { jsonIn } from '@tpulab/platform/json-text.js';
 
 export const MAX_RUNS = 200;
 const WRITE_MS = 30_000;
-/** Limit of events before the files have been read; only a flood exceeds it, and the steps' own numbers make up for that. */
+/** Limit of events before the files have been read; only a flood exceeds it, and the steps' numbers compensate for that. */
 const EARLY_EVENTS = 20_000;
 
 const TOPICS: ReadonlySet<string> = new Set(['runs', 'steps', 'kernels', 'compile', 'devices']);
@@ -50,9 +50,9 @@ export interface RunArchiveOptions {
   readonly folder: string;
   readonly events: RunEvents;
   readonly log: Logger;
-  /** The notebook of a kernel; null where it has none. */
+  /** The notebook of a kernel; null if it has none. */
   readonly documentOf?: (kernelId: string) => string | null;
-  /** Is notified of each end and each alert once, even when a replay repeats them. */
+  /** Notified of each end and each alert once, even when a replay repeats them. */
   readonly notices?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
   readonly maxRuns?: number;
 }
@@ -91,7 +91,7 @@ export class RunArchive implements AsyncDisposable {
     return this.#open.get(key) ?? (this.#summaries.has(key) ? await this.#readFile(key) : null);
   }
 
-  /** A picture, sound or text with its data. Null where it is not stored. */
+  /** A picture, sound or text with its data. Null if it is not stored. */
   async medium(key: string, id: number): Promise<MediaMessage | null> {
     await this.#ready;
     if (!this.#isKnown(key)) return null;
@@ -104,7 +104,7 @@ export class RunArchive implements AsyncDisposable {
     const stored = await this.read(key);
     if (!stored) return null;
     stored.labels = { ...stored.labels, ...labels };
-    // An event may have opened it while its file was read.
+    // An event may have opened the run while its file was read.
     const open = this.#open.get(key);
     if (open) open.labels = stored.labels;
     else this.#open.set(key, stored);
@@ -113,7 +113,7 @@ export class RunArchive implements AsyncDisposable {
     return summaryOf(stored);
   }
 
-  /** Runs of kernels that are no longer known, as after a reboot, are ended. */
+  /** Ends the runs of kernels that are no longer known, as after a reboot. */
   async endMissing(isKnown: (kernelId: string) => Promise<boolean>): Promise<void> {
     await this.#ready;
     const kernels = new Set([...this.#open.values()].map(({ kernelId }) => kernelId));
@@ -143,7 +143,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   #apply(event: SourcedEvent): void {
-    // It was checked against the protocol before it was sent.
+    // The event was checked against the protocol before it was sent.
     const parsed = JSON.parse(event.json) as {
       data?: { type: string; run?: string | null };
       removed?: boolean;
@@ -165,7 +165,7 @@ export class RunArchive implements AsyncDisposable {
     if (data.type === 'devices') this.#runsOn(event.kernelId, machineText(data as unknown as DevicesMessage));
     if (!OF_RUN.has(data.type) || typeof data.run !== 'string') return;
     const message = data as Parameters<typeof addToRun>[1];
-    // A refusal may name a run that never existed.
+    // A refused command may name a run that never existed.
     const isRefusal = message.type === 'control' && message.phase === 'refused';
     if (isRefusal && !this.#isKnown(storedRunKey(event.kernelId, data.run))) return;
     const stored = this.#openRun(event.kernelId, data.run, message.time);
@@ -181,7 +181,7 @@ export class RunArchive implements AsyncDisposable {
     void this.write();
   }
 
-  /** Null for a replayed message of a run that ended and was written. A run that continues after its end is opened again. */
+  /** Null for a replayed message of a run that ended and was written. A run that continues after its end is reopened. */
   #openRun(kernelId: string, run: string, time: number): StoredRun | null {
     const key = storedRunKey(kernelId, run);
     let stored = this.#open.get(key);
@@ -197,7 +197,7 @@ export class RunArchive implements AsyncDisposable {
     return stored;
   }
 
-  /** @param before those that were stored, one of which may have been dropped */
+  /** @param before the media stored before, one of which may have been dropped */
   #keepMedium({ key, media: refs = [] }: StoredRun, medium: MediaMessage, before: readonly number[]): void {
     const ids = new Set(refs.map(({ id }) => id));
     this.#writing = this.#writing.then(async () => {
@@ -219,7 +219,7 @@ export class RunArchive implements AsyncDisposable {
     return this.#open.has(key) || this.#summaries.has(key);
   }
 
-  /** A run may begin before its kernel's devices are known. */
+  /** Sets the hardware of runs that started before their kernel's devices were known. */
   #runsOn(kernelId: string, machine: string): void {
     if (this.#machines.get(kernelId) === machine) return;
     this.#machines.set(kernelId, machine);
@@ -248,7 +248,7 @@ export class RunArchive implements AsyncDisposable {
         continue;
       }
       this.#summaries.set(stored.key, summaryOf(stored));
-      // Its kernel may continue, and with it the run.
+      // The kernel may continue, and with it the run.
       if (stored.state === 'running') this.#open.set(stored.key, stored);
     }
     const early = this.#early ?? [];
@@ -261,7 +261,7 @@ export class RunArchive implements AsyncDisposable {
     return text === null ? null : parseStored(text);
   }
 
-  /** Synchronously, because the next message of the run follows immediately. */
+  /** Read synchronously, because the next message of the run follows immediately. */
   #readAgain(key: string): StoredRun | null {
     try {
       return parseStored(readFileSync(this.#fileOf(key), 'utf8'));
@@ -321,7 +321,7 @@ function machineText({ platform, devices }: DevicesMessage): string {
 }
 
 /**
- * In the order of removal: first from the kernel that has most, so that a sweep, or the loops of one notebook, remove
+ * The order of removal: first runs of the kernel with the most runs, so that a sweep, or the loops of one notebook, remove
  * no runs of another; within one kernel, plain loops before runs with a configuration, and the oldest first.
  */
 function leastMissed(runs: readonly StoredRunSummary[]): StoredRunSummary[] {

@@ -1,4 +1,4 @@
-/** One run as it is stored: its telemetry, summed up and thinned so that it stays small however long the run is. */
+/** One run as it is stored: its telemetry, summarised and thinned so that it stays small however long the run is. */
 import {
   addMedium,
   extremes,
@@ -27,7 +27,7 @@ export const MAX_POINTS = 1_000;
 const MAX_NOTES = 256;
 const MAX_ALERTS = 64;
 const MAX_PROGRAMS = 128;
-/** Parts of a run with separate sums; at twice as many, two become one. */
+/** Limit of parts of a run with separate sums; at twice as many, two become one. */
 export const MAX_PARTS = 128;
 
 export function newStoredRun(kernelId: string, run: string, time: number): StoredRun {
@@ -113,7 +113,7 @@ export function addToRun(
   }
 }
 
-/** The first ones stay, and of the others the newest. A replay repeats some of them. */
+/** Keeps the first programs and the newest of the others. A replay repeats some of them. */
 function addProgram(stored: StoredRun, message: CompileMessage): void {
   const { phase, eager, location, reason, cacheHit, fingerprint = null } = message;
   if (phase !== 'finished' || eager) return;
@@ -134,7 +134,7 @@ function addProgram(stored: StoredRun, message: CompileMessage): void {
   });
 }
 
-/** A history that is replayed after a restart of the gateway repeats known steps: these are skipped by their number. */
+/** A history that is replayed after a restart of the gateway repeats known steps, which are skipped by their number. */
 function addSteps(stored: StoredRun, { steps }: StepsMessage): void {
   for (const step of steps) {
     if (step.index < stored.steps) continue;

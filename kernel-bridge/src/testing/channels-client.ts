@@ -20,7 +20,7 @@ export interface ConnectOptions {
   readonly url: string;
   readonly token: string;
   readonly kernelId: string;
-  /** Null: none is named in the URL. */
+  /** Null: the URL names none. */
   readonly sessionId?: string | null;
   readonly protocols?: readonly string[];
   readonly resume?: number;
@@ -72,7 +72,7 @@ export class ChannelsClient implements Disposable {
     if (sessionId !== null) target.searchParams.set('session_id', sessionId);
     if (resume !== undefined) target.searchParams.set('resume', String(resume));
     const socket = new WebSocket(target, [...protocols]);
-    // Before `open`, so that no early message is missed.
+    // Registered before `open`, so that no early message is missed.
     const client = new ChannelsClient(socket, sessionId ?? randomUUID());
     await once(socket, 'open', { signal: AbortSignal.timeout(DEADLINE_MS) });
     return client;
@@ -136,14 +136,14 @@ export class ChannelsClient implements Disposable {
     return this.first(({ parent, channel: from }) => from === channel && parent.msg_id === id);
   }
 
-  /** Runs code; returns its messages, after its reply and its idle have come. */
+  /** Runs code; returns its messages, after its reply and its idle status have arrived. */
   async run(code: string): Promise<Message[]> {
     const id = this.execute(code);
     await this.done(id);
     return this.answers(id);
   }
 
-  /** Resolves when the reply and the idle of a request have come, in any order. */
+  /** Resolves when the reply and the idle status of a request have arrived, in any order. */
   async done(id: string): Promise<void> {
     await this.until(() => this.answers(id).some(({ channel }) => channel === 'shell'));
     await this.until(() => this.answers(id).some(message => isStatus(message, 'idle')));

@@ -1,6 +1,6 @@
 /**
- * For specs: a port of the loopback address without a listener at this moment, for a server that is started, ended and restarted
- * on it. It is below the range that systems assign automatically, so that no connection gets it while there is no listener.
+ * For specs: a loopback port that has no listener at this moment, for a server that is started, ended and restarted on it.
+ * It is below the range that systems assign automatically, so that no connection gets it while there is no listener.
  */
 import { randomInt } from 'node:crypto';
 import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
@@ -11,9 +11,9 @@ import path from 'node:path';
 const FIRST = 20_000;
 const COUNT = 12_000;
 const TRIED = 50;
-/** Has a file for each port that was given out: its owner may take seconds until it listens. */
+/** Contains a file for each port that was assigned, because its owner may take seconds until it listens. */
 const GIVEN_OUT = path.join(tmpdir(), `tpulab-ports-${userInfo().uid}`);
-/** Longer than any server takes. */
+/** Longer than any server takes to start. */
 const GIVEN_OUT_MS = 10 * 60_000;
 
 export async function freePort(): Promise<number> {
@@ -25,7 +25,7 @@ export async function freePort(): Promise<number> {
   throw new Error(`None of ${TRIED} ports was free.`);
 }
 
-/** Claimed by this process, and by no other one for a while. */
+/** Claims the port for this process for a while. */
 async function takes(port: number): Promise<boolean> {
   const file = path.join(GIVEN_OUT, String(port));
   const found = await stat(file).catch(() => null);

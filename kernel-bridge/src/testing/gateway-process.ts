@@ -18,7 +18,7 @@ export class GatewayProcess {
     readonly ready: ServeReady
   ) {}
 
-  /** On a port that it can reuse when it is restarted. */
+  /** Uses a port that it can reuse when it is restarted. */
   static async start(stateDir: string, port?: number): Promise<GatewayProcess> {
     const child = spawn(
       process.execPath,

@@ -1,4 +1,4 @@
-/** For specs: a stock jupyter_server, to compare its answers on the routes that we share with it. */
+/** For specs: a stock jupyter_server, to compare its answers on the routes that we share. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -25,7 +25,7 @@ export class JupyterServer implements AsyncDisposable {
     const runtime = path.join(folder, 'runtime');
     const settings = {
       'ServerApp.ip': '127.0.0.1',
-      // A free one, which it chooses itself: a port that was free a moment ago may be in use now.
+      // The server chooses a free port itself: one that was free a moment ago may be in use now.
       'ServerApp.port': '0',
       'ServerApp.root_dir': folder,
       'ServerApp.open_browser': 'False',
@@ -63,7 +63,7 @@ export class JupyterServer implements AsyncDisposable {
     if (this.child.exitCode === null && this.child.signalCode === null) {
       const ended = once(this.child, 'exit');
       this.child.kill('SIGTERM');
-      // It does not always end on its own when it was busy with kernels.
+      // A server that was busy with kernels does not always end on its own.
       const timer = setTimeout(() => this.child.kill('SIGKILL'), END_MS);
       await ended;
       clearTimeout(timer);
@@ -78,7 +78,7 @@ async function urlIn(infoFile: string): Promise<string | null> {
   try {
     return (JSON.parse(await readFile(infoFile, 'utf8')) as { url: string }).url;
   } catch {
-    // It does not exist yet, or is incomplete.
+    // The file does not exist yet, or is incomplete.
     return null;
   }
 }

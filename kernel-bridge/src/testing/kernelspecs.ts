@@ -7,8 +7,8 @@ const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
 const PYTHON = path.join(CHECKOUT, '.tpulab', 'envs', 'jax', 'bin', 'python');
 
 /**
- * Writes `python3`, a stock ipykernel, and `lossless`, one started by our launcher: only the latter loses nothing when
- * it prints faster than it is read. The result is for JUPYTER_PATH.
+ * Writes `python3`, a stock ipykernel, and `lossless`, an ipykernel started by our launcher: only the latter loses nothing
+ * when it prints faster than its output is read. Returns the folder for JUPYTER_PATH.
  */
 export function writeKernelSpecs(folder: string): string {
   const dataFolder = path.join(folder, 'jupyter');
@@ -22,7 +22,7 @@ export function writeKernelSpecs(folder: string): string {
       display_name: `Spec ${name}`,
       language: 'python',
       metadata: { debugger: true },
-      // A history that kernels of other specs write too can be locked, and IPython prints that into a cell.
+      // A history file that kernels of other specs also write can be locked, and IPython would print that into a cell.
       env: { IPYTHONDIR: path.join(dataFolder, 'ipython') }
     };
     writeFileSync(path.join(at, 'kernel.json'), JSON.stringify(kernel));

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export class MemoryLimit implements AsyncDisposable {
   private constructor(private readonly folder: string) {}
 
-  /** @returns the reason as a text if this machine allows none */
+  /** @returns the reason as a text if this machine does not allow it */
   static async make(bytes: number): Promise<MemoryLimit | string> {
     if (process.platform !== 'linux') return 'needs the control groups of Linux';
     const name = `tpulab-memory-${process.pid}`;

@@ -1,4 +1,4 @@
-/** For specs: bytes to a gateway, as no HTTP client would send them, and the bytes that come back until the end. */
+/** For specs: sends bytes that no HTTP client would send to a gateway, and returns the bytes that come back until the end. */
 import { connect } from 'node:net';
 
 const DEADLINE_MS = 60_000;
@@ -9,7 +9,7 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** The gateway must end the connection, or this fails: a malformed request must not keep one open. */
+/** Fails unless the gateway ends the connection: a malformed request must not keep one open. */
 export function rawRequest(
   url: string,
   bytes: string | Buffer,
@@ -25,7 +25,7 @@ export function rawRequest(
     let text = '';
     socket.setEncoding('latin1');
     socket.on('data', (chunk: string) => (text += chunk));
-    // A reset is an end too: the peer has closed while bytes were in flight.
+    // A reset is also an end: the peer has closed while bytes were in flight.
     socket.on('error', () => socket.destroy());
     socket.on('end', () => socket.destroy());
     socket.on('close', () => {

@@ -91,7 +91,7 @@ export class TemporaryGateway implements AsyncDisposable {
     return ChannelsClient.connect({ url: this.url, token: TOKEN, kernelId, ...options });
   }
 
-  /** Ends the kernels too. */
+  /** Also ends the kernels. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.gateway.registry.list().map(kernel => this.gateway.registry.remove(kernel.id)));
     await this.gateway[Symbol.asyncDispose]();

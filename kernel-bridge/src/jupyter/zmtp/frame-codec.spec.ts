@@ -26,14 +26,14 @@ function* cut(bytes: Buffer, sizes: readonly number[]): Generator<Buffer> {
   }
 }
 
-/** Around the limits of a short length, and of the copied size when a message is encoded. */
+/** Sizes around the limit of a short length, and around the largest size that is copied when a message is encoded. */
 const frame = fc
   .oneof(fc.nat(20), fc.constantFrom(254, 255, 256, 257, 16 * 1024, 16 * 1024 + 1, 70_000))
   .chain(length => fc.nat(255).map(fill => Buffer.alloc(length, fill)));
 const message = fc.array(frame, { minLength: 1, maxLength: 8 });
 
 describe('frames', () => {
-  it('come out as they went in, wherever the stream is cut', () => {
+  it('decode to the encoded messages, wherever the stream is split', () => {
     fc.assert(
       fc.property(
         fc.array(message, { maxLength: 4 }),

@@ -1,6 +1,6 @@
 /**
- * Frames of ZMTP 3 (RFC 23): a flags byte, a length of one or eight bytes, the body. Frames with the flag MORE belong to
- * one message with the frame that follows; a frame with the flag COMMAND is for the protocol itself.
+ * Frames of ZMTP 3 (RFC 23): a flags byte, a length of one or eight bytes, the body. A frame with the flag MORE belongs to
+ * the same message as the next frame; a frame with the flag COMMAND is for the protocol itself.
  */
 import { CodedError } from '@tpulab/platform/errors.js';
 const MORE = 1;
@@ -10,14 +10,14 @@ const KNOWN_FLAGS = MORE | LONG | COMMAND;
 
 /** Node's limit for one buffer is higher; a frame of this size is invalid from a kernel, or not ZMTP. */
 export const MAX_FRAME_BYTES = 2 ** 31;
-/** A Jupyter message has a few frames and its buffers; a message without end must not fill the memory. */
+/** A Jupyter message has a few frames and its buffers; an endless message must not fill the memory. */
 const MAX_FRAMES = 65_536;
 
 /** Frames up to this size are copied together, so that a message is one write. Above it, copying costs more than a write. */
 const COPIED_BYTES = 16 * 1024;
 /** Memory up to this size is reused for the next large frame: fresh pages cost as much as the copy into them. */
 const REUSED_BYTES = 8 * 1024 * 1024;
-/** A frame of this size is read directly into its place; the bytes after it wait for the next read. */
+/** A frame of this size is read directly into its place; bytes after it wait for the next read. */
 const PLACED_BYTES = 128 * 1024;
 const LONGEST_HEADER = 9;
 const NOTHING = Buffer.alloc(0);
@@ -77,22 +77,25 @@ interface PartialFrame {
   filled: number;
 }
 
-/** Finds messages in a stream of bytes that may be split anywhere. Throws `zmtp_frame_malformed`; it is unusable after that. */
+/**
+ * Finds messages in a stream of bytes that may be split anywhere. Throws `zmtp_frame_malformed`; the decoder is unusable
+ * after that.
+ */
 export class FrameDecoder {
   #frames: Buffer[] = [];
   /** The first bytes of a frame whose header is not complete yet. */
   #header: Buffer = NOTHING;
   #partial: PartialFrame | null = null;
-  /** The memory of the last large frame, while its message is not complete… */
+  /** The memory of the last large frame, as long as its message is incomplete. */
   #used: ArrayBufferLike | null = null;
-  /** …and once that message has been passed on: the next frame may use it. */
+  /** Memory of a large frame whose message has been passed on: the next frame may reuse it. */
   #spare: ArrayBufferLike | null = null;
 
   constructor(private readonly sink: FrameSink) {}
 
   /**
-   * Where the next bytes are best read to: the rest of a large frame is read directly into its place. They are passed to `push`
-   * anyway. Null: anywhere.
+   * Where the next bytes should be read to: the rest of a large frame is read directly into its place. They are passed to
+   * `push` anyway. Null: anywhere.
    */
   get target(): Buffer | null {
     const partial = this.#partial;
@@ -101,7 +104,7 @@ export class FrameDecoder {
       : partial.body.subarray(partial.filled);
   }
 
-  /** The chunk may be reused afterwards. */
+  /** The chunk may be reused after this call. */
   push(chunk: Buffer): void {
     const partial = this.#partial;
     if (partial !== null && isTail(chunk, partial)) {
@@ -110,7 +113,7 @@ export class FrameDecoder {
     }
     this.#decode(chunk);
     if (this.#frames.length > 0) {
-      // Frames of a message whose end is still to come: they outlive the chunk.
+      // The end of this message is still to come, so its frames outlive the chunk.
       this.#frames = this.#frames.map(frame => (frame.buffer === chunk.buffer ? Buffer.from(frame) : frame));
     }
   }
@@ -200,7 +203,7 @@ export class FrameDecoder {
   }
 }
 
-/** Whether the chunk was read directly into the continuation of the frame. */
+/** Whether the chunk was read directly into the rest of the frame. */
 function isTail(chunk: Buffer, { body, filled }: PartialFrame): boolean {
   return chunk.buffer === body.buffer && chunk.byteOffset === body.byteOffset + filled;
 }

@@ -1,5 +1,5 @@
 /**
- * How a ZMTP 3.0 connection begins, as its client, with the NULL mechanism: greetings of 64 bytes, then one READY
+ * The client side of the start of a ZMTP 3.0 connection, with the NULL mechanism: greetings of 64 bytes, then one READY
  * command from each side that names the type of its socket.
  *
  * The greeting declares 3.0, not 3.1: a 3.1 peer then accepts subscriptions as messages, which every version understands.

@@ -31,20 +31,20 @@ describe('reading from a socket', () => {
     );
   });
 
-  it('pauses shorter, or not at all, where the socket would be full before', () => {
+  it('pauses less, or not at all, if the socket would fill up earlier', () => {
     const short = lastPause(new ReadCoalescer(LONGEST_MS), { messages: 500, bytes: 1_200, everyMs: 0.1 });
     expect(short).toBeGreaterThan(0);
     expect(short).toBeLessThan(LONGEST_MS);
     expect(lastPause(new ReadCoalescer(LONGEST_MS), { messages: 500, bytes: 20_000, everyMs: 0.1 })).toBe(0);
   });
 
-  it('reads on immediately when a read has returned much: the peer may have been waiting', () => {
+  it('reads again immediately after a large read: the peer may have been waiting', () => {
     const pause = new ReadCoalescer(LONGEST_MS);
     expect(lastPause(pause, { messages: 200, bytes: 1_000, everyMs: 0.4 })).toBe(LONGEST_MS);
     expect(pause.after(40, 40_000, 2_000)).toBe(0);
   });
 
-  it('ends its pauses when little comes in one', () => {
+  it('stops pausing when few messages arrive during a pause', () => {
     const pause = new ReadCoalescer(LONGEST_MS);
     expect(lastPause(pause, { messages: 200, bytes: 1_000, everyMs: 0.4 })).toBe(LONGEST_MS);
     expect(pause.after(1, 1_000, 2_000)).toBe(0);

@@ -59,14 +59,14 @@ const becomes = (test: () => boolean): Promise<boolean> =>
   vi.waitUntil(test, { timeout: 30_000, interval: 5 });
 const bytes = (...texts: string[]): Buffer[] => texts.map(text => Buffer.from(text));
 
-/** A ROUTER drops messages for an unknown identity, and learns an identity a moment after the handshake. */
+/** Resolves when the ROUTER knows the identity, which it learns a moment after the handshake; before that it drops messages. */
 async function known(router: Router, dealer: Received): Promise<void> {
   dealer.socket.send(bytes('here I am'));
   await router.receive();
 }
 
 describe('a DEALER', () => {
-  it('is known to a ROUTER by its identity, and gets what is sent to it', async () => {
+  it('is known to a ROUTER by its identity, and gets messages sent to that', async () => {
     const router = peer(new Router({ linger: 0 }));
     await router.bind(address);
     const dealer = open('DEALER', { identity: 'tpulab-1' });
@@ -199,7 +199,7 @@ describe('a SUB', () => {
   });
 });
 
-describe('a peer that is not what it should be', () => {
+describe('a peer that does not follow the protocol', () => {
   let server: Server;
   const sockets: Socket[] = [];
 
@@ -237,7 +237,7 @@ describe('a peer that is not what it should be', () => {
     ]);
 
   it.each([
-    ['speaks something else', Buffer.from('HTTP/1.1 400 Bad Request\r\n'.repeat(4)), 'zmtp_peer_unsupported'],
+    ['uses another protocol', Buffer.from('HTTP/1.1 400 Bad Request\r\n'.repeat(4)), 'zmtp_peer_unsupported'],
     ['speaks ZMTP 2', old(), 'zmtp_peer_unsupported'],
     ['asks for encryption', curve(), 'zmtp_peer_unsupported'],
     [
@@ -254,7 +254,7 @@ describe('a peer that is not what it should be', () => {
       'zmtp_frame_malformed'
     ],
     ['sends frames that are none', router(Buffer.from([0x40, 1, 1])), 'zmtp_frame_malformed']
-  ])('is named when it %s', async (_, bytesOfPeer, code) => {
+  ])('causes a specific error when it %s', async (_, bytesOfPeer, code) => {
     await answering(socket => socket.write(bytesOfPeer));
     const dealer = open('DEALER');
     await becomes(() => dealer.failures.length > 0);

@@ -1,9 +1,9 @@
 /**
- * A connecting ZMQ socket, directly on `node:net`. It retries until it is closed; messages sent before the other end
- * exists are queued, without limit, and received messages are delivered in the turn in which they arrive.
+ * A connecting ZMQ socket, directly on `node:net`. It retries until it is closed; messages sent before the other end exists
+ * are queued, without limit, and received messages are delivered in the turn in which they arrive.
  *
- * zeromq.js does the same with a thread of libzmq in between: two more thread switches per message and a promise
- * per receive. Both were measurable in the round trip of a cell (docs/decisions/0008).
+ * zeromq.js does the same through a thread of libzmq: two more thread switches per message and a promise per receive. Both
+ * were measurable in the round trip of a cell (docs/decisions/0008).
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import {
@@ -16,11 +16,11 @@ import {
 } from './handshake.js';
 import { encodeCommand, encodeMessage, FrameDecoder, ZmtpError } from './frame-codec.js';
 
-/** Kernels take some time to bind; frequent attempts cost nothing on a local socket. */
+/** Kernels take some time to bind; frequent attempts cost almost nothing on a local socket. */
 const RECONNECT_MS = 20;
 /** A peer that breaks the protocol will do so again; the error is reported once, and retries are rare. */
 const RECONNECT_AFTER_FAULT_MS = 1000;
-/** More than the buffer of a local socket on Linux. Memory is allocated page by page as it is used. */
+/** More than the buffer of a local socket on Linux. Memory pages are allocated only when they are used. */
 const READ_BYTES = 256 * 1024;
 
 export interface ZmtpSocketOptions {
@@ -29,11 +29,11 @@ export interface ZmtpSocketOptions {
   readonly endpoint: string;
   /** Routing id, for a ROUTER at the other end. */
   readonly identity?: string;
-  /** The longest pause between reads while messages come one by one without end; by default 0. */
+  /** The longest pause between reads while messages arrive one by one endlessly; 0 by default. */
   readonly coalesceMs?: number;
   /** Frames of one message, views into memory that is reused. An error thrown here is reported and has no other effect. */
   message(frames: Buffer[]): void;
-  /** The handshake is done. Again after each reconnection. */
+  /** The handshake is done; called again after each reconnection. */
   connected?(): void;
   /** The connection has ended; everything received over it has been delivered. */
   disconnected?(): void;
@@ -67,7 +67,7 @@ export class ZmtpSocket {
     return this.#connection?.isReady === true;
   }
 
-  /** Messages so far. */
+  /** Number of messages so far. */
   get received(): number {
     return this.#received;
   }
@@ -80,7 +80,7 @@ export class ZmtpSocket {
     }
   }
 
-  /** To be called from `message`, for a message that others may wait for: the following data is read immediately. */
+  /** Call this from `message`, for a message that others may wait for: the next data is read immediately. */
   flushNow(): void {
     this.#coalescer.flushNow();
   }
@@ -146,7 +146,7 @@ export class ZmtpSocket {
     try {
       this.options.message(frames);
     } catch (error) {
-      this.options.failed(error); // one message that cannot be processed must not end the connection
+      this.options.failed(error); // One message that cannot be processed must not end the connection.
     }
   }
 
@@ -164,7 +164,7 @@ export class ZmtpSocket {
   }
 }
 
-/** A message whose first byte is 1 subscribes, the rest is the topic: none. */
+/** The first byte 1 means "subscribe", and the rest is the topic: the empty topic matches everything. */
 const SUBSCRIBE_TO_ALL = Buffer.from([1]);
 
 /** `ipc://PATH` or `tcp://HOST:PORT`. Throws `zmtp_endpoint_invalid`. */
@@ -268,20 +268,20 @@ class ZmtpConnection {
   }
 }
 
-/** This many in a row are a flood. */
+/** This many single messages in a row are a flood. */
 const STREAK = 16;
-/** With fewer in a pause, the pause was not worthwhile. */
+/** If fewer arrive during a pause, the pause was not worthwhile. */
 const WORTHWHILE = 3;
 /** A local socket of Linux is full at 48 KiB in pieces of 8 KiB, which is how libzmq writes. */
 const FILLED_BYTES = 36 * 1024;
-/** A read of this size may have left data behind: a peer that found the socket full is writing again. */
+/** A read of this size may have left data behind: a peer that was waiting for a full socket is writing again. */
 const MORE_BYTES = 24 * 1024;
 
 /**
- * Decides when a socket is better read a moment later. A peer that sends one message after another wakes its reader for each, and
- * the wake-up is most of the cost of a small message, in this and every later process. Once many have come in a row, reading
- * pauses, and the gathered messages are read together. A message that comes alone, or among a few, never waits; and a peer
- * that sends much does not wait for us, because the pause ends before the socket's buffer is full.
+ * Decides when a socket should be read a moment later. A peer that sends one message after another wakes its reader for
+ * each, and the wake-up is most of the cost of a small message, in this and every later process. Once many have arrived in
+ * a row, reading pauses, and the gathered messages are read together. A lone message, or one of a few, never waits; and a
+ * peer that sends much does not wait for us, because the pause ends before the socket's buffer is full.
  */
 export class ReadCoalescer {
   #streak = 0;
