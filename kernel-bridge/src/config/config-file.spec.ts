@@ -61,7 +61,7 @@ describe('a configuration file', () => {
     ['config.toml', TOML_TEXT],
     ['json-without-an-ending', JSON_TEXT],
     ['toml-without-an-ending', TOML_TEXT]
-  ])('%s sets the same in either notation', (name, text) => {
+  ])('%s has the same effect in either notation', (name, text) => {
     expect(Object.fromEntries(readConfigFile(written(name, text), () => undefined))).toEqual({
       port: 8890,
       host: '0.0.0.0',
@@ -79,7 +79,7 @@ describe('a configuration file', () => {
     ['Journal.total_byte', 'Journal.total_bytes'],
     ['Bridge.nothing_like_it', null],
     ['Jornal.total_bytes', 'Journal.total_bytes']
-  ])('%s is refused, and the nearest name is said', (name, near) => {
+  ])('%s is refused, with the nearest valid name', (name, near) => {
     const [section = '', trait = ''] = name.split('.');
     const { code, message } = failure(() => settingsOf({ [section]: { [trait]: 1 } }, 'f'));
     expect(code).toBe('config_unknown_setting');
@@ -115,7 +115,7 @@ describe('a configuration file', () => {
   });
 
   it.each(Object.entries(NOT_IN_FILE))(
-    '%s of Jupyter is answered with what to do instead',
+    '%s of Jupyter is refused or skipped, with the alternative',
     (name, { why, isRefused }) => {
       const [section = '', trait = ''] = name.split('.');
       const output: (string | null)[] = [];
@@ -149,7 +149,7 @@ describe('a configuration file', () => {
     ['Bridge.iopub_queue', 'drop'],
     ['Journal.kernel_bytes', 10],
     ['Journal.retention_days', -1]
-  ])('%s cannot be %j, and what was expected is said', (name, value) => {
+  ])('%s cannot be %j, and the message states what was expected', (name, value) => {
     const [section = '', trait = ''] = name.split('.');
     const { code, message } = failure(() => settingsOf({ [section]: { [trait]: value } }, 'f'));
     expect(code).toBe('config_invalid');
@@ -157,7 +157,7 @@ describe('a configuration file', () => {
     expect(message).toMatch(/; expected .+\.$/);
   });
 
-  it('takes every setting under each of its names', () => {
+  it('accepts every setting under each of its names', () => {
     for (const key of SETTING_KEYS) {
       const { name, aliases, fallback, kind } = SETTINGS[key];
       const given = kind.toFile(fallback) ?? 'sample';
@@ -168,7 +168,7 @@ describe('a configuration file', () => {
     }
   });
 
-  it('refuses one setting under two of its names', () => {
+  it('refuses the same setting under two names', () => {
     const twice = { IdentityProvider: { token: 'a' }, ServerApp: { token: 'b' } };
     expect(failure(() => settingsOf(twice, 'f')).message).toMatch(/which are the same setting/);
   });
@@ -190,7 +190,7 @@ describe('a configuration file', () => {
     ['a.json', '[]', /no sections/],
     ['a.json', '{"port": 1}', /no setting port/],
     ['a.json', `{"a": "${'x'.repeat(2 * 1024 * 1024)}"}`, /larger than/]
-  ])('%s with other content is refused with what is wrong', (name, text, why) => {
+  ])('%s with other content is refused with the reason', (name, text, why) => {
     expect(failure(() => readConfigFile(written(name, text), () => undefined)).message).toMatch(why);
   });
 

@@ -1,4 +1,4 @@
-/** `serve --config FILE`: JSON as Jupyter has it (`{"ServerApp": {"port": 8890}}`), or TOML with the same names. */
+/** `serve --config FILE`: JSON as in Jupyter (`{"ServerApp": {"port": 8890}}`), or TOML with the same names. */
 import { readFileSync, statSync } from 'node:fs';
 import { parse, TomlError } from 'smol-toml';
 import { nearestName } from '@tpulab/platform/nearest-name.js';
@@ -17,7 +17,10 @@ const KEY_OF: ReadonlyMap<string, SettingKey> = new Map(
   )
 );
 
-/** Receives skipped settings of Jupyter's own classes, with the reason: many of a real `jupyter_server_config.json` mean nothing here. */
+/**
+ * Receives each skipped setting of Jupyter's own classes, with the reason: many settings in a real
+ * `jupyter_server_config.json` have no meaning here.
+ */
 export type PassOver = (name: string, why: string | null) => void;
 
 /** The name pattern of Jupyter's classes; our own sections are checked by name. */
@@ -29,10 +32,7 @@ const OURS: ReadonlySet<string> = new Set(
   )
 );
 
-/**
- * @param passOver is notified of each setting of Jupyter's that the bridge does not have
- * @throws ConfigError
- */
+/** @param passOver is notified of each Jupyter setting that the bridge does not have @throws ConfigError */
 export function readConfigFile(file: string, passOver: PassOver): FileSettings {
   let text: string;
   let mode: number;
@@ -109,7 +109,7 @@ export function settingsOf(json: unknown, file: string, passOver: PassOver = () 
   return found;
 }
 
-/** An unknown name: whether it prevents the start, and which advice the message gives. */
+/** Judges an unknown name: whether it prevents the start, and which advice the message gives. */
 function judge(section: string, name: string): { readonly why: string | null; readonly isRefused: boolean } {
   const known = NOT_IN_FILE[name];
   if (known !== undefined) return { why: known.why, isRefused: known.isRefused };

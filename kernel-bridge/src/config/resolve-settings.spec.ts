@@ -7,7 +7,7 @@ import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
 const NOTHING = { flags: {}, env: {}, file: new Map<SettingKey, unknown>() };
 
 describe('settings', () => {
-  it('a flag wins over a variable, a variable over the file, the file over the default', () => {
+  it('a flag overrides a variable, a variable the file, and the file the default', () => {
     const file = new Map<SettingKey, unknown>([['port', 1]]);
     const env = { TPULAB_PORT: '2' };
     const ports = [
@@ -28,7 +28,7 @@ describe('settings', () => {
     expect(resolveSettings({ ...NOTHING, env: { TPULAB_PORT: '' } }).sources.port).toBe('default');
   });
 
-  it('no two have a name, a flag or a variable in common', () => {
+  it('no two share a name, a flag or a variable', () => {
     const names = SETTING_KEYS.flatMap(key => [SETTINGS[key].name, ...SETTINGS[key].aliases]);
     const flags = SETTING_KEYS.flatMap(key => SETTINGS[key].flag?.split(' ')[0] ?? []);
     const variables = SETTING_KEYS.map(key => SETTINGS[key].variable);
@@ -51,7 +51,7 @@ describe('settings', () => {
     );
   });
 
-  it('of a token and a token file the nearer one counts', () => {
+  it('of a token and a token file, the one with higher priority counts', () => {
     const env = { TPULAB_TOKEN: 'from-a-variable' };
     expect(resolveSettings({ ...NOTHING, env, flags: { tokenFile: '/x' } }).values).toMatchObject({
       token: null,
@@ -66,7 +66,7 @@ describe('settings', () => {
 });
 
 describe('--print-config', () => {
-  it('prints a file that sets the same', () => {
+  it('prints an equivalent file', () => {
     const flags = {
       port: 8890,
       unixSocket: true,

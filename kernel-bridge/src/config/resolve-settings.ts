@@ -71,7 +71,7 @@ function checkTogether(resolved: ResolvedSettings): ResolvedSettings {
   return resolved;
 }
 
-/** Of a token and a token file, the one from the source with higher priority counts. */
+/** Of a token and a token file, only the one from the source with higher priority counts. */
 function oneToken({ values, sources }: ResolvedSettings): ResolvedSettings {
   if (values.token === null || values.tokenFile === null) return { values, sources };
   const [token, file] = [RANK[sources.token], RANK[sources.tokenFile]];

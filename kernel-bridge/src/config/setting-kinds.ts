@@ -1,8 +1,8 @@
-/** The possible values of a setting: parsed from a file (JSON or TOML) and from text (a flag, an environment variable). */
+/** The kinds of settings: how a value is parsed from a file (JSON or TOML) and from text (a flag, an environment variable). */
 import { normalOrigin } from '../http/origin-policy.js';
 
 export interface Kind<T> {
-  /** The expected value, as the text after "expected". */
+  /** Describes the expected value, as the text after "expected". */
   readonly expected: string;
   /** The value, or `INVALID`. */
   fromFile(value: unknown): T | typeof INVALID;

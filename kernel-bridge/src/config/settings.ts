@@ -1,6 +1,6 @@
 /**
- * Every setting of `tpulab serve`: its name in a configuration file, its flag, its variable, its values and its default. A setting
- * that Jupyter has too uses Jupyter's name. docs/configuration.md lists the same settings (spec).
+ * Every setting of `tpulab serve`: its name in a configuration file, its flag, its variable, its values and its default. A
+ * setting that also exists in Jupyter uses Jupyter's name. docs/configuration.md lists the same settings (spec).
  */
 import { LEASE_TIMES } from '../channels/client-leases.js';
 import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
@@ -18,7 +18,7 @@ export interface Setting<T = unknown> {
   readonly name: string;
   /** Other names under which Jupyter knows it. */
   readonly aliases: readonly string[];
-  /** In commander's notation; if omitted: only files and variables set it. */
+  /** In commander's notation; if omitted, only files and variables can set it. */
   readonly flag?: string;
   readonly variable: string;
   readonly kind: kinds.Kind<T>;
@@ -34,7 +34,7 @@ const MAX_INT = Number.MAX_SAFE_INTEGER;
 /** Node's timers hold 31 bits of milliseconds. */
 const MAX_TIMER_S = 2_147_483;
 const CULLERS = ['MappingKernelManager', 'AsyncMappingKernelManager'];
-/** Jupyter's managers that have the settings of kernels. */
+/** Jupyter's manager classes with settings for kernels. */
 const KERNEL_MANAGERS = [...CULLERS, 'MultiKernelManager', 'AsyncMultiKernelManager'];
 
 /** Most variables are named after the setting in the file. */

@@ -18,7 +18,7 @@ import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 240_000 });
 
-describe('the creation of an environment that a client asks for', () => {
+describe('the creation of an environment that a client requests', () => {
   let folders: TinyFolders;
   let creations: EnvironmentCreations;
   beforeEach(async () => {
@@ -76,7 +76,7 @@ describe('the routes of environments and lessons', () => {
   });
   afterEach(() => running[Symbol.asyncDispose]());
 
-  it('list what can be made, with its size, and how its creation goes', async () => {
+  it('list available environments, with their size and the progress of their creation', async () => {
     const { body } = await running.rest('GET', '/bridge/v1/environments');
     expect(body).toContainEqual(expect.objectContaining({ name: 'jax', state: 'available', diskMiB: 1200 }));
     expect(await running.rest('GET', '/bridge/v1/environments/jax/creation')).toMatchObject({
@@ -95,7 +95,7 @@ describe('the routes of environments and lessons', () => {
     }
   );
 
-  it('copy the lessons to where the file browser shows them', async () => {
+  it('copy the lessons to a folder that the file browser shows', async () => {
     const { status, body } = await running.rest('POST', '/bridge/v1/examples');
     expect({ status, body }).toMatchObject({ status: 200, body: { folder: 'tpulab-lessons', kept: [] } });
     const lessons = await readdir(path.join(running.folder, 'tpulab-lessons'));
@@ -109,14 +109,14 @@ describe('the routes of environments and lessons', () => {
     expect(await readFile(mine, 'utf8')).toBe('my work');
   });
 
-  it('report why the lessons cannot be copied, and where else they can be', async () => {
+  it('report why the lessons cannot be copied, and where they can be', async () => {
     await writeFile(path.join(running.folder, 'tpulab-lessons'), 'a file of somebody');
     const { status, body } = await running.rest('POST', '/bridge/v1/examples');
     expect({ status, body }).toMatchObject({ status: 500, body: { code: 'lessons_not_written' } });
     expect((body as { message: string }).message).toMatch(/a file has its name.*"tpulab examples FOLDER"/);
   });
 
-  it('are not copied beside themselves where people work in the lessons of a checkout', async () => {
+  it('do not copy the lessons if people work directly in a checkout', async () => {
     const { folder } = await copyLessons(path.join(running.folder, 'elsewhere'));
     const from = lessonsFolder();
     await using here = await TemporaryGateway.start({ rootDir: from });

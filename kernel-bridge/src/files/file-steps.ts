@@ -1,4 +1,7 @@
-/** The steps that replace and rename a file below the root folder, in checked folders: an interruption leaves the old or the new state. */
+/**
+ * The steps that replace and rename a file below the root folder, in checked folders: an interruption leaves either the old
+ * or the new state.
+ */
 import { bridgeError, BridgeError } from '@tpulab/platform/errors.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { randomUUID } from 'node:crypto';
@@ -27,8 +30,9 @@ export async function statOrNull(file: string): Promise<BigIntStats | null> {
 }
 
 /**
- * Draft, sync, rename: after an interruption, the file has its old content or its new one. A file with further names (hard links), or in a
- * read-only folder, is written in place to preserve them, and gets its old content back if the write fails.
+ * Draft, sync, rename: after an interruption, the file has its old content or its new one. A file with other names (hard
+ * links), or in a read-only folder, is written in place to preserve those, and gets its old content back if the write
+ * fails.
  *
  * @param last runs the step that replaces the file, or refuses it
  */
@@ -80,7 +84,10 @@ async function writeInPlace(target: string, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** The system itself prevents replacement: the new name is created first, as a link or as an empty placeholder that is then replaced. */
+/**
+ * The system itself prevents a replacement: the new name is created first, as a link or as an empty placeholder that is
+ * then replaced.
+ */
 export async function moveWithoutReplacing(from: string, target: string, to: string): Promise<void> {
   const found = await lstat(from);
   try {
@@ -91,7 +98,7 @@ export async function moveWithoutReplacing(from: string, target: string, to: str
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    // If names ignore case, the moved file itself occupies the name.
+    // If names ignore case, the target name may be the moved file itself.
     const there = await lstat(target);
     const names = await readdir(path.dirname(target));
     const isItself = there.ino === found.ino && there.dev === found.dev;
@@ -117,7 +124,7 @@ async function isLinked(from: string, target: string): Promise<boolean> {
   }
 }
 
-/** Creates one folder if its name is free. The error does not tell whether the name belongs to a file or a link. */
+/** Creates one folder if its name is free. The error does not reveal whether the name belongs to a file or a link. */
 export async function ensureFolder(at: string, mode?: number): Promise<void> {
   try {
     await mkdir(at, mode);
@@ -135,11 +142,10 @@ const MAX_NAME_BYTES = 255;
 const FORBIDDEN = /[\u0000-\u001f\u007f]/;
 
 /**
- * The names on the path to a file. None can be `..`, hidden or a path itself, so joined to a folder they stay below it, unless a
- * link leads out.
+ * The names on the path to a file. None can be `..`, hidden or a path itself, so when joined to a folder they stay below
+ * it, unless a link leads out.
  *
- * @param path the decoded path
- * @throws BridgeError `file_path_invalid`
+ * @param path the decoded path @throws BridgeError `file_path_invalid`
  */
 export function namesOf(path: string): readonly string[] {
   if (path === '') return [];

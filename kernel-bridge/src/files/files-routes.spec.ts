@@ -30,7 +30,7 @@ afterAll(async () => {
 const NAME = '/bridge/v1/files/my%20notes%C3%BC.ipynb';
 
 describe('/bridge/v1/files', () => {
-  it('creates, reads, replaces one version, and refuses the other', async () => {
+  it('creates, reads, replaces one version, and refuses an outdated one', async () => {
     const made = await bridge.rest('PUT', NAME, { text: '{"a": 1}', headers: { 'if-none-match': '*' } });
     expect(made.status).toBe(201);
     expect(Value.Check(FileEntry, made.body)).toBe(true);
@@ -108,30 +108,30 @@ describe('/bridge/v1/files', () => {
 });
 
 describe('/session', () => {
-  it('is served without a token, may run its own scripts alone, and knows where it is', async () => {
+  it('is served without a token, may run only its own scripts, and knows its address', async () => {
     const page = await bridge.rest('GET', '/session/some/notebook.ipynb', { token: null });
     expect(page.status).toBe(200);
     expect(page.body).toContain('<base href="/session/">');
     const policy = page.headers.get('content-security-policy')!;
-    // Case W01: no script of a notebook runs, not even one that a kernel sends for a widget.
+    // No script of a notebook runs, not even one that a kernel sends for a widget.
     expect(policy).toMatch(/script-src 'self' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF\+pI=';/);
     expect(policy).not.toMatch(/script-src[^;]*(unsafe|blob)/);
     expect(page.headers.get('referrer-policy')).toBe('no-referrer');
   });
 
-  it('has a frame for outputs with scripts, of an opaque origin and without access to the gateway', async () => {
+  it('has a frame for outputs with scripts, with an opaque origin and without access to the gateway', async () => {
     const frame = await bridge.rest('GET', '/session/_frame', { token: null });
     expect(frame.status).toBe(200);
     expect(frame.headers.get('content-type')).toBe('text/html; charset=utf-8');
     const policy = frame.headers.get('content-security-policy')!;
     expect(policy).toMatch(/^sandbox allow-scripts; default-src 'none';/);
-    // Only a frame of the page may embed it; it loads nothing from the gateway.
+    // Only the page may embed the frame, which loads nothing from the gateway.
     expect(policy.match(/'self'/g)).toEqual(["'self'"]);
     expect(policy).toContain("frame-ancestors 'self'");
     expect(policy).not.toMatch(/allow-same-origin|allow-top|http:|ws/);
   });
 
-  it('gives nothing but the page: no other file, no other method, no other host', async () => {
+  it('serves only the page: no other file, no other method, no other host', async () => {
     for (const target of [
       '/session/_page/../index.html',
       '/session/_page/x.js',

@@ -62,7 +62,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
       return reply
         .headers({
           'content-type': 'application/octet-stream',
-          // If opened as a page, the file is only downloaded: it runs nothing under the gateway's address.
+          // A browser that opens the file only downloads it: it runs nothing under the gateway's address.
           'content-disposition': 'attachment',
           'x-content-type-options': 'nosniff'
         })
@@ -168,7 +168,7 @@ function versionHeaders(reply: FastifyReply, { etag, modifiedAt, createdAt, isWr
   reply.headers({
     ...(etag === null ? {} : { etag }),
     'last-modified': new Date(modifiedAt).toUTCString(),
-    // With milliseconds, which HTTP's own header cannot express.
+    // With milliseconds, which HTTP's own header cannot contain.
     'x-tpulab-modified': modifiedAt,
     'x-tpulab-created': createdAt,
     'x-tpulab-writable': String(isWritable)

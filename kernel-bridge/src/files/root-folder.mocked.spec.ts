@@ -1,6 +1,6 @@
 /**
- * Names that differ only by case are equal, as in the default file system of macOS, and one file is read-only. root may write
- * every file, and may run the specs.
+ * Names that differ only by case are equal, as in the default file system of macOS, and one file is read-only. Both are
+ * mocked, because root, who may run the specs, can write every file.
  */
 import { readdirSync } from 'node:fs';
 import type * as Files from 'node:fs/promises';
@@ -47,7 +47,7 @@ it('a rename changes the case of a name, and replaces nothing', async () => {
   await rm(root, { recursive: true });
 });
 
-it('a read-only file is not replaced, although its folder could be written', async () => {
+it('a read-only file is not replaced, although its folder is writable', async () => {
   const root = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   const files = new RootFolder(root);
   await writeFile(path.join(root, 'read-only.ipynb'), 'one');

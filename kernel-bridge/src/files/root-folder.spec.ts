@@ -38,7 +38,7 @@ beforeEach(async () => {
 afterEach(() => rm(around, { recursive: true, force: true }));
 
 describe('reading', () => {
-  it('gives the bytes with their version, which changes with them', async () => {
+  it('returns the bytes with their version, which changes with them', async () => {
     const { bytes, entry } = await files.read('a.ipynb');
     expect(bytes.toString()).toBe('one');
     expect(entry).toMatchObject({ path: 'a.ipynb', kind: 'file', sizeBytes: 3, isWritable: true });
@@ -94,7 +94,7 @@ describe('reading', () => {
     await writing;
   });
 
-  it('follows a link inside, and none that leads out, to a file or to a folder', async () => {
+  it('follows a link to a file or folder inside the root, and none that leads out', async () => {
     await symlink(path.join(root, 'a.ipynb'), path.join(root, 'inside'));
     await symlink(path.join(around, 'secret'), path.join(root, 'out'));
     await symlink(around, path.join(root, 'up'));
@@ -135,7 +135,7 @@ describe('reading', () => {
 });
 
 describe('writing', () => {
-  it('needs the version that is replaced; of two writes with one version one wins', async () => {
+  it('requires the version that is replaced; of two writes with the same version one wins', async () => {
     await expect(files.write('a.ipynb', text('x'), null)).rejects.toMatchObject({
       code: 'file_version_missing'
     });
@@ -160,8 +160,8 @@ describe('writing', () => {
     expect((await readdir(root)).sort()).toEqual(['a.ipynb', 'sub']);
   });
 
-  // F22: a rename would give the other name the old content.
-  it('preserves the other names of a file, and its old content where it cannot be written', async () => {
+  // A rename would leave the old content under the other name.
+  it('preserves the other names of a file, and its old content if it cannot be written', async () => {
     const other = path.join(around, 'other-name');
     await link(path.join(root, 'a.ipynb'), other);
     const { etag } = await files.entry('a.ipynb');
@@ -175,7 +175,7 @@ describe('writing', () => {
     });
   });
 
-  // F16: a program that is killed between draft and rename.
+  // A program may be killed between draft and rename.
   it('removes old drafts that a killed program has left, and nothing else', async () => {
     const [old, fresh] = ['0123456789ab', 'ba9876543210'].map(
       end => `.01234567-89ab-cdef-0123-${end}.tpulab-draft`
@@ -188,8 +188,8 @@ describe('writing', () => {
     );
   });
 
-  // F17: an attacker who may write in the root repeatedly exchanges a folder for a link out of it.
-  it.skipIf(process.platform !== 'linux')('leads nowhere else while its folder is exchanged', async () => {
+  // An attacker with write access to the root repeatedly swaps a folder for a link out of it.
+  it.skipIf(process.platform !== 'linux')('never writes elsewhere while its folder is swapped', async () => {
     const outside = path.join(around, 'outside');
     await mkdir(outside);
     await symlink(outside, path.join(root, 'link'));
@@ -223,7 +223,7 @@ describe('writing', () => {
     expect((await files.write('sub/last', text('x'), 'absent')).isNew).toBe(true);
   });
 
-  it('of two new files of one name one wins', async () => {
+  it('of two new files with the same name one wins', async () => {
     const done = await Promise.allSettled(
       ['1', '2', '3'].map(words => files.write('same.ipynb', text(words), 'absent'))
     );
@@ -286,7 +286,7 @@ describe('restoring', () => {
       await expect(files.restore(id)).rejects.toMatchObject({ code: 'file_exists' });
     expect(await readFile(path.join(root, 'a.ipynb'), 'utf8')).toBe('new');
     expect((await files.listTrash()).items).toHaveLength(2);
-    // Only once: a second request is answered with not found.
+    // Only once: a second request gets "not found".
     await files.trash('sub');
     await files.restore(folder.id);
     await expect(files.restore(folder.id)).rejects.toMatchObject({ code: 'file_not_found' });
@@ -345,7 +345,7 @@ describe('emptying the trash', () => {
     expect((await files.listTrash()).items).toHaveLength(1);
   });
 
-  it('removes a link and not what it points to', async () => {
+  it('removes a link, but not its target', async () => {
     await symlink(path.join(around, 'secret'), path.join(root, 'sub', 'link'));
     const { id } = await files.trash('sub');
     await files.removeFromTrash(id);
@@ -361,7 +361,7 @@ describe('emptying the trash', () => {
   });
 });
 
-it('serves the whole file system where the root folder is `/`', async () => {
+it('serves the whole file system if the root folder is `/`', async () => {
   const everything = new RootFolder('/');
   const name = path.join(realpathSync(root), 'a.ipynb').slice(1);
   expect((await everything.read(name)).bytes.toString()).toBe('one');

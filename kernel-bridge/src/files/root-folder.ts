@@ -59,10 +59,10 @@ export interface FileContent {
   readonly entry: FileEntry;
 }
 
-/** The condition of a write: the version that it replaces, no file at all, or (null) none. */
+/** The condition of a write: the version that it replaces, no existing file, or (null) none. */
 export type Expected = { readonly etag: string } | 'absent' | null;
 
-/** A file that is replaced between every two attempts is being rewritten in a loop. */
+/** A file that is replaced between every two attempts is being rewritten in a loop, so this gives up. */
 const OPEN_TRIES = 50;
 
 export class RootFolder {
@@ -128,10 +128,10 @@ export class RootFolder {
         const now = await statOrNull(file);
         if (now !== null && !now.isFile()) throw bridgeError('file_wrong_kind', requested, 'file');
         requireExpected(requested, now, expected);
-        // A rename would replace a read-only file, too.
+        // A rename would also replace a read-only file.
         if (now !== null && !(await isWritable(file)))
           throw bridgeError('file_read_only', requested, Number(now.uid) !== process.getuid?.());
-        // A large draft on a slow disk delays no other save: only the last step is serialised.
+        // Writing a large draft to a slow disk delays no other save: only the last step is serialised.
         await replaceFile(file, bytes, now, replace =>
           this.#changes.run(async () => {
             const latest = await statOrNull(file);
@@ -179,7 +179,7 @@ export class RootFolder {
     );
   }
 
-  /** Moves into a hidden folder of the root, so that a wrong click loses nothing. */
+  /** Moves the file into a hidden folder of the root, so that a wrong click loses nothing. */
   async trash(requested: string, now = new Date()): Promise<FileTrashed> {
     return this.#changes.run(() =>
       guarded(requested, async () => {
@@ -201,7 +201,7 @@ export class RootFolder {
     return guarded(TRASH, async () => listTrash(await this.#bin(), this.limits.listed));
   }
 
-  /** Restores to its old path, and recreates missing parent folders. Never replaces an existing file. */
+  /** Restores a deletion to its old path, and recreates missing parent folders. Never replaces an existing file. */
   async restore(id: string): Promise<FileEntry> {
     return this.#changes.run(() =>
       guarded(id, async () => {
@@ -234,7 +234,7 @@ export class RootFolder {
     return path.join(await realpath(this.rootDir), TRASH);
   }
 
-  /** Creates a folder and its missing parents: each inside a folder that was checked. */
+  /** Creates a folder and its missing parents, each inside a folder that was checked. */
   async #folderMade(names: readonly string[], requested: string): Promise<string> {
     let real = await this.#folder([], requested);
     for (let count = 1; count <= names.length; count += 1) {
@@ -263,7 +263,7 @@ export class RootFolder {
   }
 
   /**
-   * Runs the work with a path that refers to this folder, whatever replaces it meanwhile: Linux has such a path for open
+   * Runs the work with a path that refers to this folder, even if it is replaced meanwhile: Linux has such paths for open
    * files. Elsewhere the folder is checked once more.
    */
   async #in<T>(real: string, requested: string, work: (at: string) => Promise<T>): Promise<T> {

@@ -66,7 +66,7 @@ export async function findInTrash(bin: string, id: string): Promise<Trashed> {
     if (name === undefined || others.length > 0) throw bridgeError('file_not_found', id);
     names.push(name);
   }
-  // Validated as a client path: a file that no client can request is not restored either.
+  // Validated like a client path: a file that no client can request is not restored either.
   const old = names.join('/');
   fileNamesOf(old);
   const at = path.join(bin, id, ...names);
@@ -92,7 +92,7 @@ export async function removeFromTrash(bin: string, id: string): Promise<void> {
   await requireFolder(bin);
   const at = path.join(bin, id);
   await requireFolder(at);
-  // Removes links below it, but not their targets.
+  // Removes links in the folder, but not their targets.
   await rm(at, { recursive: true });
 }
 

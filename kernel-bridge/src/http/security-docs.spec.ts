@@ -37,7 +37,7 @@ const SECURITY = readFileSync(new URL('../../docs/security.md', SOURCES), 'utf8'
 const UI = '../../ui-tests/tests/session-outputs.spec.ts';
 const SHARING = 'sharing/narrowed-access.spec.ts';
 const TWO_NOTEBOOKS =
-  'has what the shared one runs, and of the other neither code nor outputs, questions, answers, sessions or steps';
+  'has executions of the shared one, and of the other no code, outputs, questions, answers, sessions or steps';
 const LEVELS = 'opens what its level and its notebooks name, and refuses the rest with a reason';
 const FRAMED_WIDGETS = 'code of a widget runs in a frame, and of a strange notebook only once it is trusted';
 
@@ -86,20 +86,20 @@ const SENTENCES: Readonly<
     ]
   ],
   'What a link shows': [
-    ['Limits first', 'sharing/sharing.spec.ts', 'sees what others run, live'],
+    ['Limits first', 'sharing/sharing.spec.ts', 'sees others' executions live'],
     ['The view is cut by cells', SHARING, TWO_NOTEBOOKS],
     ['A display of the notebook shows', SHARING, 'has what other code puts into a display of it'],
     ['Executions without a cell id', SHARING, 'what has no cell while no other document uses the kernel'],
     [
       'The server makes what',
       'sharing/sharing.spec.ts',
-      'opens what shows that notebook, and no other route'
+      'gives access to the routes that show that notebook, and to no other'
     ],
-    ["the notebook's file", 'sharing/sharing.spec.ts', 'opens what shows that notebook, and no other route'],
+    ["the notebook's file", 'sharing/sharing.spec.ts', 'gives access to the routes that show that notebook, and to no other'],
     ['outputs of its cells', SHARING, 'has the whole output of a cell that ran when the link was made'],
     ['Before that the file', SHARING, TWO_NOTEBOOKS],
     ['steps, runs', SHARING, TWO_NOTEBOOKS],
-    ['whether the kernel', 'sharing/sharing.spec.ts', 'brings events of its kernel, and nothing of others'],
+    ['whether the kernel', 'sharing/sharing.spec.ts', 'receives events of its kernel, and none of others'],
     ['Not its journal', SHARING, TWO_NOTEBOOKS],
     ['A link ends', SHARING, 'ends with its notebook: another one that is later at its path is not shared'],
     ['A notebook that is saved over', SHARING, 'one that was saved over it is'],

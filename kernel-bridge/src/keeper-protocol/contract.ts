@@ -5,26 +5,26 @@
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { JournalRecord } from '../journal/record.js';
 
-/** A keeper does not send `unknown`: the gateway uses it for the kernel of a keeper that does not answer. */
+/** A keeper never sends `unknown`: the gateway uses it for the kernel of a keeper that does not answer. */
 export type ExecutionState = 'starting' | 'idle' | 'busy' | 'restarting' | 'dead' | 'unknown';
 
 /** The task of a keeper: a new kernel, or a running kernel whose keeper has ended. */
 export type KeeperTask = 'start' | 'adopt';
 
-/** The kernel that a keeper starts. Written by the gateway to `<kernel dir>/launch.json` (0600). */
+/** Describes the kernel that a keeper starts. Written by the gateway to `<kernel dir>/launch.json` (0600). */
 export interface LaunchDescription {
   readonly kernelId: string;
   /** The bridge's kernelspec name. */
   readonly specName: string;
   readonly displayName: string;
-  /** Kernelspec argv; `{connection_file}` and `{resource_dir}` are not filled in yet. */
+  /** Kernelspec argv; `{connection_file}` and `{resource_dir}` are not replaced yet. */
   readonly argv: readonly string[];
   readonly resourceDir: string | null;
-  /** The complete environment of the kernel process, already filtered (no secret of the bridge). */
+  /** The complete environment of the kernel process, already filtered (it contains no secret of the bridge). */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly interruptMode: 'signal' | 'message';
-  /** `metadata.tpulab.bestEffort` of the spec: not our launcher, so the iopub limit remains. */
+  /** `metadata.tpulab.bestEffort` of the spec: the kernel is not started by our launcher, so the iopub limit remains. */
   readonly bestEffort: boolean;
   /** Folder for the sockets of this kernel, short enough for `sun_path`. */
   readonly runDir: string;
@@ -56,8 +56,8 @@ export interface KernelSnapshot {
   /** seq of the newest journal record, 0 when empty. */
   readonly lastSeq: number;
   /**
-   * Set only if the journal was cut when this keeper took over, or a kernel of the same id was lost with its machine: from this record
-   * on, numbers may have belonged to other messages before.
+   * Set only if the journal was cut when this keeper took over, or a kernel of the same id was lost with its machine: from
+   * this record on, numbers may have belonged to other messages.
    */
   readonly renumberedFrom?: number;
   /** False while the keeper takes over and the kernel may still resend earlier messages. */
@@ -74,13 +74,19 @@ export interface TelemetryRecord {
 export interface KeeperEvents {
   /** A journal record, pushed after it was written; in order, without omissions from `liveFrom` on. */
   record(record: JournalRecord): void;
-  /** Whether the payload of a large record of this channel should be read now; without this, it always is. Otherwise it comes abridged. */
+  /**
+   * Whether the payload of a large record of this channel should be read now; without this function, it always is.
+   * Otherwise the record arrives abridged.
+   */
   wantsPayload?(channel: number): boolean;
   state(snapshot: KernelSnapshot): void;
   telemetry(record: TelemetryRecord): void;
-  /** The journal cannot be written (the kernel continues), or can be again (null). A `gap` record reports missing messages. */
+  /**
+   * The journal cannot be written (the kernel continues), or can be written again (null). A `gap` record reports missing
+   * messages.
+   */
   journalFault?(fault: { readonly code: string; readonly message: string } | null): void;
-  /** The socket to the keeper is lost. The handle is unusable; check whether the keeper still lives. */
+  /** The socket to the keeper is lost. The handle is unusable; check whether the keeper is still alive. */
   disconnected(error: Error | null): void;
 }
 
@@ -89,13 +95,13 @@ export interface KeeperHandle extends AsyncDisposable {
   /** Last known state, updated before `KeeperEvents.state` is called. */
   readonly snapshot: KernelSnapshot;
   /**
-   * The current state of the keeper. Its `lastSeq` tells which records it includes; pushed states may
-   * arrive after newer records.
+   * The current state of the keeper. Its `lastSeq` states which records it includes; pushed states may arrive after newer
+   * records.
    */
   status(): Promise<{ readonly snapshot: KernelSnapshot; readonly kernelInfo: string | null }>;
   /** Starts the push of live records. Records before `liveFrom` are read from the journal's files. */
   subscribe(): Promise<{ liveFrom: number }>;
-  /** Starts the push of telemetry after `since`; stored history first. */
+  /** Starts the push of telemetry after `since`, beginning with stored history. */
   subscribeTelemetry(since: number): Promise<{ historyFrom: number; lastSeq: number }>;
   /**
    * Sends a v1 frame to the kernel: journaled, signed, sent. False: the socket is congested, wait for `drain()`. The keeper
@@ -116,10 +122,10 @@ export interface KeeperHandle extends AsyncDisposable {
   shutdown(): Promise<void>;
 }
 
-/** From the start of the process to the reply to `kernel_info`. Slow disks and cold Python caches need tens of seconds. */
+/** Time from the start of the process to the reply to `kernel_info`. Slow disks and cold Python caches need tens of seconds. */
 export const KERNEL_START_MS = 120_000;
 
-/** A kernel that has run this long since it was ready counts as stable: its earlier crashes no longer count. */
+/** A kernel that has run this long since it was ready counts as stable: earlier crashes no longer count. */
 export const STABLE_MS = 10_000;
 
 /** How long to wait for a kernel that is being taken over; its control thread may be blocked, by a debugger for example. */
@@ -131,5 +137,5 @@ export const INTERRUPT_MS = 5_000;
 /** Timeout from SIGKILL to the end of the process. A longer time means uninterruptible sleep, which nothing can end. */
 export const KILL_MS = 10_000;
 
-/** Timeout for messages that a dead kernel has sent and that are still unread. */
+/** Timeout for unread messages of a kernel that has ended. */
 export const DRAIN_MS = 2_000;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CommandShape, isControlMessage } from './messages.js';
 
-/** Values that some field accepts, and values that none does. */
+/** Values that some field accepts, and values that no field accepts. */
 const anything = fc.oneof(
   fc.constantFrom(null, true, 0, 1, -1, 1.5, NaN, '', 'page', 'accepted', 'set', 'a b', 'x'.repeat(65)),
   fc.constantFrom('x'.repeat(201), 'x'.repeat(1_001), [], {}, 'control', 'id-1', 'checkpoint')
@@ -32,7 +32,7 @@ describe('the checks of a keeper agree with the protocol', () => {
     );
   });
 
-  it('of what became of them', () => {
+  it('of their results', () => {
     const good = {
       type: 'control',
       time: 1,

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { encodeFrame, encodeJsonFrame, FrameDecoder, FrameType, MAX_FRAME_BYTES } from './frames.js';
 
 describe('frames between keeper and gateway', () => {
-  it('come out as they went in, however the stream is cut', () => {
+  it('decode to the encoded frames, however the stream is split', () => {
     const frame = fc.record({
       type: fc.integer({ min: 1, max: 6 }),
       body: fc.uint8Array({ maxLength: 300 })
@@ -51,7 +51,7 @@ describe('frames between keeper and gateway', () => {
     );
   });
 
-  it('are refused when what comes is HTTP', () => {
+  it('are refused when the data is HTTP', () => {
     expect(() => new FrameDecoder().push(Buffer.from('GET / HTTP/1.1\r\n'), () => undefined)).toThrow(
       expect.objectContaining({ code: 'keeper_protocol' })
     );

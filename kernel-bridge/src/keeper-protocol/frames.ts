@@ -16,7 +16,7 @@ export const FrameType = {
 } as const;
 
 export const FRAME_HEADER_BYTES = 5;
-/** After the length, which counts from here. */
+/** Offset of the type, after the length, which counts from here. */
 const TYPE_AT = 4;
 const NOTHING = Buffer.alloc(0);
 
@@ -53,7 +53,7 @@ export function encodeJsonFrame(type: number, body: object): Buffer {
   return encodeFrame(type, Buffer.from(JSON.stringify(body)));
 }
 
-/** Splits a stream of chunks into frames. A frame within one chunk is not copied, any other is copied once. */
+/** Splits a stream of chunks into frames. A frame within one chunk is not copied; any other is copied once. */
 export class FrameDecoder {
   /** The first bytes of a frame whose header is not complete yet. */
   #start: Buffer = NOTHING;
@@ -78,7 +78,7 @@ export class FrameDecoder {
     this.#start = bytes;
   }
 
-  /** Adds bytes to the incomplete frame; returns the rest of the chunk, after the rest of the previous one. */
+  /** Adds bytes to the incomplete frame; returns the rest of the chunk. */
   #complete(chunk: Buffer, onFrame: (type: number, body: Buffer) => void): Buffer {
     const frame = this.#frame;
     if (frame === null) {

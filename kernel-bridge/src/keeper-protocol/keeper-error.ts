@@ -2,9 +2,9 @@
 import { CodedError } from '@tpulab/platform/errors.js';
 
 export type KeeperErrorCode =
-  /** The process no longer exists, see `KeeperEndedError`. */
+  /** The process no longer exists; see `KeeperEndedError`. */
   | 'keeper_gone'
-  /** The socket closed during a request. Check whether the keeper still lives. */
+  /** The socket closed during a request. Check whether the keeper is still alive. */
   | 'keeper_disconnected'
   | 'keeper_start_failed'
   /** Another process is this kernel's keeper. Attach to it. */
@@ -33,7 +33,7 @@ export class KeeperError extends CodedError<KeeperErrorCode> {}
 export interface EndedKeeper {
   readonly kernelId: string;
   readonly keeperPid: number | null;
-  /** The kernel process that it left behind and that still runs; null when there is none. */
+  /** The kernel process that the keeper left behind and that still runs; null if there is none. */
   readonly orphanPid: number | null;
 }
 

@@ -43,7 +43,7 @@ export function kernelPaths(kernelDir: string) {
   };
 }
 
-/** The data by which a gateway finds a keeper, and distinguishes it from another process with its pid. */
+/** The data by which a gateway finds a keeper, and distinguishes it from another process with the same pid. */
 const KeeperRecord = object(
   {
     kernelId: text(),
@@ -55,7 +55,7 @@ const KeeperRecord = object(
     startedAt: text(),
     socketPath: text()
   },
-  /** Keepers of earlier versions did not write it. The keeper touches the file while it lives. */
+  /** Keepers of earlier versions did not write this. A keeper touches the file while it is alive. */
   { host: object({ name: text(), machine: text(), boot: text(), pidNamespace: text() }) }
 );
 export type KeeperRecord = Shaped<typeof KeeperRecord>;
@@ -78,7 +78,7 @@ const Launch = object(
   { journalBytes: integer({ min: 1 }) }
 );
 
-/** Null when there is no such file, or it is incomplete. */
+/** Null if there is no such file, or it is incomplete. */
 export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord | null> {
   const value = jsonIn(await readIfThere(kernelPaths(kernelDir).keeper));
   return isShaped(KeeperRecord, value) ? value : null;
@@ -105,19 +105,19 @@ export async function presenceOfKernel(kernelDir: string): Promise<KernelPresenc
   const { pid, processStart: start, host, kernelPid, kernelProcessStart } = record;
   let presence = await presenceOf({ pid, start, host }, keeper);
   if (isForeign(presence) && host?.boot === (await thisHost()).boot && (await nobodyListens(record))) {
-    // A very recent heartbeat: sockets of a copy of the folder would refuse, too.
+    // The heartbeat is very recent: the sockets in a copy of the folder would refuse connections, too.
     presence = presence === 'silent' ? 'ended' : 'silent';
   }
   if (isForeign(presence)) return { presence, elsewhere: await nameOf(host), record };
-  // The kernel can be checked only where a pid of the record identifies a process here.
+  // The kernel can be checked only if a pid of the record identifies a process here.
   const isOrphaned =
     presence === 'ended' && kernelPid !== null && (await isSameProcess(kernelPid, kernelProcessStart));
   return { presence: isOrphaned ? 'here' : presence, elsewhere: null, record };
 }
 
 /**
- * For a container on this machine, whose processes are not visible: sockets belong to the machine, so when all sockets of keeper and kernel
- * refuse, both have ended.
+ * For a container on this machine, whose processes are not visible: sockets belong to the machine, so if all sockets of
+ * keeper and kernel refuse connections, both have ended.
  */
 async function nobodyListens({ socketPath }: KeeperRecord): Promise<boolean> {
   const folder = dirname(socketPath);

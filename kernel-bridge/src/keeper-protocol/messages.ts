@@ -91,7 +91,10 @@ export type Reply =
   | { readonly id: number; readonly ok: true; readonly value: object }
   | { readonly id: number; readonly ok: false; readonly code: string; readonly message: string };
 
-/** A large record, by its place. A gateway without support for such notes detects a missing record and reads it from the files. */
+/**
+ * The location of a large record. A gateway without support for such notes detects a missing record and reads it from the
+ * files.
+ */
 export interface LargeRecordRef {
   readonly seq: number;
   /** Unix milliseconds. */
@@ -119,7 +122,7 @@ export type KeeperEvent =
   /** The keeper stops pushing because this gateway reads too slowly: continue in the files from here, then subscribe again. */
   | { readonly event: 'lagging'; readonly fromSeq: number }
   | ({ readonly event: 'stored' } & LargeRecordRef)
-  /** The journal cannot be written, or can be again (null). */
+  /** The journal cannot be written, or can be written again (null). */
   | { readonly event: 'journal'; readonly fault: { readonly code: string; readonly message: string } | null };
 
 export function parseCommand(body: Buffer): Command {
@@ -130,7 +133,7 @@ export function parseCommand(body: Buffer): Command {
   return value;
 }
 
-/** Messages of a keeper of our own version need no check of their fields, only of their kind. */
+/** For a keeper of our own version the fields need no check, only the kind of message. */
 export function parseReply(body: Buffer): Reply {
   return parseJson(body) as Reply;
 }

@@ -4,10 +4,10 @@ import type { Readable } from 'node:stream';
 import { deadline } from '@tpulab/platform/waiting.js';
 import { KeeperError, type KeeperErrorCode } from './keeper-error.js';
 
-/** Node and one native module on a cold, busy machine. */
+/** Time for Node and one native module on a cold, busy machine. */
 const START_MS = 60_000;
 
-/** The keeper listens, or the reason why it does not. */
+/** Either the keeper listens, or the reason why it does not. */
 export type StartReport =
   | { readonly ready: true }
   | { readonly ready: false; readonly code: KeeperErrorCode; readonly message: string };
@@ -17,7 +17,10 @@ export interface ReportOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The exit of a systemd-run that could not run anything, or of a Node that could not load a program. A keeper reports why it ends. */
+/**
+ * Thrown when systemd-run could not run anything, or Node could not load the program: the keeper itself would have reported
+ * why it ends.
+ */
 export class NothingRanError extends KeeperError {}
 
 export function reportOf(child: ChildProcess, options: ReportOptions, logFile: string): Promise<StartReport> {
@@ -44,7 +47,7 @@ export function reportOf(child: ChildProcess, options: ReportOptions, logFile: s
     pipe.once('error', error => fail(error.message, error));
     pipe.once('end', () => {
       if (text === '') {
-        return; // it is ending: its exit code shows how
+        return; // The keeper is ending; its exit code shows how.
       }
       signal.removeEventListener('abort', onAbort);
       try {
@@ -57,7 +60,7 @@ export function reportOf(child: ChildProcess, options: ReportOptions, logFile: s
   return reported.finally(() => within[Symbol.dispose]());
 }
 
-/** Resolves with the keeper once it listens; rejects with its report, and then ends it by `signal`. */
+/** Resolves with the keeper once it listens; rejects with its report after sending it `signal`. */
 export async function listening(
   child: ChildProcess,
   reported: Promise<StartReport>,

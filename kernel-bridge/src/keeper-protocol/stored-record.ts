@@ -1,6 +1,6 @@
 /**
- * Large records travel from the keeper to the gateway through the file in which they were just written: one copy, served from the
- * system's cache, instead of two through a socket in many pieces. Messages from clients are not read back at all.
+ * Large records travel from the keeper to the gateway through the file in which they were just written: one copy, served
+ * from the system's cache, instead of two through a socket in many chunks. Messages from clients are not read back at all.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ function headerOf([frame = EMPTY]: readonly Buffer[]): string | null {
   return header === undefined || header.length > MAX_HEADER_BYTES ? null : header.toString('utf8');
 }
 
-/** The record of a note. Without the payload, a message with its header only. */
+/** The record that a note describes. Without the payload, a message with only its header. */
 export function recordOf(
   { seq, timeMs, channel, header }: LargeRecordRef,
   payload: Buffer | null
@@ -46,7 +46,7 @@ export class StoredPayloads implements AsyncDisposable {
 
   constructor(private readonly journalDir: string) {}
 
-  /** Null when it no longer exists. Only for notes of a keeper that lives: the checksum is not verified again. */
+  /** Null if the record no longer exists. Only for notes of a running keeper: the checksum is not verified again. */
   read(note: LargeRecordRef): Promise<Buffer | null> {
     return this.#reading.run(() => this.#read(note)).catch(() => null);
   }

@@ -21,7 +21,7 @@ describe('the history of telemetry', () => {
     expect([history.firstSeq, history.lastSeq]).toEqual([1, 5]);
   });
 
-  it('drops steps and replaced messages, and keeps the newest message on everything else', () => {
+  it('drops steps and replaced messages, and keeps the newest message on every other subject', () => {
     const history = new TelemetryHistory({ messages: 8, bytes: Infinity });
     add(history, { type: 'hello' });
     add(history, { type: 'compile', id: 1, phase: 'started' });
@@ -40,7 +40,7 @@ describe('the history of telemetry', () => {
     expect(history.firstSeq).toBe(1);
   });
 
-  it('gives a page that has nothing the state and the newest steps of ten runs of a day, below 300 kB', () => {
+  it('gives a new page the state and the newest steps of ten runs of a day, below 300 kB', () => {
     const history = new TelemetryHistory({ messages: 4_000, bytes: 2 * 1024 * 1024 });
     add(history, { type: 'hello' });
     const control = {

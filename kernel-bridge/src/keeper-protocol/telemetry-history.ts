@@ -1,6 +1,7 @@
 /**
- * The bounded history of a kernel's telemetry: the keeper's, and the gateway's longer one for pages. When full, it first drops steps,
- * then replaced messages. The newest `hello` and `devices`, the newest state of each run, and compilations stay longest.
+ * The bounded history of a kernel's telemetry: the keeper's, and the gateway's longer one for pages. When full, it first
+ * drops steps, then replaced messages. The newest `hello` and `devices`, the newest state of each run, and compilations are
+ * kept longest.
  */
 import type { TelemetryRecord } from './contract.js';
 
@@ -14,12 +15,12 @@ const DEFAULT_LIMITS: HistoryLimits = { messages: 4_000, bytes: 4 * 1024 * 1024 
 interface Entry<R> {
   readonly record: R;
   readonly bytes: number;
-  /** The subject of which a message is the newest. */
+  /** The subject about which this message is the newest. */
   readonly subject: string | null;
 }
 
 export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
-  /** In order of seq: the messages that may be dropped first, and the rest. */
+  /** Messages that may be dropped first, in order of seq; the others are below. */
   readonly #expendable = new Map<number, Entry<R>>();
   readonly #retained = new Map<number, Entry<R>>();
   /** Subject to the seq of its newest message. */
@@ -37,14 +38,14 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
     return this.#lastSeq;
   }
 
-  /** The oldest stored message; the next one when there is none. */
+  /** The number of the oldest stored message, or of the next one if there is none. */
   get firstSeq(): number {
     const [oldestExpendable = Infinity] = this.#expendable.keys();
     const [oldestRetained = Infinity] = this.#retained.keys();
     return Math.min(oldestExpendable, oldestRetained, this.#lastSeq + 1);
   }
 
-  /** Stores a message, whose number is higher than those before. `message` is the agent's message, parsed. */
+  /** Stores a message whose number is higher than all earlier ones. `message` is the agent's message, parsed. */
   add(record: R, message: Readonly<Record<string, unknown>>): R {
     this.#lastSeq = record.seq;
     const subject = subjectOf(message);
@@ -70,7 +71,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
   }
 
   /**
-   * For a page that has nothing yet, oldest first: the present state, and otherwise the newest messages of this many bytes
+   * For a page that has nothing yet, oldest first: the current state, and the newest other messages of this many bytes
    * together. The run's earlier steps are in the archive.
    */
   newest(bytes: number): R[] {
@@ -114,7 +115,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
 
 const STATES = /^(hello|devices|memory|profile|run |pace )/;
 
-/** The subject of which a message is the newest, null for a message that may be dropped first. */
+/** The subject about which a message is the newest; null for a message that may be dropped first. */
 function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
   switch (message['type']) {
     case 'hello':
@@ -134,7 +135,7 @@ function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
     case 'memory-error':
       return `${message['type']} ${String(message['id'])}`;
     case 'compile':
-      // A later run's message on the same program does not replace its compilation.
+      // A later run's message about the same program does not replace its compilation.
       return `compile ${String(message['id'])} ${message['reused'] ? String(message['run']) : ''}`;
     default:
       return null;

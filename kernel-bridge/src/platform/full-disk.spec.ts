@@ -22,13 +22,13 @@ describe.skipIf(noDisk !== null)(`a small disk${noDisk === null ? '' : ` (skippe
     throw new Error('That went well.');
   }
 
-  it('without room for more files says so, and not that space is missing', () => {
+  it('without room for more files reports that, and not a lack of space', () => {
     disk.fillFiles();
     const error = failureOf(() => writeFileSync(path.join(disk.folder, 'one-more'), ''));
     expect(fullDisk(error)).toMatchObject({ why: 'the disk has no room for more files (inodes)' });
   });
 
-  it('without room for more bytes says so, when a file is created and when it is written', () => {
+  it('without room for more bytes reports that, when a file is created and when it is written', () => {
     const file = openSync(path.join(disk.folder, 'open'), 'w');
     disk.fill();
     const errors = [

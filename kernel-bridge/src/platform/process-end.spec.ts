@@ -45,14 +45,14 @@ describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where
     const start = (await processStart(child.pid!))!;
     let hasEnded = false;
     const end = processEnd(child.pid!, start, NEVER_MS).then(() => (hasEnded = true));
-    await delay(1000); // five checks
+    await delay(1000); // Five checks.
     expect(hasEnded).toBe(false);
     child.kill('SIGKILL');
     await end;
-    if (calls !== null) expect(await calls()).toBe(2); // for `start`, and at the beginning
+    if (calls !== null) expect(await calls()).toBe(2); // Once for `start`, and once at the beginning.
   });
 
-  it('is noticed where no process reaps it', async () => {
+  it('is noticed if no process reaps it', async () => {
     if (where === 'without /proc') await withoutProc();
     const parent = spawn('sh', ['-c', 'sleep 600 & echo $!; exec sleep 600'], {
       stdio: ['ignore', 'pipe', 'ignore']
@@ -67,13 +67,13 @@ describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where
     parent.kill('SIGKILL');
   });
 
-  it('is noticed when another process has the pid', async () => {
+  it('is noticed when another process has got the pid', async () => {
     if (where === 'without /proc') await withoutProc();
     await processEnd(child.pid!, 'another start');
   });
 });
 
-it('identifies the process again after a while where a check alone cannot', async () => {
+it('identifies the process again after a while if a check alone cannot do so', async () => {
   const calls = await withoutProc();
   const start = (await processStart(child.pid!))!;
   const end = processEnd(child.pid!, start, 300);

@@ -1,4 +1,4 @@
-/** Checks of notebooks over HTTP, with a program in place of the Python with the TPU compiler that prints what the real one printed. */
+/** Checks of notebooks over HTTP. A program that prints recorded output replaces the Python with the TPU compiler. */
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -110,7 +110,7 @@ describe('checks of notebooks', () => {
     expect(await readFile(at('env'), 'utf8')).not.toContain('TPULAB_TOKEN=');
   });
 
-  it('compile for a machine that is being set up, and give out the whole report', async () => {
+  it('compile for a machine that is being set up, and return the whole report', async () => {
     await program(`printf '%s\\n' "$@" > '${at('arguments')}'; tr -d '\\n' < '${RECORDED}'; echo`);
     await request('POST', undefined, { body: { chips: CHIPS, saveCompiled: true } });
     await ended();
@@ -135,7 +135,7 @@ describe('checks of notebooks', () => {
     expect(await readFile(own, 'utf8')).toBe(
       `date = ${today}\n\n[chip_hour_usd]\n7x = 12.0000\nv4 = 3.2200\nv5e = 2.4000\n`
     );
-    // Comments of the user stay.
+    // The user's comments are preserved.
     await writeFile(own, `# by contract\n${await readFile(own, 'utf8')}`);
     await request('PUT', undefined, put);
     expect(await readFile(own, 'utf8')).toMatch(/^# by contract\ndate = /);
@@ -143,7 +143,7 @@ describe('checks of notebooks', () => {
     expect((await request('PUT', undefined, { body: { chipHourUsd: { v5e: -1 } } })).status).toBe(400);
   });
 
-  it('leave a price list alone that tpulab.toml names', async () => {
+  it('do not change a price list that tpulab.toml names', async () => {
     await program(`sed 's|"/home/me/.config/tpulab/prices.toml"|null|' '${RECORDED}' | tr -d '\\n'; echo`);
     await start();
     await ended();
@@ -153,7 +153,7 @@ describe('checks of notebooks', () => {
     });
   });
 
-  it('stay current while only outputs change, and belong to the code that was checked', async () => {
+  it('stay current while only outputs change, and belong to the checked code', async () => {
     await start();
     await ended();
     await save(notebook('x = 1', [{ output_type: 'stream', name: 'stdout', text: '1' }]));

@@ -33,7 +33,7 @@ import { makeFolder, readIfThere } from '@tpulab/platform/missing-files.js';
 import { NamedJobs, type RunningJob } from '@tpulab/platform/named-jobs.js';
 import { writeAtomically } from '@tpulab/platform/write-atomically.js';
 
-/** Time limit for running the notebook on the CPU, in seconds; programs after it are not checked. */
+/** Time limit in seconds for running the notebook on the CPU; programs after it are not checked. */
 const RUN_LIMIT_S = 600;
 /** Time limit for the whole check: the longest program of the recipes compiles in 83 s on a busy machine. */
 const CHECK_LIMIT_MS = 60 * 60_000;
@@ -41,7 +41,7 @@ const CHECK_LIMIT_MS = 60 * 60_000;
 const MAX_LINES = 20;
 /** Reports; the oldest ones beyond this number are deleted. */
 const MOST_STORED = 200;
-/** `tpulab`, which uses a machine through this server. */
+/** The `tpulab` command, which uses a machine through this server. */
 const PROGRAM = fileURLToPath(new URL('../../bin/tpulab.js', import.meta.url));
 /** "compiling train_step for v5e-8 (3 of 20)" */
 const COUNTED = /^(.*) \((\d+) of (\d+)\)$/;
@@ -58,7 +58,7 @@ export interface NotebookChecksOptions {
 }
 
 type JobOfCheck = Pick<NotebookCheck, 'state' | 'error' | 'startedAt' | 'detail' | 'fraction'>;
-/** As it is in a file: with a hash of the notebook's code. */
+/** A check as it is stored in a file: with a hash of the notebook's code. */
 type Stored = StoredCheck & { readonly code: string };
 
 const IDLE: JobOfCheck = { state: 'idle', error: null, startedAt: null, detail: null, fraction: null };
@@ -79,14 +79,14 @@ export class NotebookChecks implements AsyncDisposable {
     const stored = await this.#readStored(notebook);
     const machines = [...this.options.machines()];
     if (stored === null) return { ...job, compiler, machines, last: null };
-    // A check that runs will answer whether the code has changed.
+    // A running check will itself show whether the code has changed.
     const hash = job.state === 'running' ? null : codeOf(await this.#text(notebook))?.hash;
     const isCurrent = hash === stored.code;
     const last = Value.Clean(StoredCheck, { ...stored, isCurrent }) as StoredCheck;
     return { ...job, compiler, machines, last };
   }
 
-  /** As the check gave it. @throws BridgeError `file_…` */
+  /** The report, as the check printed it. @throws BridgeError `file_…` */
   async report(notebook: string): Promise<unknown> {
     return (await this.#stored(notebook)).report;
   }
@@ -148,7 +148,7 @@ export class NotebookChecks implements AsyncDisposable {
     const file = path.join(rootDir, notebook);
     const options = ['--chips', chips, '--limit', String(RUN_LIMIT_S), '--json'];
     if (propose === true) options.push('--propose');
-    // Before another option: its value may be missing.
+    // Placed before another option, because its value may be missing.
     if (saveCompiled === true) options.push('--save-compiled');
     const command = on === undefined ? await this.#install(job) : process.execPath;
     const result = await runProgram({
@@ -160,7 +160,7 @@ export class NotebookChecks implements AsyncDisposable {
       env: {
         ...Object.fromEntries(Object.entries(env).filter(([name]) => !isWithheld(name))),
         PYTHONUNBUFFERED: '1',
-        // This process may be killed without ending others first.
+        // This process may be killed before it can end the check.
         TPULAB_END_WITH_PARENT: '1'
       },
       ...{ cwd: path.dirname(file), signal, timeoutMs: CHECK_LIMIT_MS, maxLines: MAX_LINES },
@@ -181,7 +181,7 @@ export class NotebookChecks implements AsyncDisposable {
     });
   }
 
-  /** The Python with the compiler, which is installed first where it is missing. */
+  /** Resolves with the Python of the compiler's environment, which is first installed if it is missing. */
   #install(job: RunningJob<JobOfCheck>): Promise<string> {
     const uv = new UvProgress();
     const progress = {
@@ -198,7 +198,10 @@ export class NotebookChecks implements AsyncDisposable {
     });
   }
 
-  /** Of the environment whose kernel the notebook names: its packages are there. Else of the compiler, which has JAX, Flax and Optax. */
+  /**
+   * The Python of the environment whose kernel the notebook names, because its packages are there; otherwise the compiler's
+   * own, which has JAX, Flax and Optax.
+   */
   async #pythonFor(text: string, compiler: string): Promise<string> {
     const kernel = kernelOf(asObject(asObject(jsonIn(text))['metadata'])).name;
     const found = (await this.options.catalog.list()).find(

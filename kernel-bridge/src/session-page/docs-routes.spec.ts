@@ -28,7 +28,7 @@ symlinkSync(path.join(root, 'secret.html'), path.join(folder, 'linked.html'));
 const bridge = gatewayForAll({ documentation: folder, baseUrl: '/user/me/' });
 afterAll(() => rm(root, { recursive: true }));
 
-/** As Help opens it: a new tab sends no token. */
+/** Requests a page like Help, whose new tab sends no token. */
 const get = (inner: string, headers: Record<string, string> = {}) =>
   fetch(new URL(inner, bridge.url), { headers, redirect: 'manual' });
 
@@ -49,14 +49,14 @@ it('shows the documentation under the address of the server, without a token', a
   expect(await (await get('docs/decisions/')).text()).toBe('decided');
 });
 
-it('shows its own page to a browser that follows an old link', async () => {
+it('shows the site's own page to a browser that follows an old link', async () => {
   const page = await get('docs/moved.html', { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' });
   expect(page.status).toBe(404);
   expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
   expect(await page.text()).toBe('<a href="/user/me/docs/">not here</a>');
 });
 
-it('has the address at which a proxy shows it, and no other text in its place', async () => {
+it('contains the address under which a proxy serves it, and no other text in its place', async () => {
   const script = async (prefix: string) =>
     (await get('docs/assets/app.js', { 'x-forwarded-prefix': prefix })).text();
   expect(await script('/user/$&/tpulab/gateway')).toBe('const base = "/user/$&/tpulab/gateway/docs/";');
@@ -70,13 +70,13 @@ it('has the address at which a proxy shows it, and no other text in its place', 
     expect(await script(prefix)).toMatch(/^const base = "\/(user\/me\/)?docs\/";$/);
 });
 
-it('sends sound unchanged, so that it plays', async () => {
+it('sends audio unchanged, so that it plays', async () => {
   const sound = await get('docs/sound.wav');
   expect(sound.headers.get('content-type')).toBe('audio/wav');
   expect([...new Uint8Array(await sound.arrayBuffer())]).toEqual([0xff, 0x00, 0xfe]);
 });
 
-it('sends files of the site alone: nothing outside, hidden or linked, and to no other host', async () => {
+it('sends only files of the site: nothing outside, hidden or linked, and to no other host', async () => {
   for (const name of [
     '../secret.html',
     '%2e%2e/secret.html',

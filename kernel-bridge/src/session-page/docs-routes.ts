@@ -1,4 +1,7 @@
-/** `/docs/…`: the documentation, as `npm run docs` builds it, without a token: it is the same for all users and has no kernel data. */
+/**
+ * `/docs/…`: the documentation that `npm run docs` builds. No token is needed: it is the same for all users and contains no
+ * kernel data.
+ */
 import { Type } from '@sinclair/typebox';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +11,10 @@ import { BaseUrl } from '../http/base-url.js';
 import { bridgeError } from '@tpulab/platform/errors.js';
 import { firstBuilt, PageFiles, safe } from './session-page-routes.js';
 
-/** The address that the site is built for. A server behind a proxy has another one, so a page gets the server's own when it is sent. */
+/**
+ * The placeholder address for which the site is built. Behind a proxy the address differs, so each page gets the server's
+ * actual address when it is sent.
+ */
 const BUILT_FOR = '/tpulab-docs-base/';
 const HAS_ADDRESSES = /^text\/(html|javascript|css)/;
 /** The site has small scripts in its pages, all of them ours. */
@@ -63,9 +69,9 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
       void safe(reply, POLICY).headers({ 'cache-control': 'no-cache', vary: 'Origin, X-Forwarded-Prefix' });
       const files = new PageFiles(folder ?? docsFolder());
       const found = await files.find(name.replace(/(^|\/)$/, '$1index.html'), false);
-      // The menus link here: the user of a checkout without a built site gets instructions.
+      // The menus link here, so in a checkout without a built site the user gets instructions.
       if (found === null && name === '') return reply.type('text/html; charset=utf-8').send(NOT_BUILT);
-      // An old link shows the site's own page for that, with its menus.
+      // For an old link, the site's own page with its menus is shown.
       const shown =
         found ?? (headers.accept?.includes('text/html') ? await files.find('404.html', false) : null);
       if (shown === null) throw bridgeError('docs_missing');
@@ -79,7 +85,7 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
   );
 }
 
-/** The address at which a proxy shows this server: JupyterLab's own removes its prefix from the path. Null: no proxy. */
+/** The address under which a proxy serves this server: JupyterLab's proxy removes its prefix from the path. Null: no proxy. */
 function seenThrough(prefix: string | string[] | undefined): BaseUrl | null {
   if (typeof prefix !== 'string') return null;
   try {

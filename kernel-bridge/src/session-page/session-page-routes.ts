@@ -16,7 +16,7 @@ import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 import { bridgeError } from '@tpulab/platform/errors.js';
 
-/** Below this all names are assets: their names contain a hash of their content. */
+/** All files below this folder are assets: their names contain a hash of their content. */
 const ASSETS = '_page/';
 /**
  * Only the page's own scripts; its loader as the one inline script (by hash); no foreign form; only the gateway's frames. Pictures, sound
@@ -43,7 +43,7 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
   const files = new PageFiles(folder);
   const schema = (summary: string) => ({ summary, security: [], response: { 200: Page } });
   app.get('/session', { schema: schema('The session page. Needs no token') }, async (_request, reply) =>
-    // Relative addresses of the page are below it.
+    // The page's relative addresses are below this one.
     reply.redirect(base.full('/session/'), 308)
   );
   app.get(
@@ -102,13 +102,13 @@ export function safe(reply: FastifyReply, scriptPolicy = policy()): FastifyReply
   });
 }
 
-/** `session/` of the package; or, beside the bundle of a checkout (`.tpulab/bridge`), the session page of the sources. */
+/** `session/` of the package; or, for the bundle of a checkout (`.tpulab/bridge`), the session page of the sources. */
 function pageFolder(): string {
   const own = fileURLToPath(new URL('../../', import.meta.url));
   return firstBuilt(path.join(own, 'session'), path.resolve(own, '../../kernel-bridge/session'));
 }
 
-/** The first of these folders that has a page, else the first one. */
+/** The first of these folders that contains a page, otherwise the first one. */
 export function firstBuilt(first: string, ...others: readonly string[]): string {
   return [first, ...others].find(folder => existsSync(path.join(folder, INDEX))) ?? first;
 }

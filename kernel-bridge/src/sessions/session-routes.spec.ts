@@ -73,7 +73,7 @@ describe('sessions', () => {
     expect((await bridge.rest('PATCH', target, { body: {} })).status).toBe(404);
   });
 
-  it('[4] two requests for one path at the same time make one session', async () => {
+  it('[4] two requests for one path at the same time create one session', async () => {
     const body = { path: 'same.ipynb', type: 'notebook', kernel: { name: 'python3' } };
     const [one, two] = await Promise.all([session(body), session(body)]);
     expect(two.id).toBe(one.id);
@@ -81,7 +81,7 @@ describe('sessions', () => {
     await remove(one.kernel.id);
   });
 
-  it('[4] two documents that request a kernel under the same chosen id at the same time do not both get it: 409', async () => {
+  it('[4] when two documents request a kernel under the same chosen id at the same time, one gets 409', async () => {
     const id = randomUUID();
     const request = (path: string) =>
       bridge.rest('POST', '/api/sessions', {
@@ -109,7 +109,7 @@ describe('sessions', () => {
     expect(answer).toMatchObject({ status: 400, body: { message: `Missing field in JSON data: ${field}` } });
   });
 
-  it('[4] an unknown kernelspec is 501 with both messages, and makes no session', async () => {
+  it('[4] an unknown kernelspec is 501 with both messages, and creates no session', async () => {
     const answer = await bridge.rest('POST', '/api/sessions', {
       body: { path: 'a', type: 'notebook', kernel: { name: 'nope' } }
     });
@@ -150,7 +150,7 @@ describe('sessions', () => {
     await remove(after.kernel.id);
   });
 
-  it('[4] in a change of kernel the id beats the name, and an unknown id changes nothing', async () => {
+  it('[4] in a change of kernel the id overrides the name, and an unknown id changes nothing', async () => {
     const made = await session({ path: 'f.ipynb', type: 'notebook', kernel: { name: 'python3' } });
     const other = await kernel();
     const target = `/api/sessions/${made.id}`;
@@ -186,7 +186,7 @@ describe('sessions', () => {
     expect((await bridge.rest('DELETE', target)).status).toBe(404);
   });
 
-  it('a kernel that has ended is still found by the path of its notebook, the last one of several', async () => {
+  it('a kernel that has ended is still found by the path of its notebook; of several, the last one', async () => {
     const choose = async (): Promise<string> =>
       chooseKernel(
         'lessons/ended.ipynb',

@@ -31,7 +31,7 @@ const SessionChangeBody = Type.Object(SessionFields);
 
 const SessionParams = Type.Object({ sessionId: Type.String() });
 
-/** The handler checks access, because the notebook is named in the body or the session. */
+/** The handler itself checks access, because the body or the session names the notebook. */
 const LATER: RouteAccess = ['run', () => ({ kind: 'deferred' })];
 
 const NO_SESSION = failure('No session has this id.');

@@ -31,7 +31,7 @@ export interface SessionChange {
   readonly kernel?: KernelChoice | null | undefined;
 }
 
-/** Limit of sessions whose kernel ended first, stored to answer 410 to the client that deletes them next. */
+/** Limit of sessions whose kernel ended first, which are stored to answer 410 to a client that deletes them later. */
 const MAX_ENDED = 1000;
 
 const AT_RISK = 'Sessions cannot be saved: after a server restart, notebooks may not find their kernel.';
@@ -42,7 +42,10 @@ export class SessionStore implements AsyncDisposable {
   readonly #file: StoredList<typeof SessionRecord>;
   readonly #sessions = new Map<string, SessionRecord>();
   readonly #ended = new Set<string>();
-  /** Sessions with kernels of other machines that share the state folder: hidden from clients here, but not deleted. */
+  /**
+   * Sessions with kernels of other machines that share the state folder; they are hidden from clients here, but not
+   * deleted.
+   */
   readonly #elsewhere: SessionRecord[] = [];
   readonly #documents = new Map<Kernel, KernelDocuments>();
   /** Paths for which a session is being created; a second request waits for the first. */
@@ -108,7 +111,7 @@ export class SessionStore implements AsyncDisposable {
     return record;
   }
 
-  /** A kernel that was replaced is shut down, unless another document still uses it. */
+  /** Changes a session. A replaced kernel is shut down, unless another document still uses it. */
   async change(id: string, change: SessionChange): Promise<SessionModel> {
     const before = this.#find(id);
     const choice = change.kernel ?? {};
@@ -117,7 +120,7 @@ export class SessionStore implements AsyncDisposable {
     // Starting a kernel takes a while, in which the session may have been changed or deleted.
     const current = this.#sessions.get(id);
     if (!current) {
-      // Without a session it would keep running.
+      // Without a session the kernel would keep running.
       if (kernel && (choice.id ?? null) === null) await this.#release(kernel.id);
       throw bridgeError('session_not_found', id);
     }
@@ -152,8 +155,8 @@ export class SessionStore implements AsyncDisposable {
   }
 
   /**
-   * A kernel that does not exist (any more) is started, under the client's chosen id if that is valid. A
-   * notebook may name a kernel that has ended since: then the name of its kernelspec counts.
+   * Starts a kernel that does not exist (any more), under the client's chosen id if that is valid. A notebook may name a
+   * kernel that has ended: then its kernelspec name counts.
    */
   async #chooseKernel({ kernel, path: documentPath, env }: NewSession): Promise<Kernel> {
     const { id = null, name = null } = kernel ?? {};
@@ -167,7 +170,7 @@ export class SessionStore implements AsyncDisposable {
     return this.registry.start({ name, path: path.posix.dirname(documentPath), env, kernelId });
   }
 
-  /** For a change of kernel the id decides, and a wrong one must not start anything. */
+  /** For a change of kernel, the id has priority, and a wrong one must not start anything. */
   async #chooseOther({ id = null, name }: KernelChoice, documentPath: string): Promise<Kernel> {
     if (id === null) return this.registry.start({ name, path: path.posix.dirname(documentPath) });
     const kernel = this.registry.find(id);
@@ -223,7 +226,7 @@ export class SessionStore implements AsyncDisposable {
     });
   }
 
-  /** On a disk that refuses, users continue to work; the kernels report what is at risk until it has been saved after all. */
+  /** If the disk refuses, users continue to work; the kernels report the data at risk until it has been saved. */
   async #save(): Promise<void> {
     await this.#file
       .save([...this.#elsewhere, ...this.#sessions.values()])

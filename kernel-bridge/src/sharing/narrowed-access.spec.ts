@@ -1,4 +1,4 @@
-/** What a link shows of a kernel that other notebooks use (case H7), what it may use, and what levels of rights permit. */
+/** What a link shows of a kernel that other notebooks use, what its holder may use, and what each level of rights permits. */
 import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { NewShare } from '@tpulab/protocol';
@@ -49,7 +49,7 @@ async function share(name: string): Promise<string> {
 const inCell = (cellId: string): object => ({ cellId });
 
 describe('the view of a kernel that two notebooks use', () => {
-  it('has what the shared one runs, and of the other neither code nor outputs, questions, answers, sessions or steps', async () => {
+  it('has executions of the shared one, and of the other no code, outputs, questions, answers, sessions or steps', async () => {
     await save('a.ipynb', 'a1', 'a2', 'both');
     await save('b.ipynb', 'b1', 'both');
     const kernelId = await sessionOf('a.ipynb');
@@ -58,7 +58,7 @@ describe('the view of a kernel that two notebooks use', () => {
     using ofB = await bridge.connect(kernelId, { sessionId: 'session-of-b' });
     await ofA.done(ofA.execute("print('CLEARED' + '-OF-A')", {}, inCell('a2')));
     await ofA.done(ofA.execute("print('SAVED-OF-A')", {}, inCell('a1')));
-    // The output of the cell of a2 was cleared, and the notebook was saved without it.
+    // The output of cell a2 was cleared, and the notebook was saved without it.
     await save('a.ipynb', 'a1', 'a2', 'both');
     const token = await share('a.ipynb');
 
@@ -124,7 +124,7 @@ describe('the view of a kernel that two notebooks use', () => {
 });
 
 describe('the view of one notebook', () => {
-  it('has what other code puts into a display of it, and what has no cell while no other document uses the kernel', async () => {
+  it('has output that other code puts into its displays, and output without a cell while no other document uses the kernel', async () => {
     await save('shown.ipynb', 's1', 's2');
     const kernelId = await sessionOf('shown.ipynb');
     const token = await share('shown.ipynb');
@@ -145,18 +145,18 @@ describe('the view of one notebook', () => {
 });
 
 describe('a link', () => {
-  it('ends with its notebook: another one that is later at its path is not shared, one that was saved over it is', async () => {
+  it('ends with its notebook: a later one at its path is not shared, one that was saved over it is', async () => {
     const file = path.join(bridge.folder, 'moved.ipynb');
     await save('moved.ipynb', 'm1', 'm2');
     const token = await share('moved.ipynb');
     const read = async (): Promise<number> =>
       (await bridge.rest('GET', '/bridge/v1/files/moved.ipynb', { token })).status;
     expect(await read()).toBe(200);
-    // As editors save: another file replaces the name.
+    // As many editors save: another file replaces the name.
     await save('draft', 'm2', 'm3');
     await rename(path.join(bridge.folder, 'draft'), file);
     expect(await read()).toBe(200);
-    // As the session page saves, without any earlier cell.
+    // As the session page saves; the new contents have none of the earlier cells.
     const saved = await bridge.rest('PUT', '/bridge/v1/files/moved.ipynb', {
       body: JSON.parse(notebook('m9')) as object,
       headers: {
@@ -173,7 +173,7 @@ describe('a link', () => {
     await rm(file);
   });
 
-  it('opens sockets of its own: 16 of them, of 64 KiB a message, and the owner still gets one', async () => {
+  it('has its own limit of 16 sockets and 64 KiB a message, and the owner still gets a socket', async () => {
     await save('many.ipynb', 'x');
     const kernelId = await sessionOf('many.ipynb');
     const token = await share('many.ipynb');
@@ -251,11 +251,11 @@ describe('a token with rights', () => {
     expect(running.printed(id)).toBe('ran\n');
     const refused = await running.request('control', 'shutdown_request', { restart: false });
     expect(refused.content).toMatchObject({ ename: 'not_permitted' });
-    // Only a token for all notebooks may use remotes; no remote of this name exists.
+    // Only a token for all notebooks may use remotes; no remote with this name exists.
     const spends = await made('spends-anywhere', { level: 'spend' });
     const remote = await bridge.rest('GET', '/machines/x/api/kernels', { token: spends });
     expect(remote.body).toMatchObject({ code: 'remote_not_found' });
-    // Another person's notebook joins the kernel: code that runs there would reach it.
+    // Another person's notebook joins the kernel: code that runs there would reach that person's data.
     await sessionOf('yours-too.ipynb', mine);
     expect(await allowed('POST', `/api/kernels/${mine}/interrupt`)).toEqual([]);
   });

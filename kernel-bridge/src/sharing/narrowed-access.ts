@@ -1,6 +1,6 @@
 /**
- * Answers the access question for narrowed tokens, `MayDo`, for the notebooks and kernels of this gateway, and makes the view of a
- * read-only holder.
+ * Implements `MayDo`, the access check for restricted tokens, for the notebooks and kernels of this gateway, and creates
+ * the view of a read-only holder.
  */
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -76,7 +76,7 @@ export class NarrowedAccess {
   };
 
   #mayUse({ rights, share }: Pick<ClientToken, 'rights' | 'share'>, requested: string): boolean {
-    // A path through a link is not what it appears to be.
+    // The target of a path through a link is not what the path says.
     if (
       requested === '' ||
       requested.startsWith('/') ||
@@ -169,7 +169,7 @@ export class NarrowedAccess {
     return this.#past.get(kernel)?.paths ?? null;
   }
 
-  /** The events that the holder of a narrowed token receives. */
+  /** The events that the holder of a restricted token receives. */
   readonly events = (actor: ClientToken): EventFilter => ({
     kernel: id => this.mayDo(actor, 'read', { kind: 'kernel', id }),
     cells:
@@ -216,7 +216,7 @@ export class NarrowedAccess {
     });
   }
 
-  /** The stamp that distinguishes the notebook that is shared now from another one at its path. */
+  /** The stamp that distinguishes the currently shared notebook from another one at its path. */
   stampOf(notebook: string): SavedNotebook['stamp'] | undefined {
     return this.#saved(notebook)?.stamp;
   }

@@ -1,7 +1,8 @@
 /**
- * The part of a kernel that the holder of a link sees: executions of cells of that notebook that its file does not show yet. These are
- * running executions, and those that ended after the last save and after the link was made: for earlier ones the file is authoritative, and
- * cleared outputs stay cleared. Nothing else of the kernel: no code of other documents, no prompts and no answers.
+ * The part of a kernel that the holder of a link sees: executions of the shared notebook's cells that its file does not
+ * show yet. These are running executions, and those that ended after the last save and after the link was created: for
+ * earlier ones the file is authoritative, and cleared outputs stay cleared. Nothing else of the kernel is visible: no code
+ * of other documents, no prompts and no answers.
  */
 import type { JournalRecord } from '../journal/index.js';
 import { type Execution, isOpen } from '../outputs/execution.js';
@@ -40,19 +41,19 @@ export function isVisible(scope: Scope, execution: Execution): boolean {
 export interface NotebookViewOptions {
   /** null: nothing is visible any more. */
   scope(): Scope | null;
-  /** Executions of the kernel's present process. */
+  /** Executions of the kernel's current process. */
   readonly executions: readonly Execution[];
-  /** The end of the journal part whose executions are known. */
+  /** The last record up to which the executions are known. */
   readonly until: number;
 }
 
 /** The view of one client on the channels of a kernel. */
 export class NotebookView {
-  /** No earlier record can be visible to the client. */
+  /** No record before this one is visible to the client. */
   readonly from: number;
   readonly #messages = new MessageReader();
   readonly #requests = new Map<string, boolean>();
-  /** Whether all executions of a client's session belong to the notebook; then its widgets do, too. */
+  /** Whether all executions of a client's session belong to the notebook; then its widgets do too. */
   readonly #sessions = new Map<string, boolean>();
   #scope: Scope | null;
   #refreshedAt = performance.now();
@@ -84,7 +85,7 @@ export class NotebookView {
     if (scope === null) return false;
     const cached = this.#requests.get(msgId);
     if (cached !== undefined) return cached;
-    // Not an execution: a request of a page, such as a widget message. Another document may have joined at this moment.
+    // Not an execution, but a request of a page, such as a widget message. Another document may have joined at this moment.
     return (
       (scope.others === null && this.#refresh()?.others === null) ||
       (session !== null && this.#sessions.get(session) === true)

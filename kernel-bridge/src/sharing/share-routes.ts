@@ -11,8 +11,8 @@ import type { NotebookStamp } from '../http/rights.js';
 const MAX_HOURS = 24 * 365;
 
 /**
- * @param exists whether the file exists: a link must not apply to a notebook that is created later
- * @param stampOf the stamp that distinguishes the notebook from another one that is later created at its path
+ * @param exists whether the file exists: a link must not apply to a notebook that is created later @param stampOf the stamp
+ * that distinguishes the notebook from another one created later at its path
  */
 export function addShareRoutes(
   app: App,

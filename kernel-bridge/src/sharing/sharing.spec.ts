@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 
 describe('the link to a notebook', () => {
-  it('opens what shows that notebook, and no other route, whatever the method', async () => {
+  it('gives access to the routes that show that notebook, and to no other, whatever the method', async () => {
     const concrete = (pattern: string, id: string): string =>
       pattern.replace(':kernelId', id).replace(/:\w+/g, 'x').replace('*', NOTEBOOK);
     const opened = async (id: string): Promise<string[]> => {
@@ -95,7 +95,7 @@ describe('the link to a notebook', () => {
     expect((await read('/bridge/v1/health')).body).toMatchObject({ access: 'read' });
   });
 
-  it('brings events of its kernel, and nothing of others', async () => {
+  it('receives events of its kernel, and none of others', async () => {
     using page = new EventsPage(bridge, share.token);
     await page.subscribe({ op: 'subscribe', topics: ['kernels', 'clients', 'remotes', 'steps'] });
     using owner = await bridge.connect(otherId);
@@ -116,7 +116,7 @@ describe('the link to a notebook', () => {
 });
 
 describe('a reader on the channels', () => {
-  it('sees what others run, live', async () => {
+  it('sees others' executions live', async () => {
     using owner = await bridge.connect(kernelId);
     using looking = await reader({ protocols: [NUMBERED_SUBPROTOCOL], resume: 0 });
     const id = owner.execute("print('for all')");
@@ -167,7 +167,7 @@ describe('a reader on the channels', () => {
     }
   );
 
-  it('takes neither the place nor the answers of a client whose session it names', async () => {
+  it('replaces no client whose session it names, and gets none of its replies', async () => {
     using owner = await bridge.connect(kernelId);
     await owner.run('1');
     using looking = await reader({ sessionId: owner.sessionId, query: `?predecessor=${owner.sessionId}` });
