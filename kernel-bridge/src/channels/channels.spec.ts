@@ -138,7 +138,7 @@ describe('addressees', () => {
     expect(other.messages.filter(({ channel }) => channel === 'stdin')).toEqual([]);
   });
 
-  it('[11] a client that names no session_id gets the replies for the session in its messages' headers', async () => {
+  it("[11] a client that names no session_id gets the replies for the session in its messages' headers", async () => {
     using client = await bridge.connect(kernelId, { sessionId: null });
     const answers = await client.run('1');
     expect(types(answers)).toContain('shell:execute_reply');

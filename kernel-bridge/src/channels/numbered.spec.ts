@@ -179,7 +179,7 @@ describe('numbered channels', () => {
 });
 
 describe('a reloaded page with another session id', () => {
-  it('[11] [22] gets replies and questions of the earlier page, when it names that page's session', async () => {
+  it("[11] [22] gets replies and questions of the earlier page, when it names that page's session", async () => {
     const before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute('print(input("who? "))', { allow_stdin: true });
     const requested = await before.first(

@@ -63,7 +63,7 @@ describe('chips of a machine', () => {
 });
 
 describe('the chip table', () => {
-  it('fits its schema, and finds each generation by its PCI ids and by JAX's name for it', () => {
+  it("fits its schema, and finds each generation by its PCI ids and by JAX's name for it", () => {
     const table = new ChipTable();
     for (const chip of CHIPS) {
       expect([chip.name, [...Value.Errors(ChipSpec, chip)]]).toEqual([chip.name, []]);

@@ -63,7 +63,7 @@ class Page implements Disposable {
 }
 
 describe('/bridge/v1/devices', () => {
-  it('returns the runtime's device figures, in the schema of the protocol', async () => {
+  it("returns the runtime's device figures, in the schema of the protocol", async () => {
     const { status, body } = await served(bridge);
     expect([status, [...Value.Errors(DevicesPage, body)]]).toEqual([200, []]);
     const { sample } = body as DevicesPage;

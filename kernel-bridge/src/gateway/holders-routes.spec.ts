@@ -102,7 +102,7 @@ describe("libtpu's lock file", () => {
     expect((await stat(path.join(machine.root, LOCK))).isFile()).toBe(true);
   });
 
-  it('stays if other users' locks are not visible', async () => {
+  it("stays if other users' locks are not visible", async () => {
     await machine.write(LOCK, '');
     expect((await holders()).lock.state).toBe('unknown');
     expect((await bridge.rest('DELETE', '/bridge/v1/devices/lock')).status).toBe(409);

@@ -268,7 +268,7 @@ describe('kernels', () => {
     expect(client.printed(request)).toBe('seen []\n');
   });
 
-  it('[4] a session's kernel starts in the folder of its path, or in the nearest one above', async () => {
+  it("[4] a session's kernel starts in the folder of its path, or in the nearest one above", async () => {
     for (const [requested, below] of [
       ['deep/er/none/x.ipynb', 'deep/er'],
       ['../..', '']

@@ -108,7 +108,7 @@ function expectFromStock(received: readonly string[], expected: readonly string[
 }
 
 describe('every client of a kernel', () => {
-  it('[17] receives at an explicit restart the kernel's own reports of its end and its start', async () => {
+  it("[17] receives at an explicit restart the kernel's own reports of its end and its start", async () => {
     const [stock, ours] = await onBoth(async (url, id, clients) => {
       const from = clients.map(client => client.messages.length);
       await request(url, 'POST', `api/kernels/${id}/restart`);

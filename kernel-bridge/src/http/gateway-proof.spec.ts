@@ -82,7 +82,7 @@ describe('a gateway', () => {
   });
 });
 
-describe('a foreign program at the gateway's old address', () => {
+describe("a foreign program at the gateway's old address", () => {
   it('gets no token from the command line', async () => {
     const { server, received, url } = await stranger();
     await leaveRecord(url);
@@ -114,7 +114,7 @@ describe('a foreign program at the gateway's old address', () => {
     expect(token).not.toBe('the-token-of-before');
   });
 
-  it('has a worthless token even if it listens on the gateway's configured port', async () => {
+  it("has a worthless token even if it listens on the gateway's configured port", async () => {
     const { server, url } = await stranger();
     await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
     const port = Number(new URL(url).port);

@@ -86,7 +86,7 @@ const SENTENCES: Readonly<
     ]
   ],
   'What a link shows': [
-    ['Limits first', 'sharing/sharing.spec.ts', 'sees others' executions live'],
+    ['Limits first', 'sharing/sharing.spec.ts', "sees others' executions live"],
     ['The view is cut by cells', SHARING, TWO_NOTEBOOKS],
     ['A display of the notebook shows', SHARING, 'has what other code puts into a display of it'],
     ['Executions without a cell id', SHARING, 'what has no cell while no other document uses the kernel'],

@@ -123,7 +123,7 @@ describe('repair', () => {
     });
   });
 
-  it('goes back to the previous segment if the last one's header was never finished', async () => {
+  it("goes back to the previous segment if the last one's header was never finished", async () => {
     await inTemporaryFolder(async dir => {
       await writeJournal(dir, three);
       await writeFile(join(dir, segmentFileName(4)), Buffer.from('half'));

@@ -169,7 +169,7 @@ for n in range(${lines}):
 });
 
 describe('a keeper that continues after a gateway has started', () => {
-  it('has its kernel's state unknown until clients can be notified of missed messages', async () => {
+  it("has its kernel's state unknown until clients can be notified of missed messages", async () => {
     const { id, keeperPid } = await newSession();
     process.kill(keeperPid, 'SIGSTOP');
     await replaceGateway();

@@ -29,7 +29,7 @@ describe('kernelEnv', () => {
     expect(env).toEqual({ PATH: '/bin', KERNEL_USERNAME: 'ada', TPULAB_KERNEL_ID: 'k' });
   });
 
-  it('the user's variables override a default of the kernelspec, but not a value of its env', () => {
+  it("the user's variables override a default of the kernelspec, but not a value of its env", () => {
     const both = { env: { B: 'spec' }, envDefaults: { A: '8', C: '8' } };
     const env = kernelEnv({ gateway: { A: '2', B: 'user' }, spec: both, kernelId: 'k' });
     expect(env).toMatchObject({ A: '2', B: 'spec', C: '8' });

@@ -44,7 +44,7 @@ function asShown({ executions, widgets }: Outputs): Shown {
 }
 
 describe('outputs read back from a journal', () => {
-  it('are the same as nbclient's for the same messages, with and without an index', async () => {
+  it("are the same as nbclient's for the same messages, with and without an index", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const stories = fc.sample(story, { numRuns: 150, seed });
     await inTemporaryFolder(async folder => {

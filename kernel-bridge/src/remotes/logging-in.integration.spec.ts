@@ -159,7 +159,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
   });
 
   describe('targets that can be connected', () => {
-    it('are aliases of ssh's configuration, and a plain host', async () => {
+    it("are aliases of ssh's configuration, and a plain host", async () => {
       await vm.laptop.configure([...HOST(), 'Host other another', 'Host *.example !not', 'Match all']);
       const { body } = await hub.rest('GET', '/bridge/v1/machines/candidates');
       expect(body).toMatchObject({ sshHosts: ['vm', 'other', 'another'] });

@@ -157,7 +157,7 @@ describe.skipIf(why !== null)(
       expect(nextAttemptAt).toBeNull();
     });
 
-    it('a start-up file that breaks Node is reported with Node's error', async () => {
+    it("a start-up file that breaks Node is reported with Node's error", async () => {
       await writeFile(bashrc(), 'export NODE_OPTIONS=--require=/nowhere.js\n');
       await hub.post('connect');
       // A host that was connected before is retried: its state is "reconnecting".

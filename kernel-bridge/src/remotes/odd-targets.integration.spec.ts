@@ -191,7 +191,7 @@ describe.skipIf(why !== null)(
       await failsWith('vm', /cannot use the key \S+id_damaged for vm: /, 'remote_auth_refused');
     });
 
-    it('an Include of a private key is reported, and the key's text appears nowhere', async () => {
+    it("an Include of a private key is reported, and the key's text appears nowhere", async () => {
       const key = path.join(vm.laptop.ssh, 'id_wrong');
       const begin = ['-----BEGIN OPENSSH', 'PRIVATE', 'KEY-----'].join(' ');
       await writeFile(key, `${begin}\n${KEY}\n${KEY} x\n-----END\n`);
@@ -215,7 +215,7 @@ describe.skipIf(why !== null)(
     it.each([
       ['ProxyCommand /no/such/program', /the ProxyCommand .*\/no\/such\/program/, 'remote_unreachable'],
       ['ProxyJump 127.0.0.1:9', /ProxyJump .*connect to host 127\.0\.0\.1 port 9/, 'remote_unreachable']
-    ])('a failure of "%s" is reported as its failure, not the host's', async (line, message, code) => {
+    ])('a failure of "%s" is reported as such, and not as a failure of the host', async (line, message, code) => {
       await vm.laptop.configure([...host(), `  ${line}`]);
       await failsWith('vm', message, code);
     });

@@ -145,7 +145,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect((await hub.until('connected')).connectedAt).toBe(connectedAt);
   });
 
-  it('the machine is rebooted: it is found again, and its kernel's output is stored on this side', async () => {
+  it("the machine is rebooted: it is found again, and its kernel's output is stored on this side", async () => {
     using client = await printing(20);
     await client.until(() => client.greatest > 20, 'for some numbers');
     await vm.reboot();

@@ -49,7 +49,7 @@ it('shows the documentation under the address of the server, without a token', a
   expect(await (await get('docs/decisions/')).text()).toBe('decided');
 });
 
-it('shows the site's own page to a browser that follows an old link', async () => {
+it("shows the site's own page to a browser that follows an old link", async () => {
   const page = await get('docs/moved.html', { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' });
   expect(page.status).toBe(404);
   expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');

@@ -116,7 +116,7 @@ describe('the link to a notebook', () => {
 });
 
 describe('a reader on the channels', () => {
-  it('sees others' executions live', async () => {
+  it("sees others' executions live", async () => {
     using owner = await bridge.connect(kernelId);
     using looking = await reader({ protocols: [NUMBERED_SUBPROTOCOL], resume: 0 });
     const id = owner.execute("print('for all')");

@@ -164,7 +164,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(wanted).toHaveLength(2);
   });
 
-  it('the holders of a machine's chips can be listed from here', async () => {
+  it("the holders of a machine's chips can be listed from here", async () => {
     const holders = (...args: string[]): Promise<Ran> =>
       runCommand(holdersCommand, ...args, '--state-dir', hub.bridge.folder);
     await here.write('tmp/libtpu_lockfile', '');
@@ -184,7 +184,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(stdout).toMatch(/vm: waiting[\s\S]*asks: [\s\S]*SHA256:/);
   });
 
-  it('fails with the machine's reason, and the command that resolves it', async () => {
+  it("fails with the machine's reason, and the command that resolves it", async () => {
     await remotes('disconnect', 'vm');
     const { error } = await connect(false, 'vm');
     expect(error).toMatchObject({ code: 'remote_host_key_unknown' });

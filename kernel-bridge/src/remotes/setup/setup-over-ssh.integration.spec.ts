@@ -151,7 +151,7 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     }, WAIT);
   });
 
-  it('can be done by two gateways at the same time, and neither damages the other's files', async () => {
+  it("can be done by two gateways at the same time, and neither damages the other's files", async () => {
     const together = new Together(2);
     const start = (cache: string): Promise<Hub> => {
       const setup = createHostSetup({ payload, cache: path.join(folder, cache), uv: UV });
