@@ -1,7 +1,8 @@
 # shellcheck shell=sh
 # `$1` process of the server here, `$2` folder of the copied files, `$3` folder for the results, `$4` name of the source in the report,
-# `$5` the user's price list (empty: this machine's), then the arguments of `tpulab check`, which runs as that server's program, with its environments. Prints its progress, and ends it
-# when the standard input ends: the connection is lost, or the caller was interrupted.
+# `$5` the user's price list (empty: this machine's), then the arguments of `tpulab check`, which runs as that server's program, with
+# its environments. Prints the progress of the check, and ends it when the standard input ends: the connection is lost, or the caller
+# was interrupted.
 server=/proc/$1; files=$2; results=$3
 TPULAB_CHECK_FILE=$4; export TPULAB_CHECK_FILE
 [ -z "$5" ] || { TPULAB_PRICES=$5; export TPULAB_PRICES; }

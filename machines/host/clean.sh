@@ -30,7 +30,7 @@ for file in "$state"/kernels/*/keeper.json; do
   end "$(number "$file" pid)" 50
   end "$(number "$file" kernelPid)" 50
 done
-# On a slice: removes its kernel, and the key with which its first host reached this one.
+# On a slice: removes its kernel, and the key with which the first host reached this one.
 for spec in "${JUPYTER_DATA_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/jupyter}"/kernels/tpulab-slice-*; do
   if grep -qsF "$base/" "$spec/kernel.json"; then rm -rf "$spec"; fi
 done

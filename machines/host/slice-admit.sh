@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# On another host: checks its Python, admits the key for one program, and prints the addresses and host keys of this host.
+# On another host: checks its Python, accepts the key for one program, and prints the addresses and host keys of this host.
 #
 # `$1`: the public key, `$2`: Python of its environment, a path that needs no quotes. Exit 3: that Python cannot run a host of a slice.
 umask 077

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# On host 0: makes the key unless it exists, and prints its public half.
+# On host 0: creates the key unless it exists, and prints its public half.
 #
 # `$1`: our folder there, absolute.
 umask 077

@@ -1,4 +1,4 @@
-/** Keeps one remote connected from the moment a person requests it until it is no longer wanted, or only a person can help. */
+/** Keeps one remote connected from a person's request until it is no longer wanted, or only a person can help. */
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { Machine, PreparedHost, RemoteShell, SetupOptions } from './machine.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
@@ -26,7 +26,7 @@ export class RemoteConnection {
   #waking = new AbortController();
   /** Ends an attempt, or marks a connection as ended, so that the next attempt begins immediately. */
   #restart = new AbortController();
-  /** Start time of the current attempt. */
+  /** Start time of the current attempt; null: none. */
   #since: number | null = null;
   #isOver = false;
   /** Hosts and environment of the slice that is offered as a kernel; null if none is offered. */
@@ -152,11 +152,11 @@ export class RemoteConnection {
 
   async #logIn(signal: AbortSignal): Promise<Machine> {
     const lastTargets = this.#targets;
-    // Unless this attempt succeeds, the machine may have another address by the next one.
+    // If this attempt fails, the machine may have another address at the next one.
     this.#targets = null;
     const { machine, targets } = await this.remote.context.open(this.remote, lastTargets, signal);
     this.#failures.loggedIn();
-    // By another key, while a prompt is still open.
+    // Login succeeded with another key while a prompt was still open.
     if (this.remote.phase.kind === 'waiting') this.remote.move({ kind: 'connecting' });
     this.#machine = machine;
     this.#targets = targets;
@@ -185,7 +185,7 @@ export class RemoteConnection {
         onLog: line => remote.log.add(line)
       });
       if (prepared.gatewayId !== this.#gatewayId) {
-        // Perhaps another machine under the same address, which does not know the other hosts.
+        // This may be another machine under the same address, which does not know the other hosts.
         this.#gatewayId = prepared.gatewayId;
         this.#offered = null;
         slice ??= this.#beginSlice(sliceSignal);
@@ -195,7 +195,7 @@ export class RemoteConnection {
     } catch (error) {
       over.abort();
       await slice?.abandon();
-      // A broken connection is the cause of every failure on it.
+      // If the connection is broken, that is the cause of every failure on it.
       throw machine.isOver && !this.#isStopped ? await machine.lost : error;
     } finally {
       clearTimeout(slow);
@@ -208,12 +208,12 @@ export class RemoteConnection {
     return setsUpAllHosts(record) && context.setup.equip !== undefined && hosts > 1;
   }
 
-  /** Whether the remote has several hosts, but no kernel over all of them yet. */
+  /** Whether the remote has several hosts, but no kernel over all of them. */
   get lacksHosts(): boolean {
     return this.#hasSlice && this.#machine !== null && this.#offered === null;
   }
 
-  /** null if the remote has one host, only the first one is wanted, or the kernel over all hosts is offered already. */
+  /** null if the remote has one host, only the first one is wanted, or the kernel over all hosts is already offered. */
   #beginSlice(signal: AbortSignal): SliceSetup | null {
     const remote = this.remote;
     const { equip } = remote.context.setup;
@@ -250,7 +250,10 @@ export class RemoteConnection {
     if (ready !== null) [this.#offered, this.#readyHosts] = [this.#sliceKey, ready];
   }
 
-  /** Sets the hosts up again when the kernel of the slice did not reach one: the cloud may have recreated that host. Never rejects. */
+  /**
+   * Sets the hosts up again when the kernel of the slice could not reach one: the cloud may have recreated that host. Never
+   * rejects.
+   */
   async #keepSlice(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
     const { equipped } = prepared;
     const { log, context } = this.remote;
@@ -337,7 +340,7 @@ export class RemoteConnection {
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
     try {
       const failed = watch.failed.then(async ({ problem, isSilent }) => {
-        // The connection may have died undetected. A connection that returned an error is alive.
+        // The connection may have died undetected, unless it returned an error.
         if (isSilent) await this.#disconnect();
         return problem;
       });
@@ -355,7 +358,7 @@ export class RemoteConnection {
     }
   }
 
-  /** The host gave up while a person was answering: ssh notices only with the answer, which the next attempt will send. */
+  /** The host gave up while a person was answering: ssh notices that only with the answer, which the next attempt will send. */
   #isLateAnswer(error: unknown): boolean {
     const { phase, prompts } = this.remote;
     const isLoggingIn = this.#machine === null && phase.kind !== 'connected';
@@ -383,7 +386,7 @@ export class RemoteConnection {
     return waitMs !== null && this.#pause(waitMs, signal);
   }
 
-  /** True: retry. Ends early on a wake-up. */
+  /** True: retry. A wake-up ends the pause early. */
   async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
     await pause(ms, AbortSignal.any([signal, this.#waking.signal]));
     return !signal.aborted;

@@ -1,6 +1,6 @@
 /**
- * Polls the gateway of a remote: measures the round trip, detects a gateway that ended while ssh stayed connected, and finds the kind of
- * TPU and the packages that a person has added to the machine's environments.
+ * Polls the gateway of a remote: measures the round trip, detects a gateway that ended while ssh stayed connected, and
+ * reads the kind of TPU and the packages that a person has added to the machine's environments.
  */
 import { DevicesPage, EnvironmentInfo, type Remote, RemoteNotice } from '@tpulab/protocol';
 import { Type } from '@sinclair/typebox';
@@ -12,7 +12,7 @@ import { Value } from '@sinclair/typebox/value';
 const EVERY_MS = 5_000;
 /** ssh itself notices a dead connection earlier; this limit is for a gateway that hangs. */
 const SILENCE_MS = 30_000;
-/** After a network change: a gateway that is still reachable answers sooner. */
+/** Limit after a network change: a gateway that is still reachable answers sooner. */
 const PROBE_MS = 4_000;
 /** Interval between two checks of the packages that the user has added on the host. */
 const PACKAGES_MS = 30_000;
@@ -38,7 +38,7 @@ interface Failure {
 }
 
 export class GatewayWatch implements Disposable {
-  /** Resolves with the reason when the gateway does not answer correctly, or is no longer to be watched. */
+  /** Resolves with the reason when the gateway does not answer correctly, or the watch ends. */
   readonly failed: Promise<Failure>;
   readonly #gateway: RemoteGateway;
   readonly #over = new AbortController();

@@ -1,4 +1,4 @@
-/** All that the server uses of this package; `./environments` is the other entry. */
+/** Everything in this package that the server uses, except `./environments`, the other entry. */
 export { ChipTable, DeviceError, type DeviceErrorCode } from './chips/chip-table.js';
 export { findChips, type FoundChip } from './chips/find-chips.js';
 export { HostOnly, SLICE_ENVIRONMENTS, SLICE_KERNELS } from './chips/host-only.js';

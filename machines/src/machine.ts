@@ -28,7 +28,10 @@ export interface RemoteShell {
    * Throws a typed error when the connection is lost, the time limit expires or the signal fires.
    */
   run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult>;
-  /** Copies one file to the host, beside its place, and renames it into place; resumes an upload that a lost connection interrupted. */
+  /**
+   * Copies one file to the host under a temporary name, and renames it into place; resumes an upload that a lost connection
+   * interrupted.
+   */
   upload(
     localPath: string,
     remotePath: string,
@@ -37,23 +40,23 @@ export interface RemoteShell {
 }
 
 /**
- * An open connection to one computer: all that this package needs of it. ssh is one implementation; a job of Slurm, a pod or a
- * container is another one (docs/new-machine.md).
+ * An open connection to one computer: everything that this package needs of it. ssh is one implementation; a Slurm job, a
+ * pod or a container would be another (docs/new-machine.md).
  */
 export interface Machine extends AsyncDisposable {
   readonly shell: RemoteShell;
   readonly isOver: boolean;
   /** Resolves with the reason after the connection has ended. */
   readonly lost: Promise<RemoteProblem>;
-  /** For programs of this user that use their own terminal or ssh; null: it is not reached by ssh. */
+  /** For programs of this user that use their own terminal or ssh; null: the machine is not reached by ssh. */
   readonly ssh: RemoteSsh | null;
   /** Unix socket on this computer, which leads to the last forwarded one. */
   readonly socketPath: string;
-  /** Connects `socketPath` to a unix socket there, instead of the one before. */
+  /** Connects `socketPath` to a unix socket there, replacing the earlier one. */
   forward(there: string, signal: AbortSignal): Promise<void>;
   /**
-   * Called while the forwarded socket does not answer. True: it is forwarded in another way now. Throws if no other way is left.
-   * Omitted if there is only one way.
+   * Called while the forwarded socket does not answer. True: it is now forwarded in another way. Throws if no other way is
+   * left. Omitted if there is only one way.
    */
   readonly reroute?: (there: string, signal: AbortSignal) => Promise<boolean>;
 }
@@ -64,11 +67,11 @@ export interface SetupOptions {
   /** Packages that a person had added to it on the previous machine, as lines of a requirements file. */
   readonly added?: readonly string[];
   /**
-   * Identifies the sender of the files, in letters and digits. It is the same at each attempt, so that an interrupted copy resumes,
-   * and unique, so that two senders of the same file do not write into one copy.
+   * Identifies the sender of the files, in letters and digits. It is the same at each attempt, so that an interrupted copy
+   * resumes, and unique, so that two senders of the same file do not write into the same copy.
    */
   readonly sender: string;
-  /** On a slice: kernels use the chips of their own host alone. If omitted: unchanged. */
+  /** On a slice: kernels use only the chips of their own host. If omitted: unchanged. */
   readonly hostOnly?: boolean;
   /** A person confirmed that our gateway replaces a gateway of another build. */
   readonly takeOver?: boolean;

@@ -6,7 +6,7 @@ function watched() {
   const watch = new NetworkWatch({ now: () => world.now, addresses: () => world.addresses, pollMs: 2000 });
   const received: NetworkChange[] = [];
   const listening = watch.listen(change => received.push(change));
-  /** A check after this many milliseconds. */
+  /** Runs a check after this many milliseconds. */
   const check = (ms = 2000): void => {
     world.now += ms;
     watch.check();
@@ -22,7 +22,7 @@ describe('the network of this computer', () => {
     scene.watch[Symbol.dispose]();
   });
 
-  it('is reported as changed once for each other set of addresses', () => {
+  it('is reported as changed once for each new set of addresses', () => {
     const { world, heard: received, look: check, watch } = watched();
     world.addresses = '';
     check();

@@ -1,11 +1,11 @@
 /**
- * Reports a possible change of this machine's network: other addresses, or a clock that has jumped because the machine
- * was asleep. After either, a connection may be dead without notice, and a new attempt may succeed immediately.
+ * Reports a possible change of this machine's network: other addresses, or a clock that has jumped because the machine was
+ * asleep. After either, a connection may be dead without any sign, and a new attempt may succeed immediately.
  */
 import { networkInterfaces } from 'node:os';
 
 const POLL_MS = 2_000;
-/** A busy machine is never this late. */
+/** Even a busy machine is never this late. */
 const JUMP_MS = 10_000;
 
 export type NetworkChange = 'addresses' | 'clock';

@@ -1,17 +1,17 @@
-/** The reaction to a failure: whether and when a remote is tried again, and what is shown until then. */
+/** The reaction to a failure: whether and when a remote is retried, and what is shown until then. */
 import type { RemoteError } from '@tpulab/protocol';
 import { isCloudSilent, recoveryOf, RemoteProblem, RemoteQueued, remoteErrorOf } from './remote-error.js';
 import type { RemotePhase } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 
-/** The wait doubles from the first value to the longest, without a limit on attempts. */
+/** The wait doubles from the first value to the longest; the number of attempts is unlimited. */
 const FIRST_MS = 1_000;
 const LONGEST_MS = 30_000;
 
 /** The machine no longer exists, and all data that was only on it is lost. */
 const PREEMPTED: ReadonlySet<string> = new Set(['remote_preempted', 'colab_reclaimed']);
 
-/** Errors of a preempted machine, between its end and the creation of another machine under its name. */
+/** Errors of a preempted machine until another machine is created under its name. */
 const NOT_BACK: ReadonlySet<string> = new Set([
   'remote_preempted',
   'remote_machine_stopped',
@@ -24,7 +24,7 @@ export interface FailedRemote {
   readonly phase: RemotePhase;
   /** Interval between two checks of a machine that the cloud has not provisioned yet. */
   readonly queuePollMs: number;
-  /** Whether the cloud's last notice announced that the machine is being taken back. */
+  /** Whether the cloud's last notice announced that the machine is being preempted. */
   readonly isBeingPreempted: boolean;
   /** Whether the remote is a Colab runtime that was connected before. */
   hasRuntime(): Promise<boolean>;
@@ -54,7 +54,7 @@ export class Failures {
     this.#preempted = null;
   }
 
-  /** Polling for an expected machine shows no change to people. */
+  /** Polling for an expected machine is not shown to people as a change. */
   isAwaited({ kind }: RemotePhase): boolean {
     return kind === 'queued' || (kind === 'preempted' && this.#preempted !== null);
   }
@@ -67,8 +67,8 @@ export class Failures {
     if (this.#mayBeRecreated(remote, failure))
       return this.#untilAnother(remote, error, isCloudSilent(failure));
     this.#preempted = null;
-    // A person who connects for the first time needs an answer, not a long wait, unless the cloud required a wait anyway or the set-up
-    // had begun: a long one continues by itself.
+    // A person who connects for the first time needs an answer instead of a long wait, unless the cloud required a wait
+    // anyway or the setup had begun: a long one continues automatically.
     this.#wasCut ||= remote.phase.kind === 'setting-up' && error.code === 'remote_lost';
     const hasWaited = this.#queuedAt !== null || this.#wasCut;
     const isFirst = remote.record.lastConnectedAt === null && !hasWaited && !(await remote.hasRuntime());
@@ -102,7 +102,7 @@ export class Failures {
     };
   }
 
-  /** Most machines with TPUs require a wait of hours, also at the first connection. */
+  /** Most machines with TPUs require hours of waiting, even at the first connection. */
   #inQueue({ queuePollMs }: FailedRemote, { queue }: RemoteQueued): NextAttempt {
     this.#queuedAt ??= queue.since ?? Date.now();
     const phase: RemotePhase = {
@@ -123,7 +123,7 @@ export function waitBefore(failures: number, random = Math.random()): number {
   return Math.max(FIRST_MS, Math.round(full * (1 - random / 4)));
 }
 
-/** If a machine was about to be taken back and no longer answers, it was preempted. */
+/** If a machine was about to be preempted and no longer answers, it has been preempted. */
 function asPreempted(name: string, reason: unknown): unknown {
   const isAway = reason instanceof RemoteProblem && /^remote_(unreachable|name_unknown)$/.test(reason.code);
   if (!isAway) return reason;

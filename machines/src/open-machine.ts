@@ -83,7 +83,7 @@ const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
   'remote_auth_refused'
 ]);
 
-/** By ssh, as the source of the remote says. */
+/** Opens the connection by ssh, to the source of the remote. */
 export const openMachine: OpenMachine = async (remote, previous, signal) => {
   const { source } = remote.record;
   if (source.kind === 'colab') return openColab(remote, previous, signal);
@@ -124,7 +124,7 @@ async function openHost(
     return await logIn(remote, targets, signal);
   } catch (error) {
     if (silence === null || signal.aborted || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
-    // The ssh error may concern another machine. Only a lost permission cannot return after a wait.
+    // The ssh error may be about another machine. Only a missing permission will not return after a wait.
     throw new RemoteProblem(
       silence.code,
       `${silence.message} The last known address of ${remote.name} does not answer either.`,
@@ -258,7 +258,7 @@ async function openColab(
 ): Promise<OpenedMachine> {
   let targets = previous;
   try {
-    // Every time: otherwise an expired login would only appear as an error of ssh, in ssh's own words.
+    // Checked every time: otherwise an expired login would only appear as an error of ssh, in ssh's own words.
     targets = [await reachColab(remote, signal)];
     remote.located(targets.map(({ destination }) => destination));
     return await logIn(remote, targets, signal);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { checkSocketPath } from './prepare-machine.js';
 
-// Case H3: OpenSSH expands these on this machine before it sends them.
+// OpenSSH expands these on this machine before it sends them.
 it.each([
   '/tmp/x-${HF_TOKEN}',
   '/t-${TPULAB_TOKEN}-${HOME}',
@@ -34,7 +34,7 @@ it.each([
   }
 });
 
-it('accepts one of our own paths', () => {
+it('accepts our own paths', () => {
   for (const name of [
     '/srv/ana/.tpulab/state/run/gateway.sock',
     '/tmp/tpulab-0-1a2b/gateway.sock',

@@ -31,7 +31,7 @@ describe('questions of ssh', () => {
     expect([opened, hidden]).toEqual([['Passphrase:'], ['sesame']]);
   });
 
-  it('that come twice in one attempt were answered wrongly, so the stored answer is forgotten', async () => {
+  it('that repeat in one attempt were answered wrongly, so the stored answer is dropped', async () => {
     const { prompts, opened, ask: request, answer } = scene();
     const first = request('Passphrase:');
     answer('wrong');
@@ -44,7 +44,7 @@ describe('questions of ssh', () => {
     expect(opened).toHaveLength(2);
   });
 
-  it('stay open when ssh has given up, and the answer is for the next attempt', async () => {
+  it('stay open when ssh has given up, and the next attempt uses the answer', async () => {
     const { prompts, ask: request, answer } = scene();
     const ended = new AbortController();
     const first = request('Password:', ended.signal);
@@ -58,7 +58,7 @@ describe('questions of ssh', () => {
     expect(await request('Password:')).toBe('late');
   });
 
-  it('answered by a person are distinct from those that the stored answer has settled', async () => {
+  it('answered by a person are distinguished from those answered from memory', async () => {
     const { prompts, ask: request, answer } = scene();
     const first = request('Password:');
     expect(prompts.wasAnswered).toBe(false);
@@ -74,7 +74,7 @@ describe('questions of ssh', () => {
     [true, 'yes'],
     [false, 'no'],
     ['SHA256:abc', 'SHA256:abc']
-  ])('about a host key take %j', async (value, given) => {
+  ])('about a host key accept %j', async (value, given) => {
     const { ask: request, answer } = scene();
     const question = request('Continue (yes/no/[fingerprint])?', undefined, 'confirm');
     answer(value);

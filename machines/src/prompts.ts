@@ -26,7 +26,7 @@ export interface PromptsOptions {
 
 export class Prompts {
   readonly #answers = new Map<string, string>();
-  /** Questions of this attempt: a question that comes twice was answered wrongly. */
+  /** Questions of this attempt: a repeated question was answered wrongly. */
   readonly #prompted = new Set<string>();
   #open: Open | null = null;
   #wasRefused = false;
@@ -43,7 +43,7 @@ export class Prompts {
     return this.#wasRefused;
   }
 
-  /** Whether a person answered a question in this attempt, so that the next one need not ask it again. */
+  /** Whether a person answered a question in this attempt, so that the next one need not repeat it. */
   get wasAnswered(): boolean {
     return this.#wasAnswered;
   }

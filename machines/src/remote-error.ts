@@ -4,7 +4,7 @@ import { CodedError } from '@tpulab/platform/errors.js';
 import { type Cause, matchCause } from '@tpulab/platform/known-causes.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 
-/** Whether trying again without a person may help. */
+/** Whether a retry without a person may help. */
 export type Recovery = 'person' | 'again';
 
 const RECOVERIES = {
@@ -94,7 +94,7 @@ export class RemoteProblem extends CodedError<RemoteErrorCode> {
   }
 }
 
-/** null: the table has no cause for these lines. */
+/** null: the table contains no cause for these lines. */
 export function explained<Facts>(
   table: readonly Cause<RemoteErrorCode, Facts>[],
   lines: readonly string[],
@@ -130,7 +130,7 @@ export function isCloudSilent(error: unknown): error is RemoteProblem {
   return error instanceof RemoteProblem && CLOUD_IS_SILENT.has(error.code);
 }
 
-/** Temporary setup errors: another laptop is setting the host up, or a network is down. */
+/** Temporary errors of a setup: another laptop is setting up the host, or a network is down. */
 const PASSING = new Set([
   'setup_busy',
   'setup_download_failed',
@@ -154,7 +154,7 @@ export function remoteErrorOf(error: unknown): RemoteError {
   return {
     code: isOurs ? code : 'internal',
     message: isOurs ? message : `An unexpected error occurred (${message}); see the log.`,
-    // A command with a line end would be two commands when it is pasted.
+    // A command with a line end would become two commands when it is pasted.
     command: typeof command === 'string' && command === plainText(command) ? command : null,
     ...(action === null ? {} : { action })
   };

@@ -1,7 +1,8 @@
 /**
  * The gateway of a remote, as far as this machine trusts it. All of its HTTP and WebSocket answers enter here, and leave
- * parsed, bounded and checked: a status and headers from short lists, one value each, without control characters. Anything else ends
- * that one answer. Headers on which a browser acts (redirects, cookies, policies) are not listed: they would act on this machine.
+ * parsed, bounded and checked: a status and headers from short lists, one value each, without control characters. Anything
+ * else ends that one answer. Headers on which a browser acts (redirects, cookies, policies) are not in the list, because
+ * they would affect this machine.
  */
 import { type Failed, guardEvents } from '@tpulab/platform/guard.js';
 import { deadline } from '@tpulab/platform/waiting.js';
@@ -57,7 +58,7 @@ export class TokenRefused extends Error {
 
 export interface RemoteQuestion {
   readonly method: string;
-  /** From the slash on, as written by the client. */
+  /** The path and query, as written by the client. */
   readonly target: string;
   /** Names and values alternate; the result of `headersForRemote`, without the token. */
   readonly headers?: readonly string[];
@@ -117,7 +118,7 @@ export class RemoteGateway implements Disposable {
     }
   }
 
-  /** If an answer makes undici throw in an event (undici asserts more than the peer guarantees), that connection ends. */
+  /** If an answer makes undici throw in an event (undici asserts more than a peer guarantees), that connection ends. */
   #connect(done: (...ended: [error: null, socket: Socket] | [error: Error, socket: null]) => void): void {
     const socket = connect(this.#socketPath);
     guardEvents(socket, error => {
@@ -194,7 +195,7 @@ export class RemoteGateway implements Disposable {
       signal.addEventListener('abort', leave, { once: true });
       socket.once('close', () => signal.removeEventListener('abort', leave));
       socket.once('open', () => {
-        // Nothing is read before a listener exists, which resumes the socket.
+        // Nothing is read before a listener exists; the listener resumes the socket.
         socket.pause();
         resolve(socket);
       });
@@ -203,7 +204,8 @@ export class RemoteGateway implements Disposable {
         socket.terminate();
         reject(refusedWith(statusCode));
       });
-      // Also after it has opened: an error without a listener would end the process. `close` reports the end.
+      // This applies even after the socket has opened: an error without a listener would end the process. `close` reports
+      // the end.
       socket.on('error', error => reject(isConnectionError(error) ? error : malformedBy(error)));
     });
   }
@@ -239,7 +241,7 @@ export class RemoteGateway implements Disposable {
       try {
         return {
           status: checkedStatus(answer.statusCode),
-          // Contrary to the library's types, they are an array of names and values.
+          // Contrary to the library's types, the headers are an array of names and values.
           headers: checkedHeaders(answer.headers as unknown as readonly string[]),
           body: answer.body
         };
@@ -349,7 +351,10 @@ const OURS = new Set(['host', 'authorization', 'origin', 'cookie', 'referer', 'x
 /** Conditional headers request a 304 answer, which is not listed. */
 const CONDITIONS = new Set(['if-none-match', 'if-modified-since']);
 
-/** The headers of a client's request that go to the remote, names and values in turn, with their order and case. */
+/**
+ * The headers of a client's request that are passed to the remote, as alternating names and values, with their order and
+ * case.
+ */
 export function headersForRemote(raw: readonly string[], method: string): string[] {
   const dropped = new Set([...HOP_BY_HOP, ...OURS, ...(SAFE_METHODS.has(method) ? CONDITIONS : [])]);
   eachHeader(raw, (name, value) => {
@@ -367,7 +372,7 @@ function eachHeader(raw: readonly string[], use: (name: string, value: string) =
   for (let index = 0; index < raw.length; index += 2) use(raw[index] ?? '', raw[index + 1] ?? '');
 }
 
-/** The target without our token. The rest stays as written. */
+/** The target without our token. Everything else stays as written. */
 export function withoutToken(target: string): string {
   const mark = target.indexOf('?');
   if (mark < 0) return target;

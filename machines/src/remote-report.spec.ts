@@ -10,7 +10,7 @@ const stage = (name: string, state: RemoteStage['state'], detail: string | null 
   fraction: null
 });
 
-it('has the duration of each stage from its first update to its end, and no time for a skipped one', () => {
+it('contains the duration of each stage from its first update to its end, and none for a skipped one', () => {
   let now = 0;
   const stages = new StageList(() => now);
   expect(stages.put(stage('ssh', 'running'))).toBe(true);

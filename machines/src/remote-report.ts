@@ -90,7 +90,7 @@ export class RemoteReport implements Disposable {
     this.notify();
   }
 
-  /** Whether the cloud's last notice announced that the machine is being taken back. */
+  /** Whether the cloud's last notice announced that the machine is being preempted. */
   get isBeingPreempted(): boolean {
     return this.#notice?.kind === 'preemption';
   }
@@ -100,7 +100,7 @@ export class RemoteReport implements Disposable {
     this.changed();
   }
 
-  /** No notification is sent later. */
+  /** No notification is sent after this. */
   [Symbol.dispose](): void {
     if (this.#notifying) clearTimeout(this.#notifying);
     this.#notifying = null;
@@ -151,7 +151,7 @@ export class StageList {
 export type RemotePhase =
   | { readonly kind: 'disconnected' }
   | { readonly kind: 'connecting' }
-  /** A question of ssh, or, after its connection was given up, of the next attempt. */
+  /** A question of ssh, or, after ssh has given up, a question for the next attempt. */
   | { readonly kind: 'waiting'; readonly prompt: RemotePrompt }
   | { readonly kind: 'setting-up' }
   | { readonly kind: 'connected'; readonly since: number; readonly gatewayId: string }
@@ -189,7 +189,7 @@ export function canFollow(from: RemoteState, to: RemoteState): boolean {
   return NEXT[from].includes(to);
 }
 
-/** The phase after `from`; a transition that the table does not have is a mistake in the program. */
+/** The phase after `from`; a transition that is not in the table is a mistake in the program. */
 export function follow(from: RemotePhase, to: RemotePhase): RemotePhase {
   if (!canFollow(from.kind, to.kind)) {
     throw new TypeError(`a machine cannot go from ${from.kind} to ${to.kind}`);
@@ -218,7 +218,7 @@ export class RemoteLog {
     }
   }
 
-  /** From now on these texts are removed from every line, whatever its source. */
+  /** Removes this text from every further line, whatever its source. */
   hide(secret: string): void {
     if (secret.length >= 4) this.#secrets.add(secret);
   }

@@ -1,4 +1,7 @@
-/** `<state>/remotes.json`: the remotes that a person has added. Readable for this user alone: it names hosts, users and projects. */
+/**
+ * `<state>/remotes.json`: the remotes that a person has added. Only this user can read it, because it names hosts, users
+ * and projects.
+ */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -13,7 +16,7 @@ const StoredRemote = Type.Object({
   environment: Type.String(),
   /** False: uses the existing installation there, and installs nothing. */
   install: Type.Boolean(),
-  /** Connected when the gateway starts, and again after each loss of the connection. */
+  /** The remote is connected when the gateway starts, and again after each loss of the connection. */
   wanted: Type.Boolean(),
   /** Last known hosts. */
   hosts: Type.Array(Type.String()),
@@ -22,9 +25,9 @@ const StoredRemote = Type.Object({
   targets: Type.Optional(
     Type.Array(Type.Object({ destination: Type.String(), options: Type.Array(Type.String()) }))
   ),
-  /** Packages that a person has added there, by environment: the machine may be recreated. */
+  /** Packages that a person has added there, by environment, because the machine may be recreated. */
   added: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()))),
-  /** On a slice: kernels use the chips of their own host alone. */
+  /** On a slice: kernels use only the chips of their own host. */
   hostOnly: Type.Optional(Type.Boolean()),
   /** Missing in files of older versions. */
   sender: Type.Optional(Type.String({ pattern: '^[0-9a-f]{16}$' }))

@@ -87,8 +87,8 @@ export class Remote implements ConnectionOwner {
   }
 
   /**
-   * Connects, or retries immediately. If the remote is connected or connecting, it continues, unless the wanted setup has changed:
-   * then the host is made ready again.
+   * Connects, or retries immediately. A remote that is connected or connecting continues, unless the wanted setup has
+   * changed: then the host is made ready again.
    */
   connect({ environment, install, reach, hostOnly, takeOver, addKey }: ConnectRemote = {}): void {
     const before = this.#record;
@@ -105,7 +105,7 @@ export class Remote implements ConnectionOwner {
     if (addKey === true) this.#addsKey = true;
     if (this.#connection?.isOver !== false) this.#connection = new RemoteConnection(this);
     else {
-      // The requester sees that the machine is being searched for.
+      // Whoever requested this sees that the machine is being looked up.
       if (this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
       if (before.source !== this.#record.source) this.#connection.relocate();
       const isSame = (['environment', 'install', 'hostOnly'] as const).every(
@@ -134,7 +134,7 @@ export class Remote implements ConnectionOwner {
     return isWanted;
   }
 
-  /** For a remote with a changed gateway: it refuses our token, or is another gateway. */
+  /** Called when the gateway of the remote has changed: it refuses our token, or is another gateway. */
   renew(): void {
     this.#connection?.renew();
   }
@@ -221,9 +221,9 @@ export class Remote implements ConnectionOwner {
   }
 
   loggedIn(targets: readonly SshTarget[]): void {
-    // Also if Google Cloud could not be queried, and the last known address was tried.
+    // This includes the case in which Google Cloud could not be queried, and the last known address was used.
     this.#isThere();
-    // The target of a Colab runtime is queried each time.
+    // The target of a Colab runtime is looked up each time.
     if (this.#record.source.kind !== 'gcloud') return;
     this.change({
       targets: targets.map(({ destination, options }) => ({ destination, options: [...options] }))
@@ -246,7 +246,7 @@ export class Remote implements ConnectionOwner {
     return `its state is ${phase.kind}`;
   }
 
-  /** While it is being searched for, a machine shows that phase until it is found. */
+  /** While a machine is being looked up, its phase says so until it is found. */
   #isThere(): void {
     if (this.#phase.kind === 'queued' || this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
   }

@@ -47,7 +47,7 @@ export interface RemotesOptions {
   readonly mirror?: (name: string) => RemoteView['mirror'];
 }
 
-/** A remote to add, whose location is known. */
+/** A remote to add, whose zone is known. */
 export type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
 
 /** Notified when the gateway of a remote becomes reachable, and when it becomes unreachable (null). */
@@ -105,7 +105,7 @@ export class Remotes implements AsyncDisposable {
     return remotes;
   }
 
-  /** @param pausedBecause why the remotes are not connected now; a person still can connect them */
+  /** @param pausedBecause why the remotes are not connected now; a person can still connect them */
   start(pausedBecause?: string): void {
     for (const remote of this.#remotes.values()) {
       if (!remote.record.wanted) continue;
@@ -180,7 +180,7 @@ export class Remotes implements AsyncDisposable {
     return remote;
   }
 
-  /** The installation there stays, and so do its kernels; `clean` removes them. */
+  /** The installation there and its kernels stay; `clean` removes them. */
   async remove(name: string): Promise<void> {
     const remote = this.get(name);
     if ((await remote.colab?.exists()) === true) {
@@ -212,7 +212,7 @@ export class Remotes implements AsyncDisposable {
     return { sshHosts: hosts, gcloud, colab };
   }
 
-  /** Events as if each remote had just changed. */
+  /** One event for each remote, as if it had just changed. */
   events(): RemoteEvent[] {
     return this.list().map(remote => ({ topic: 'remotes', remote: remote.view(), removed: false }));
   }
@@ -229,7 +229,7 @@ export class Remotes implements AsyncDisposable {
     return { [Symbol.dispose]: () => void this.#reachableListeners.delete(listener) };
   }
 
-  /** A value that is shown with a remote but stored elsewhere has changed. */
+  /** Called when a value that is shown with a remote but stored elsewhere has changed. */
   refresh(name: string): void {
     this.find(name)?.report.notify();
   }

@@ -36,8 +36,9 @@ export function setsUpAllHosts({
 }
 
 /**
- * A warning for a remote with several hosts; null: none. `jax.devices()` on one host of a slice waits for all the others, which
- * nobody has started (jax-ml/jax#19971). The instances of a group may be a slice or independent: gcloud's list does not show which.
+ * A warning for a remote with several hosts; null: none. `jax.devices()` on one host of a slice waits for all the others,
+ * which nobody has started (jax-ml/jax#19971). The instances of a group may be a slice or independent: gcloud's list does
+ * not distinguish them.
  */
 export function sliceWarning(source: RemoteSource, name: string, hosts: number): string | null {
   if (hosts < 2) return null;

@@ -19,7 +19,7 @@ export class SshMachine implements Machine {
   readonly shell: RemoteShell;
   #forwarded: string | null = null;
   #relay: TcpRelay | null = null;
-  /** Refusals of unix sockets, before the relay was used. */
+  /** How often sshd had refused unix sockets before the relay was used. */
   #refusals = 0;
 
   private constructor(
@@ -60,7 +60,7 @@ export class SshMachine implements Machine {
     await (this.#relay === null ? this.#forward(there, signal) : this.#relayTo(there, signal));
   }
 
-  /** A relay, if sshd has refused to forward a unix socket since the last attempt. */
+  /** Switches to a relay, if sshd has refused to forward a unix socket since the last attempt. */
   async reroute(there: string, signal: AbortSignal): Promise<boolean> {
     if (this.master.refusals <= this.#refusals) return false;
     if (this.#relay !== null) throw forwardRefused(this.shell.host);
@@ -76,7 +76,7 @@ export class SshMachine implements Machine {
     this.#forwarded = there;
   }
 
-  /** Like `#forward`, if sshd forwards only ports. */
+  /** Like `#forward`, for an sshd that forwards only ports. */
   async #relayTo(socketPath: string, signal: AbortSignal): Promise<void> {
     await this.#relay?.[Symbol.asyncDispose]();
     this.#relay = null;
@@ -98,8 +98,9 @@ export class SshMachine implements Machine {
 const START_MS = 30_000;
 
 /**
- * For hosts whose sshd forwards ports but no unix sockets: a relay on the host from a port of its loopback interface to the socket of the
- * gateway. The relay ends with the connection. Other users of the host can reach the port, but the gateway requires its token.
+ * For hosts whose sshd forwards ports but no unix sockets: a relay on the host, from a port of its loopback interface to
+ * the socket of the gateway. The relay ends with the connection. Other users of the host can reach the port, but the
+ * gateway requires its token.
  */
 export interface TcpRelay extends AsyncDisposable {
   /** On the loopback interface of the host. */

@@ -6,7 +6,7 @@ import { ChipSpec } from '@tpulab/protocol';
 import { CHIPS } from './chip-data.js';
 import { CodedError } from '@tpulab/platform/errors.js';
 
-/** An entry for one of our chips needs only the changed fields; the merged entry is validated as a whole. */
+/** An entry for one of our chips needs only the changed fields; the merged entry is validated. */
 const ChipFile = Type.Object(
   {
     chips: Type.Array(
@@ -37,7 +37,7 @@ const UNSAID = {
 export class ChipTable {
   readonly #chips: ReadonlyMap<string, ChipSpec>;
 
-  /** @param own the entries of `chips` that a user's file names */
+  /** @param own the entries of `chips` that come from a user's file */
   constructor(
     chips: readonly ChipSpec[] = CHIPS,
     private readonly own: readonly ChipSpec[] = []
@@ -71,7 +71,7 @@ export class ChipTable {
     return [...this.#chips.values()];
   }
 
-  /** By the ids of its PCI function, in sysfs notation. */
+  /** Finds a chip by the ids of its PCI function, in sysfs notation. */
   byPci(device: string, subsystem: string | null): ChipSpec | null {
     return (
       this.list().find(({ pci }) =>
@@ -85,8 +85,8 @@ export class ChipTable {
   }
 
   /**
-   * The user's chips in the form for the agents in kernels: bf16 operations per second of one device, by the kind that
-   * the runtime reports. null if the file gives none, which removes the value of the agent's own table.
+   * The user's chips for the agents in kernels: bf16 operations per second of one device, by the device kind that the
+   * runtime reports. null if the file gives none, which removes the value of the agent's own table.
    */
   ownPeakFlops(): Record<string, number | null> {
     return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** Finds the TPU chips of this machine through the Linux kernel. Takes milliseconds, and needs no rights and no runtime. */
+/** Finds the TPU chips of this machine through the Linux kernel. Takes milliseconds, and needs no privileges and no runtime. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Chip } from '@tpulab/protocol';

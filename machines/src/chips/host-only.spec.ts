@@ -18,7 +18,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-it('kernels use only the chips of their own host, also under the next gateway', async () => {
+it('kernels use only the chips of their own host, even under the next gateway', async () => {
   await machine.addChips({ ...GENERATIONS.find(({ name }) => name === 'v5e')!, chips: 4 });
   const hostOnly = (): HostOnly => new HostOnly(folder, new ChipTable(), machine.root);
   expect(await hostOnly().variables()).toEqual({});
@@ -32,7 +32,7 @@ it('kernels use only the chips of their own host, also under the next gateway', 
   expect(await hostOnly().variables()).toEqual({});
 });
 
-it('a host without chips is left as it is', async () => {
+it('a host without chips is left unchanged', async () => {
   const hostOnly = new HostOnly(folder, new ChipTable(), machine.root);
   await hostOnly.set(true);
   expect(await hostOnly.variables()).toEqual({});

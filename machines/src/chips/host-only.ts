@@ -1,6 +1,6 @@
 /**
- * On a slice: whether kernels of this host use its own chips alone. Otherwise libtpu waits for the other hosts of the slice, and the
- * first cell that uses a chip hangs. The variable names are libtpu's, as in JAX's own multi-process tests.
+ * On a slice: whether kernels of this host use only its own chips. Otherwise libtpu waits for the other hosts of the slice,
+ * and the first cell that uses a chip hangs. The variable names are libtpu's, as in JAX's own multi-process tests.
  */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { findChips } from './find-chips.js';
 
 const FILE = 'host-only';
 
-/** Number of chips of a host → their arrangement. A host of a slice has four, or eight. */
+/** Number of chips of a host → their arrangement. A host of a slice has four or eight. */
 const BOUNDS: Readonly<Record<number, string>> = { 1: '1,1,1', 2: '1,2,1', 4: '2,2,1', 8: '2,4,1' };
 
 export class HostOnly {

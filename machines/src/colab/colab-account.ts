@@ -42,7 +42,7 @@ export class ColabAccount {
     const usage = parseUsage(lines);
     if (code === 0 && usage) return usage;
     const problem = colabFailure('usage', errors);
-    // While offline, a login that must be renewed looks like a missing login.
+    // Offline, a login that must be renewed looks like a missing login.
     if (problem.code === 'colab_login' && !(await this.isOnline()))
       throw explainColab(['NameResolutionError']) ?? problem;
     throw problem;
@@ -64,7 +64,7 @@ export class ColabAccount {
     return answer;
   }
 
-  /** For the dialog: whether a runtime can be offered; if not, one line with the reason and remedy. */
+  /** For the dialog: whether a runtime can be offered; if not, one line with the reason and the remedy. */
   async candidate(signal: AbortSignal): Promise<NonNullable<RemoteCandidates['colab']>> {
     const accelerators = [...ACCELERATORS];
     try {

@@ -1,6 +1,6 @@
 /**
- * Runs Google's own `colab` command and parses its output. The command never prompts on a terminal, and only this user can read the
- * files that it writes. Unrequested lines (an update banner, pruned sessions) can appear anywhere and are ignored.
+ * Runs Google's own `colab` command and parses its output. The command never prompts on a terminal, and only this user can
+ * read the files that it writes. Unrequested lines (an update banner, pruned sessions) can appear anywhere and are ignored.
  */
 import path from 'node:path';
 import { constants } from 'node:fs';
@@ -15,8 +15,8 @@ const ANSWER_MS = 90_000;
 const MAX_LINES = 1_000;
 
 /**
- * With a usual umask every user could read the files of `colab`, and it would inherit our PYTHONPATH.
- * The program and its arguments follow as arguments of the shell.
+ * Without this, a usual umask would let every user read the files of `colab`, and it would inherit our PYTHONPATH. The
+ * program and its arguments follow as arguments of the shell.
  */
 export const PRIVATE_START = 'umask 077; unset PYTHONPATH PYTHONHOME; exec "$@"';
 

@@ -9,8 +9,8 @@ const BANNER = [
   ''
 ];
 
-describe('what colab prints', () => {
-  it('is read between a banner and pruned sessions', () => {
+describe('the output of colab', () => {
+  it('is parsed between a banner and pruned sessions', () => {
     const usage = ['Current balance: 12.50 compute units', 'Usage rate: 1.76/hr', 'Active assignments: 2'];
     expect(parseUsage([...BANNER, ...usage])).toEqual({ balance: 12.5, ratePerHour: 1.76, runtimes: 2 });
     expect(parseVersion([...BANNER, 'Version: 0.7.5'])).toBe('0.7.5');
@@ -37,17 +37,17 @@ describe('what colab prints', () => {
     ['0.7.5', true],
     ['1.0.0', true],
     ['4f3a2b1', true]
-  ])('version %s has ssh: %s', (version, knows) => expect(supportsSsh(version)).toBe(knows));
+  ])('of version %s supports ssh: %s', (version, knows) => expect(supportsSsh(version)).toBe(knows));
 });
 
 describe('a failure of colab', () => {
-  it('is classified as 403 where it explains 404', () => {
+  it('is classified as 403 even if it explains 404', () => {
     const words =
       'Forbidden (HTTP 403): the server refused this. (A runtime without SSH enabled returns 404, not 403.)';
     expect(explainColab([words])?.code).toBe('colab_forbidden');
   });
 
-  it('is not reported where ssh alone has failed', () => {
+  it('is not reported if only ssh has failed', () => {
     const lines = ['kex_exchange_identification: Connection closed by remote host', 'UNKNOWN port 65535'];
     expect(explainColab(lines)).toBeNull();
   });

@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-/** As in the next gateway: no state in memory. */
+/** A runtime without state in memory, as in the next gateway. */
 function newRuntime(): ColabRuntime {
   const account = new ColabAccount(colabOnPath(google.program), async () => isOnline);
   return new ColabRuntime({
@@ -62,7 +62,7 @@ async function reach(agrees = true, aborted = signal): Promise<Seen & { target: 
   return { ...seen, target };
 }
 
-/** Runs ssh itself with the given options, up to the end of its ProxyCommand. */
+/** Runs ssh itself with the given options, until its ProxyCommand ends. */
 async function failureOfSsh(target: SshTarget): Promise<RemoteProblem> {
   const ssh = await SshProcess.start({
     program: 'ssh',
@@ -110,7 +110,7 @@ describe('a Colab runtime', () => {
     expect([await google.calls('new'), await google.running()]).toEqual([[], []]);
   });
 
-  it('is ended for certain, and its name is not used again', async () => {
+  it('is verified to have ended, and its name is not used again', async () => {
     const { target } = await reach();
     await runtime.stop(signal);
     expect([await google.running(), await runtime.exists()]).toEqual([[], false]);
@@ -119,7 +119,7 @@ describe('a Colab runtime', () => {
     expect(again.consents).toHaveLength(1);
   });
 
-  it('that still runs although colab reported its end is named', async () => {
+  it('that still runs although colab reported its end is reported', async () => {
     await reach();
     await google.answer({ stopIsIgnored: true });
     const [endpoint] = await google.running();
@@ -129,7 +129,7 @@ describe('a Colab runtime', () => {
     });
   });
 
-  it('can be given up while Colab searches for one, and a runtime that was created nevertheless is named', async () => {
+  it('can be given up while Colab searches for one, and a runtime created nevertheless is reported', async () => {
     const go = path.join(folder, 'go');
     await google.answer({ newWaitsFor: go });
     const stopping = new AbortController();
@@ -150,7 +150,7 @@ describe('a Colab runtime', () => {
     expect(consents[0]!.terms.join(' ')).toContain(endpoint);
   });
 
-  it('whose creation ended with the gateway, but not for colab, is reused', async () => {
+  it('whose creation was aborted with the gateway, but continued in colab, is reused', async () => {
     const { target } = await reach();
     const file = path.join(folder, 'own', 'runtime.json');
     const record = JSON.parse(await readFile(file, 'utf8')) as object;
@@ -170,7 +170,7 @@ describe('a Colab runtime', () => {
     expect((await reach()).consents).toHaveLength(1);
   });
 
-  it('is never created by the command that ssh runs, and that command logs nobody in', async () => {
+  it('is never created by the command that ssh runs, which never logs in either', async () => {
     const { target } = await reach();
     expect(target.options.join(' ')).not.toMatch(/ -s |--tpu|--rm/);
     await google.reclaim();
@@ -205,7 +205,7 @@ describe('before a runtime is created', () => {
       'again'
     ],
     ['no network', { usageFails: 'Max retries exceeded with url: /tun/m/ccu-info' }, 'colab_offline', 'again']
-  ])('%s is said with its remedy', async (_what, answers, code, recovery) => {
+  ])('%s is reported with its remedy', async (_what, answers, code, recovery) => {
     await google.answer(answers);
     const error = await reach().catch((reason: unknown) => reason);
     expect([(error as RemoteProblem).code, recoveryOf(error)]).toEqual([code, recovery]);
@@ -227,7 +227,7 @@ describe('before a runtime is created', () => {
   });
 });
 
-describe('when Colab creates none', () => {
+describe('when Colab creates no runtime', () => {
   it.each<[string, Answers, string, 'person' | 'again', RegExp]>([
     ['capacity', { newFails: '412' }, 'colab_no_capacity', 'person', /usage limit/],
     ['entitlement', { newFails: '400' }, 'colab_not_entitled', 'person', /plan/],
@@ -244,7 +244,7 @@ describe('when Colab creates none', () => {
       'person',
       /compute units/
     ]
-  ])('%s is a state with an recovery', async (_what, answers, code, recovery, message) => {
+  ])('%s has its own code and recovery', async (_what, answers, code, recovery, message) => {
     await google.answer(answers);
     const error = await reach().catch((reason: unknown) => reason);
     expect([(error as RemoteProblem).code, recoveryOf(error)]).toEqual([code, recovery]);
@@ -259,7 +259,7 @@ describe('when Colab creates none', () => {
   });
 });
 
-describe('when ssh does not get in', () => {
+describe('when ssh cannot log in', () => {
   const CASES: [string, Answers, string, 'person' | 'again'][] = [
     ['another connection', { sshFails: '429' }, 'colab_busy', 'again'],
     ['the kind of key', { sshFails: 'rsa' }, 'colab_key_refused', 'person'],
@@ -273,7 +273,7 @@ describe('when ssh does not get in', () => {
   ];
 
   // One runtime for all tests: creating a runtime takes longer than failing to reach it.
-  it('the message of colab comes before the message of ssh', async () => {
+  it('the message of colab takes precedence over the message of ssh', async () => {
     const { target } = await reach();
     for (const [what, answers, code, recovery] of CASES) {
       await google.answer({ sshFails: null, hasSsh: true, login: 'oauth2', ...answers });

@@ -68,7 +68,7 @@ export class ColabRuntime {
     this.#records = new RuntimeRecords(options.folder);
   }
 
-  /** Whether a runtime was created, or may have been created, and is not known to have ended. */
+  /** Whether a runtime was created, or may have been, and is not known to have ended. */
   async exists(): Promise<boolean> {
     return (await this.#records.read()) !== null;
   }
@@ -87,7 +87,7 @@ export class ColabRuntime {
     return colabTarget(program, record.session, this.#records.filesOf(record.session), account.workFolder);
   }
 
-  /** Reports the balance repeatedly until the signal fires; while Colab cannot be queried, the last known balance stays. */
+  /** Reports the balance repeatedly until the signal fires; while Colab cannot be queried, the last known balance is kept. */
   async watchBalance(onCheck: Reaching['onCheck'], signal: AbortSignal): Promise<void> {
     const { account, balanceMs = BALANCE_MS } = this.options;
     while (!signal.aborted) {
@@ -213,7 +213,7 @@ export class ColabRuntime {
     return isNotFound(lines, record.session);
   }
 
-  /** Runtimes created since then, with our hardware, that this session file does not contain. */
+  /** Runtimes created since then with our hardware, which this session file does not contain. */
   async #unrecorded(record: RuntimeRecord, signal: AbortSignal): Promise<ListedRuntime[]> {
     const { account, accelerator } = this.options;
     const { config } = this.#records.filesOf(record.session);
@@ -260,7 +260,7 @@ function notStopped(endpoint: string): RemoteProblem {
   );
 }
 
-/* How ssh reaches a Colab runtime: through `colab ssh --proxy-mode`, with nothing of the user's own configuration. */
+/** How ssh reaches a Colab runtime: through `colab ssh --proxy-mode`, without the user's own configuration. */
 
 /** The ProxyCommand counts as connecting: it logs in, queries the server for the runtime, and opens a WebSocket. */
 const CONNECT_S = 60;
@@ -293,8 +293,8 @@ function colabTarget(program: string, session: string, files: RuntimeFiles, work
 }
 
 /**
- * An ssh shell lacks the variables of the container, and libtpu finds the chips through variables. Only these variables are copied: the
- * others are for Colab's own kernels.
+ * An ssh shell lacks the variables of the container, through which libtpu finds the chips. Only these variables are copied:
+ * the others are for Colab's own kernels.
  */
 const TPU_VARIABLES = `if [ -r /proc/1/environ ]; then
 while IFS= read -r tpulab_pair; do
@@ -305,13 +305,14 @@ TPULAB_END
 fi`;
 
 /**
- * The stored state of a remote's only runtime, in a folder for this user alone: `runtime.json`, and for each runtime a folder
- * of its name with the session file of `colab`, a key, and the host key that it presented. Session files contain tokens; only `colab` reads
- * them. A name is never reused, because `colab` would lose the earlier runtime of that name.
+ * The stored state of a remote's only runtime, in a folder that only this user can read: `runtime.json`, and for each
+ * runtime a folder with its name, which contains the session file of `colab`, a key, and the host key that the runtime
+ * presented. Session files contain tokens; only `colab` reads them. A name is never reused, because `colab` would lose the
+ * earlier runtime with that name.
  */
 const RuntimeRecord = Type.Object({
   session: Type.String({ pattern: '^tpulab-[a-z0-9]+$' }),
-  /** `creating` until `colab` reports that it runs; it may run before that. */
+  /** `creating` until `colab` reports that the runtime runs; it may run before that. */
   state: Type.Union([Type.Literal('creating'), Type.Literal('created')]),
   /** Runtimes that the account had before this one. */
   before: Type.Array(Type.String())
@@ -340,7 +341,7 @@ class RuntimeRecords {
     const session = `tpulab-${randomBytes(4).toString('hex')}`;
     const { key } = this.filesOf(session);
     await this.#makeFolder(path.dirname(key));
-    // No comment in the key: the comment travels with the public key, and would name the person and this computer.
+    // The key has no comment: it would travel with the public key, and name the person and this computer.
     await promisify(execFile)('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', key]);
     return this.write({ session, state: 'creating', before: [...before] });
   }

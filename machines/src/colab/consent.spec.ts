@@ -4,8 +4,8 @@ import { balanceCheck, colabConsent, colabFigures, consentText, hoursLeft } from
 const PAID = { balance: 8.8, ratePerHour: 1.76, runtimes: 1 };
 const FREE = { balance: 0, ratePerHour: 0, runtimes: 0 };
 
-describe('what a person agrees to', () => {
-  it('begins with the terms, and has the hours that are left', () => {
+describe('the consent of a person', () => {
+  it('begins with the terms, and shows the remaining hours', () => {
     const consent = colabConsent('v5e1', PAID, []);
     expect(consent.terms[0]).toMatch(/positive balance of compute units/);
     expect(consent.terms.join(' ')).not.toMatch(/balance is 0/);
@@ -17,19 +17,19 @@ describe('what a person agrees to', () => {
     ]);
   });
 
-  it('states plainly that the balance is 0, and guesses no hours', () => {
+  it('states plainly that the balance is 0, and does not guess the hours', () => {
     const consent = colabConsent('v6e1', FREE, []);
     expect(consent.terms.join(' ')).toMatch(/Your balance is 0\..* You decide/);
     expect(hoursLeft(FREE)).toBeNull();
     expect(consentText(consent)).toMatch(/Time left at this rate: unknown/);
   });
 
-  it('names what runs on the account already', () => {
+  it('names the runtimes that already run on the account', () => {
     const others = [{ session: null, endpoint: 'tpu-v5e1-s-x', hardware: 'V5E1' }];
     expect(colabConsent('v5e1', PAID, others).terms.at(-1)).toContain('tpu-v5e1-s-x (V5E1)');
   });
 
-  it('has a unit at every figure but counts', () => {
+  it('has a unit for every figure except counts', () => {
     expect(
       colabFigures(PAID)
         .filter(({ unit }) => unit === '')
@@ -38,7 +38,7 @@ describe('what a person agrees to', () => {
   });
 });
 
-describe('what is left while the runtime runs', () => {
+describe('the remaining balance while the runtime runs', () => {
   it.each([
     ['with 5 hours is fine', PAID, 'ok', /about 5 h/],
     ['with less than an hour is a warning', { ...PAID, balance: 0.5 }, 'warning', /about 0\.28 h/],

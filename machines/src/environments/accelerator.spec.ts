@@ -37,7 +37,7 @@ function createFor(accelerator?: Accelerator) {
   });
 }
 
-describe('an environment that is described for TPUs too', () => {
+describe('an environment with a description for TPUs', () => {
   it('has other packages and another kernelspec on a machine with chips', async () => {
     const definition = definitionNamed(await readDefinitions(folders.definitions), 'tiny');
     const onTpu = variantOf(definition, 'tpu');
@@ -52,7 +52,7 @@ describe('an environment that is described for TPUs too', () => {
     expect(made?.envDefaults).toEqual({ JAX_PLATFORMS: 'tpu,cpu' });
   });
 
-  it('is left alone while it is for the same kind of machine, and made again for the other', async () => {
+  it('is left alone on the same kind of machine, and recreated for the other kind', async () => {
     expect((await createFor('tpu')).result).toBe('created');
     expect((await createFor('tpu')).result).toBe('unchanged');
     expect((await createFor('cpu')).result).toBe('created');
@@ -60,7 +60,7 @@ describe('an environment that is described for TPUs too', () => {
     expect(specs.get('tpulab-tiny')?.envDefaults).toEqual({ TINY_DEVICES: '8' });
   });
 
-  it('is for the CPU where nothing is specified and there are no chips', async () => {
+  it('is for the CPU if nothing is specified and there are no chips', async () => {
     await createFor();
     const specs = await new EnvironmentCatalog(folders).kernelspecs();
     expect(specs.get('tpulab-tiny')?.spec.display_name).toBe('Tiny tiny');

@@ -1,6 +1,6 @@
 /**
- * Packages that a user has added to an environment: they were requested by name after its creation, with pip or uv, from a cell or a
- * terminal. An update installs them again. The environment itself records them, so no other record is needed.
+ * Packages that a user has added to an environment: they were requested by name after its creation, with pip or uv, from a
+ * cell or a terminal. An update reinstalls them. The environment itself records them, so no other record is needed.
  */
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -59,7 +59,7 @@ async function requirementOf(distInfo: string): Promise<string | null> {
   return `${name} @ ${vcs === undefined ? url : `${vcs.vcs}+${url}@${vcs.commit_id}`}`;
 }
 
-/** Normalised as in package indexes. An editable folder counts as its own name. */
+/** The name, normalised as in package indexes. For an editable folder, the folder itself. */
 function nameOf(requirement: string): string {
   const name = /^-e /.test(requirement) ? requirement : (/^[\w.-]+/.exec(requirement)?.[0] ?? requirement);
   return name.toLowerCase().replaceAll(/[-_.]+/g, '-');

@@ -78,8 +78,8 @@ export class EnvironmentCatalog {
   }
 
   /**
-   * Kernelspecs of the environments that can run a kernel, by name. A client without a choice gets the first: TPULab's own environments
-   * come before added ones, and these before one that a command made for itself.
+   * Kernelspecs of the environments that can run a kernel, by name. A client without a choice gets the first: TPULab's own
+   * environments come before added ones, and an environment that a command created for itself comes last.
    */
   async kernelspecs(): Promise<Map<string, EnvironmentKernelspec>> {
     const found = new Map<string, EnvironmentKernelspec>();

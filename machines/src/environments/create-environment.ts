@@ -1,6 +1,6 @@
 /**
- * Creates an environment: built in a sibling folder and renamed into place at the end. If the process ends early,
- * the environment exists completely or not at all.
+ * Creates an environment: it is built in a sibling folder and renamed into place at the end. If the process ends early, the
+ * environment exists either completely or not at all.
  */
 import path from 'node:path';
 import { readFile } from 'node:fs/promises';
@@ -39,7 +39,7 @@ export interface Creation {
   readonly withoutAdded: boolean;
   /** Packages that the user added to the environment of this name on another machine. */
   readonly also: readonly string[];
-  /** Called under the lock: true if the existing environment is good and no work is needed. */
+  /** Called under the lock: true if the existing environment is good, so that no work is needed. */
   readonly isThere: () => Promise<boolean>;
   readonly progress: CreationProgress;
   readonly signal: AbortSignal;
@@ -87,7 +87,7 @@ async function build(built: string, creation: Creation): Promise<void> {
 
   const count = await countPackages(definition.lockFile);
   progress.stage(`installing ${count} packages`);
-  // Bytecode is compiled now, once, rather than at the first start of each kernel.
+  // Bytecode is compiled once here, instead of at the first start of each kernel.
   const compile = ['--compile-bytecode', '--require-hashes', '--strict'];
   await uv(creation, 'installing packages', [
     'pip',
@@ -116,7 +116,7 @@ async function build(built: string, creation: Creation): Promise<void> {
   await describe(built, creation, added);
 }
 
-/** Cells call pip by its name; if this Python has no bundled pip, a kernel installs it later. */
+/** Cells call pip by its name; if this Python has no bundled pip, a kernel installs one later. */
 async function installPip(built: string, creation: Creation, target: readonly string[]): Promise<void> {
   const wheel = await bundledPip(built);
   if (wheel === null) return;

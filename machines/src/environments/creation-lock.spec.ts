@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe('the lock of an environment', () => {
-  it('is refused while a living process holds it, which is named', async () => {
+  it('is refused while a live process holds it, which is named', async () => {
     const lock = await lockEnvironment(folder, 'jax');
     expect(await isLocked(folder, 'jax')).toBe(true);
     await expect(lockEnvironment(folder, 'jax')).rejects.toMatchObject({
@@ -23,7 +23,7 @@ describe('the lock of an environment', () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  it('does not concern another environment', async () => {
+  it('does not affect another environment', async () => {
     await lockEnvironment(folder, 'jax');
     await expect(lockEnvironment(folder, 'torch')).resolves.toBeDefined();
     expect(await isLocked(folder, 'dia')).toBe(false);

@@ -4,7 +4,7 @@ import { durationText } from '@tpulab/protocol';
 export interface CreationProgress {
   /** A new stage begins: `making the environment`, `installing 62 packages`. */
   stage(text: string): void;
-  /** Something within the stage: `downloading jaxlib (81.1 MiB)`. */
+  /** A step within the stage: `downloading jaxlib (81.1 MiB)`. */
   detail(text: string): void;
   /** The latest stage has ended successfully. */
   stageDone(): void;

@@ -60,10 +60,10 @@ export interface Definition {
   readonly folder: string;
   readonly description: Description;
   readonly lockFile: string;
-  /** Covers everything on which a created environment depends; another value means `outdated`. */
+  /** A hash of everything on which a created environment depends; another value means `outdated`. */
   readonly fingerprint: string;
   readonly smokeTest: string;
-  /** The different packages for machines with TPU chips. */
+  /** The variant for machines with TPU chips. */
   readonly onTpu?: Pick<Definition, 'lockFile' | 'fingerprint'>;
 }
 
@@ -90,7 +90,7 @@ export function variantOf(definition: Definition, accelerator: Accelerator): Def
   };
 }
 
-/** Name of an environment's kernelspec. Notebooks store it, so it never changes (docs/decisions/0004). */
+/** Name of an environment's kernelspec. Notebooks store it, so it must never change (docs/decisions/0004). */
 export function kernelspecName(environment: string): string {
   return `tpulab-${environment}`;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { duplicateKey } from './definition.js';
 
-describe('a name that an object has twice', () => {
+describe('a name that an object contains twice', () => {
   it.each([
     ['{"a": 1, "b": 2, "a": 3}', '/a'],
     ['{"a": {"b": 1, "c": {"b": 2}, "b": 3}}', '/a/b'],

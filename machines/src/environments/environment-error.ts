@@ -35,7 +35,7 @@ export type EnvironmentErrorCode = (typeof ENVIRONMENT_ERROR_CODES)[number];
 
 export class EnvironmentError extends CodedError<EnvironmentErrorCode> {}
 
-/** Converts a failed file operation into an EnvironmentError, for causes that a person can remove. */
+/** Converts a failed file operation into an EnvironmentError, if a person can remove its cause. */
 export function explainFileFailure(error: unknown, folder: string): Error {
   if (error instanceof EnvironmentError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
@@ -69,7 +69,7 @@ export function explainFileFailure(error: unknown, folder: string): Error {
 
 /* Converts uv's output after a failure into one sentence with a remedy. */
 
-// The order matters: a full disk also appears as a failed write, a refused hash also as a failed download.
+// The order matters: a full disk also appears as a failed write, and a refused hash as a failed download.
 const CAUSES: readonly Cause<EnvironmentErrorCode, string>[] = [
   {
     pattern: /no space left on device|os error 28\b|quota exceeded|os error 122\b/i,

@@ -39,8 +39,8 @@ async function failure(work: Promise<unknown>): Promise<EnvironmentError> {
   throw new Error('It did not fail with an EnvironmentError', { cause: error });
 }
 
-describe('an environment that is described', () => {
-  it('is listed as available until it is made', async () => {
+describe('an environment with a description', () => {
+  it('is listed as available until it is created', async () => {
     expect(await catalog.list()).toEqual([
       {
         name: 'tiny',
@@ -55,7 +55,7 @@ describe('an environment that is described', () => {
     expect(await catalog.kernelspecs()).toEqual(new Map());
   });
 
-  it('is made, and is then ready and has a kernelspec', async () => {
+  it('is ready and has a kernelspec once it is created', async () => {
     const { result, environment } = await make('tiny');
     expect(result).toBe('created');
     expect(environment).toMatchObject({ state: 'ready', path: path.join(folders.environments, 'tiny') });
@@ -83,12 +83,12 @@ describe('an environment that is described', () => {
     expect(file.env).toEqual({ TINY: '1', TINY_DEVICES: '8' });
   });
 
-  it('leaves nothing beside itself once it is made', async () => {
+  it('leaves nothing beside itself once it is created', async () => {
     await make('tiny');
     expect(await readdir(folders.environments)).toEqual(['tiny']);
   });
 
-  it('is left alone when it is requested again, and made again on a forced request', async () => {
+  it('is left alone when it is requested again, and recreated on a forced request', async () => {
     await make('tiny');
     const mark = path.join(folders.environments, 'tiny', 'mark');
     await writeFile(mark, '');
@@ -98,7 +98,7 @@ describe('an environment that is described', () => {
     await expect(access(mark)).rejects.toThrow();
   });
 
-  it('is outdated when its lock file changes, still has its kernelspec, and is made again', async () => {
+  it('is outdated when its lock file changes, still has its kernelspec, and is recreated', async () => {
     await make('tiny');
     await describeTiny(folders.definitions, 'tiny', { lock: '# another\n' });
     expect((await catalog.list())[0]?.state).toBe('outdated');
@@ -110,7 +110,7 @@ describe('an environment that is described', () => {
     expect((await check(catalog, 'tiny', never)).ok).toBe(true);
   });
 
-  it('comes before an added one, and both before one that a command made for itself', async () => {
+  it('comes before an added one, and both before one that a command created for itself', async () => {
     await describeTiny(folders.definitions, 'aot', { onDemand: true });
     await describeTiny(folders.definitions, 'mine', {});
     for (const name of ['aot', 'mine', 'tiny']) await make(name);
@@ -168,7 +168,7 @@ describe('the check of an environment', () => {
     });
   });
 
-  it('does not accept a smoke test that breaks off', async () => {
+  it('does not accept a smoke test that ends early', async () => {
     await describeTiny(folders.definitions, 'tiny', {
       smokeTest: 'raise SystemExit("the library is damaged")'
     });
@@ -178,7 +178,7 @@ describe('the check of an environment', () => {
     expect(checks.at(-1)?.detail).toContain('the library is damaged');
   });
 
-  it('calls an environment broken whose Python is missing', async () => {
+  it('reports an environment as broken if its Python is missing', async () => {
     await make('tiny');
     await rm(path.join(folders.environments, 'tiny', 'bin', 'python'));
     expect((await catalog.list())[0]?.state).toBe('broken');
@@ -219,7 +219,7 @@ describe('a creation that cannot succeed', () => {
     expect(error.code).toBe('env_agent_missing');
   });
 
-  it('reports that the recipes are missing where they were named, and makes nothing', async () => {
+  it('reports that the named recipes are missing, and creates nothing', async () => {
     await describeTiny(folders.definitions, 'tiny', { recipes: true });
     const nowhere = path.join(folders.definitions, 'no-recipes');
     const error = await failure(make('tiny', { recipes: nowhere }));
@@ -267,7 +267,7 @@ describe('a creation that cannot succeed', () => {
     );
   });
 
-  it('does not remove a folder that it did not make', async () => {
+  it('does not remove a folder that it did not create', async () => {
     await mkdir(path.join(folders.environments, 'mine'), { recursive: true });
     expect((await failure(remove(catalog, 'mine'))).code).toBe('env_not_created');
     await access(path.join(folders.environments, 'mine'));

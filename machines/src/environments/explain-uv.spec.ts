@@ -28,7 +28,7 @@ const MESSAGES: [string, string, string][] = [
 ];
 
 describe('a failure of uv', () => {
-  it.each(MESSAGES)('is %s for its words', (code, words, sentence) => {
+  it.each(MESSAGES)('has the code %s for its message', (code, words, sentence) => {
     const result = { exitCode: 1, stdout: [], stderr: words.split('\n'), timedOut: false };
     const error = explainUvFailure('installing packages', result, '>=3.20');
     expect(error.code).toBe(code);

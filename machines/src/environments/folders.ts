@@ -32,7 +32,7 @@ export async function bundledPip(environment: string): Promise<string | null> {
   const version = /^version(?:_info)? *= *(\d+\.\d+)/m.exec(config)?.[1];
   if (home === undefined || version === undefined) return null;
   const bundled = path.join(home, '..', 'lib', `python${version}`, 'ensurepip', '_bundled');
-  // Debian stores it elsewhere.
+  // Debian stores the wheel elsewhere.
   for (const folder of [bundled, '/usr/share/python-wheels']) {
     const wheel = (await readdir(folder).catch(() => [])).find(name => /^pip-.*\.whl$/.test(name));
     if (wheel !== undefined) return path.join(folder, wheel);
@@ -55,7 +55,7 @@ export async function putInPlace(built: string, environments: string, name: stri
   if (replaces) await removeFolder(aside);
 }
 
-/** Hides the environment immediately; deleting its many files may then be slow. */
+/** Hides the environment immediately, because deleting its many files may be slow. */
 export async function removeEnvironment(environments: string, name: string): Promise<void> {
   const aside = path.join(environments, `.${name}.building-${randomUUID()}`);
   await rename(environmentFolder(environments, name), aside);

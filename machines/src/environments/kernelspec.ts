@@ -24,7 +24,7 @@ export interface EnvironmentKernelspec {
   readonly resourceDir: string;
 }
 
-/** Derived from the current folder of the environment, so that it stays valid after the folder of environments is moved. */
+/** Derived from the environment's current folder, so that it stays valid after the folder of environments is moved. */
 export function kernelspecOf(environment: string, record: CreationRecord): EnvironmentKernelspec {
   return {
     spec: {
@@ -41,8 +41,8 @@ export function kernelspecOf(environment: string, record: CreationRecord): Envir
 }
 
 /**
- * Writes kernel.json and the logos below `built`, for an environment that will be at `environment`. A kernel.json
- * has no defaults, so they are plain values there: otherwise a stock Jupyter would not see them at all.
+ * Writes kernel.json and the logos below `built`, for an environment that will be at `environment`. A kernel.json cannot
+ * contain defaults, so they are plain values there: otherwise a stock Jupyter would not get them at all.
  */
 export async function writeKernelspec(
   built: string,

@@ -8,7 +8,7 @@ import { EnvironmentError } from './environment-error.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { PACKAGE_FOLDER } from './locations.js';
 
-/** In a package: beside the program; in a checkout: the folder `notebooks`, beside `kernel-bridge` and around the bundle. */
+/** In a package, beside the program; in a checkout, the folder `notebooks` beside `kernel-bridge` and around the bundle. */
 const PLACES = ['lessons', '../notebooks', '../../notebooks'];
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ export function lessonsFolder(packageFolder: string = PACKAGE_FOLDER): string {
 }
 
 /**
- * Copies the lessons. An existing notebook may contain a person's work, and is preserved.
+ * Copies the lessons. An existing notebook may contain a person's work, so it is kept.
  *
  * @throws EnvironmentError
  */

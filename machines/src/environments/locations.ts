@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `kernel-bridge/`, relative to `lib/environments/` and to `src/environments/` alike; in a bundle (`lib/cli/`) the bundle. */
+/** `kernel-bridge/`, relative to both `lib/environments/` and `src/environments/`; in a bundle (`lib/cli/`), the bundle. */
 export const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
 
 /**
- * Folder of environments: the requested one, else `$TPULAB_ENV_DIR`, else the folder of this bridge's checkout, which
- * `npm start` uses, else the XDG data folder.
+ * Folder of environments: the requested one, otherwise `$TPULAB_ENV_DIR`, otherwise the folder of this bridge's checkout,
+ * which `npm start` uses, otherwise the XDG data folder.
  */
 export function environmentsFolder(
   requested: string | undefined,
@@ -39,11 +39,11 @@ export function definitionsFolder(requested: string | undefined, env: Env = proc
 /** Our own Python package, in the form in which it is installed into an environment. */
 export interface PackageSource {
   readonly path: string;
-  /** A checkout's package is editable, so that a change in its sources takes effect at the next kernel start. */
+  /** A checkout's package is editable, so that a change in its sources takes effect when a kernel is next started. */
   readonly editable: boolean;
 }
 
-/** The agent's sources: the requested folder or wheel, else a checkout's; null if there are none. */
+/** The agent's sources: the requested folder or wheel, otherwise a checkout's; null if there are none. */
 export function agentSource(requested: string | undefined): PackageSource | null {
   return packageSource(requested, 'kernel-agent', 'tpulab');
 }

@@ -38,13 +38,13 @@ export interface CreateOptions {
   readonly python?: string | undefined;
   readonly agent?: string | undefined;
   readonly recipes?: string | undefined;
-  /** If omitted: TPU if this machine has chips and the environment has a TPU description. */
+  /** If omitted: TPU if this machine has chips and the environment has a TPU description, otherwise CPU. */
   readonly accelerator?: Accelerator | undefined;
   /** Drops the user's packages of the replaced environment. */
   readonly withoutAdded?: boolean | undefined;
   /** Additional packages, as lines of a requirements file. Those that cannot be installed are skipped. */
   readonly also?: readonly string[] | undefined;
-  /** Creates it again although it exists and is up to date. */
+  /** Recreates the environment even if it exists and is up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
   readonly signal: AbortSignal;
@@ -91,7 +91,7 @@ async function acceleratorHere({ description }: Definition): Promise<Accelerator
   return (await findChips(new ChipTable())).length > 0 ? 'tpu' : 'cpu';
 }
 
-/** A complete environment for the other kind of machine must still be made again. */
+/** A complete environment for the other kind of machine still has to be recreated. */
 async function isReady(
   catalog: EnvironmentCatalog,
   definition: Definition,
@@ -222,7 +222,7 @@ export async function add(
   const whole = await runCode(python, 'import jupyterlab_tpulab, tpulab.launcher', signal);
   const isWhole = whole.exitCode === 0;
   const uv = findUv();
-  // A system's own Python refuses the installation; uv explains that.
+  // A system's own Python refuses the installation; explained by uv's output.
   const result = await runUv({
     uv,
     args: [
@@ -390,7 +390,7 @@ async function runSmokeTest(test: SmokeTest): Promise<readonly SmokeCheck[]> {
   if (result.timedOut) {
     checks.push(failed('the smoke test ends', `it was ended after ${test.timeoutMs / 1000} s`));
   } else if (result.exitCode !== 0 && checks.every(check => check.ok)) {
-    // Without a failed check, the script broke off: its last output contains the reason.
+    // Without a failed check, the script ended early: its last output contains the reason.
     const words = unread
       .filter(line => line.trim() !== '')
       .slice(-3)
@@ -412,7 +412,7 @@ function parseLine(line: string): SmokeCheck | null {
   return Value.Check(SmokeCheck, json) ? json : null;
 }
 
-/** The environment whose libtpu compiles for chips that this machine lacks. */
+/** The environment whose libtpu can compile for chips that this machine lacks. */
 const COMPILER = 'aot';
 
 /** Variables of the caller. With `TPULAB_AOT_PYTHON`, that Python has the compiler. */

@@ -1,4 +1,4 @@
-/** X1, X2: a user's packages stay in an environment, and an environment of the user becomes a kernel. */
+/** A user's packages stay in an environment, and an environment of the user becomes a kernel. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
@@ -97,7 +97,7 @@ describe('packages that a user adds', () => {
     }
 
     await unlink(path.join(wheels, 'tinyadd-1.2-py3-none-any.whl'));
-    // Otherwise uv would find it in its cache.
+    // Otherwise uv would find the package in its cache.
     vi.stubEnv('UV_NO_CACHE', '1');
     const error = await failure(make({ force: true }));
     expect(error.code).toBe('env_added_packages');
@@ -146,7 +146,7 @@ describe('an environment of the user', () => {
     expect((await catalog.list()).find(({ name }) => name === 'link')).toMatchObject({ state: 'broken' });
   });
 
-  it('in which the complete TPULab is installed keeps it', async () => {
+  it('with the complete TPULab installed keeps it', async () => {
     const own = path.join(wheels, 'whole');
     await run(findUv(), ['venv', own]);
     await wheel('ipykernel', '7.4.0', { 'ipykernel/__init__.py': '' });
@@ -169,8 +169,8 @@ describe('an environment of the user', () => {
 });
 
 describe('the list of environments', () => {
-  it('has those behind a link', async () => {
-    // N19: listed as ready, its kernel was not offered.
+  it('includes environments behind a link', async () => {
+    // They were listed as ready, but their kernels were not offered.
     const { environment } = await make();
     const elsewhere = path.join(wheels, 'tiny');
     await rename(environment.path ?? '', elsewhere);

@@ -30,7 +30,7 @@ const END_WAIT_MS = 3000;
 
 /** Rejects only if the program cannot be started; the result contains its exit. */
 export async function runProgram(run: ProgramRun): Promise<ProgramResult> {
-  // Its own process group: uv's build backends end with it, and Ctrl-C reaches it once, through us.
+  // Its own process group: uv's build backends end with it, and Ctrl-C reaches it only once, through us.
   const child = spawn(run.command, run.args, {
     cwd: run.cwd,
     env: run.env,

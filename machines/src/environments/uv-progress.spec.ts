@@ -50,7 +50,7 @@ describe('the progress of uv', () => {
     expect(progress.fraction).toBe(0.9);
   });
 
-  it('accepts files from the cache as they are: nothing is downloaded', () => {
+  it('expects no download for files from the cache', () => {
     const progress = after(0, new UvProgress(() => now), 'Resolved 62 packages in 2ms', ' Downloaded ghost');
     expect([progress.fraction, progress.transfer]).toEqual([null, null]);
     expect(after(1, progress, 'Installed 62 packages in 3s').fraction).toBe(0.75);

@@ -39,7 +39,7 @@ describe('uv', () => {
     );
   });
 
-  it('is found on PATH, and otherwise the message tells how to install it', async () => {
+  it('is found on PATH; otherwise the message explains how to install it', async () => {
     const uv = await program('bin', 'uv');
     expect(findUv({ PATH: path.dirname(uv) }, [])).toBe(uv);
     expect(() => findUv({ PATH: folder }, [])).toThrow(/pip install uv/);

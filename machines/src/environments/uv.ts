@@ -1,4 +1,4 @@
-/** Finds uv, the program that makes Python environments from lock files, and runs it. */
+/** Finds uv, which creates Python environments from lock files, and runs it. */
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 import type { Transfer } from '@tpulab/protocol';
@@ -33,7 +33,7 @@ export interface UvRun {
   readonly signal: AbortSignal;
   readonly onLine?: (line: string) => void;
   readonly maxLines?: number;
-  /** Set only for a request for a Python. */
+  /** Set only when uv is asked for a Python. */
   readonly mayDownloadPython?: true;
 }
 
@@ -63,8 +63,8 @@ export async function runUv({
 }
 
 /**
- * The wheel of the extension records its installing Python: uv skips virtual environments on PATH, and that Python may be
- * the only one there.
+ * The wheel of the extension records the Python that installed it: uv skips virtual environments on PATH, and that Python
+ * may be the only one on this machine.
  */
 function pathWithBasePython(env: Env): string {
   const base = env['TPULAB_BASE_PYTHON'];
@@ -72,7 +72,7 @@ function pathWithBasePython(env: Env): string {
   return folders.flatMap(folder => folder || []).join(path.delimiter);
 }
 
-/** The environment without variables that make a Python search outside its own folder. */
+/** The environment without variables that make Python search outside its own folder. */
 export function pythonFreeEnv(env: Env): Record<string, string | undefined> {
   const clean: Record<string, string | undefined> = { ...env };
   for (const name of [
@@ -97,7 +97,10 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** Shares of the total time, measured on a home connection: downloads take the most, and bytecode of an environment some 10 s. */
+/**
+ * Shares of the total time, measured on a home connection: downloads take most of it, and an environment's bytecode about
+ * 10 s.
+ */
 const DOWNLOADS = 0.6;
 const REACHED: readonly (readonly [begin: RegExp, fraction: number])[] = [
   [/^Prepared \d/, DOWNLOADS],

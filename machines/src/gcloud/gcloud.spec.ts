@@ -38,7 +38,7 @@ const REACHED = {
 
 const { signal } = new AbortController();
 
-/** A gcloud that gives this answer to every query. */
+/** A gcloud that returns this answer to every query. */
 function saying(answer: string): Gcloud {
   return { query: async () => answer, change: async () => undefined };
 }
@@ -64,7 +64,7 @@ describe('the dry run of gcloud', () => {
     ['of a TPU VM through IAP', tpuDryRun({ ...REACHED, proxyCommand: PROXY }), true],
     ['of an instance', computeDryRun(REACHED), false],
     ['of an instance through IAP', computeDryRun({ ...REACHED, proxyCommand: PROXY }), true]
-  ])('%s says where the host is and how its key is known', (_what, line, proxied) => {
+  ])("%s contains the host's address and how its key is verified", (_what, line, proxied) => {
     const [target, ...others] = parseDryRun(`Generating public/private rsa key pair.\n${line}`);
     expect(others).toEqual([]);
     expect(target!.destination).toBe('ana@192.0.2.7');
@@ -81,7 +81,7 @@ describe('the dry run of gcloud', () => {
   it.each([
     ['of a TPU VM', tpuDryRun],
     ['of an instance', computeDryRun]
-  ])('%s is read where the home folder has a space, which gcloud does not quote', (_what, print) => {
+  ])('%s is parsed even if the home folder has a space, which gcloud does not quote', (_what, print) => {
     const home = '/Users/ana maria/.ssh';
     const reached = { ...REACHED, key: `${home}/google_compute_engine`, knownHosts: `${home}/known` };
     for (const more of [{}, { proxyCommand: PROXY }]) {
@@ -102,7 +102,7 @@ describe('the dry run of gcloud', () => {
     ]);
   });
 
-  it('that names no host, or one that is an option, is refused', () => {
+  it('is refused if it names no host, or an option as the host', () => {
     expect(() => parseDryRun('/usr/bin/ssh -t -i key\n')).toThrow(RemoteProblem);
     expect(() => parseDryRun('/usr/bin/ssh -t -i key -oProxyCommand=x\n')).toThrow(RemoteProblem);
     expect(parseDryRun('nothing of the kind\n')).toEqual([]);
@@ -141,21 +141,21 @@ describe('a failure of gcloud', () => {
     });
   });
 
-  it.each([...Object.values(GCLOUD_EXPIRED)])('an expired login is one to repeat: %#', stderr => {
+  it.each([...Object.values(GCLOUD_EXPIRED)])('an expired login has to be repeated: %#', stderr => {
     expect(explainGcloud(stderr, { project: 'p', zone: 'z' })).toMatchObject({
       code: 'gcloud_login',
       command: 'gcloud auth login'
     });
   });
 
-  it.each(Object.entries(GCLOUD_NO_ALPHA))('no alpha commands (%s) are what is missing', (_way, stderr) => {
+  it.each(Object.entries(GCLOUD_NO_ALPHA))('missing alpha commands (%s) are reported as such', (_way, stderr) => {
     expect(explainGcloud(stderr, { project: 'p', zone: 'z' })).toMatchObject({
       code: 'gcloud_alpha_missing',
       command: 'gcloud components install alpha'
     });
   });
 
-  it('the command for an owner has the account and the project that gcloud is set to', async () => {
+  it("the command for an owner contains gcloud's configured account and project", async () => {
     const problem = explainGcloud(GCLOUD_FAILURES['gcloud_permission']!, { project: undefined, zone: 'z' });
     const commandWith = async (answers: Record<string, string>): Promise<string | null> =>
       ((await withNames(problem, answeringTo(answers), signal)) as RemoteProblem).command;
@@ -169,7 +169,7 @@ describe('a failure of gcloud', () => {
     expect(await commandWith({ 'get-value account': 'a; b\n' })).toBe(problem.command);
   });
 
-  it('several hosts are a slice, the instances of a group perhaps, and one host is none', () => {
+  it('several hosts are reported as a slice, instances of a group as a possible one, and one host as none', () => {
     const output = (product: GcloudSource['product'], hosts: number): string | null =>
       sliceWarning({ kind: 'gcloud', product, name: 'x', zone: 'z' }, 'x', hosts);
     expect(output('tpu-vm', 2)).toContain('x is a slice of 2 hosts');
@@ -179,7 +179,7 @@ describe('a failure of gcloud', () => {
     expect(output('queued-resource', 1)).toBeNull();
   });
 
-  it('a permission that has lapsed is named, with the role that gives it back', () => {
+  it('a lapsed permission is named, with the role that restores it', () => {
     const denied = explainGcloud(GCLOUD_FAILURES['gcloud_permission']!, { project: 'p', zone: 'z' });
     expect(denied.message).toContain("'tpu.nodes.get'");
     expect(denied.command).toBe(
@@ -187,7 +187,7 @@ describe('a failure of gcloud', () => {
     );
   });
 
-  it('a refusal inside a thread of gcloud is one, though it ends with 0', async () => {
+  it('a refusal in a thread of gcloud counts as one, even if gcloud exits with 0', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-gcloud-'));
     const program = path.join(folder, 'gcloud');
     const { stderr = '' } = QUEUED_RESOURCE_REFUSED;
@@ -198,7 +198,7 @@ describe('a failure of gcloud', () => {
     await rm(folder, { recursive: true });
   });
 
-  it('names the API that is to be enabled', () => {
+  it('names the API that has to be enabled', () => {
     const problem = explainGcloud(GCLOUD_FAILURES['gcloud_api_disabled']!, { project: 'p', zone: 'z' });
     expect(problem.command).toBe('gcloud services enable tpu.googleapis.com --project=p');
   });
@@ -279,7 +279,7 @@ describe('a machine of Google Cloud', () => {
     });
   });
 
-  it('a queued resource that is active is judged by its node', async () => {
+  it('an active queued resource is checked by its node', async () => {
     const gcloud = answeringTo({
       'queued-resources describe queue': queuedResource('ACTIVE'),
       'tpu-vm describe my-tpu': tpuNode({ state: 'PREEMPTED' })
@@ -290,7 +290,7 @@ describe('a machine of Google Cloud', () => {
   it.each([
     ['SERVICE', 'remote_preempted'],
     ['USER', 'remote_machine_stopped']
-  ])('a queued resource that is suspended by %s', async (initiator, code) => {
+  ])('a queued resource suspended by %s', async (initiator, code) => {
     const gcloud = answeringTo({ describe: queuedResource('SUSPENDED', 'my-tpu', initiator) });
     await expect(find(gcloud, queue)).rejects.toMatchObject({ code });
   });
@@ -335,7 +335,7 @@ describe('a machine of Google Cloud', () => {
   const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8Ynb/eysFpcMSjt0KGI8r3L1P/8ddmE697oKolHXhy';
   const known = () => readFile(path.join(folder, 'known_hosts'), 'utf8').catch(() => '');
 
-  it('has the host key from its guest attributes, which are queried once', async () => {
+  it('gets the host key from its guest attributes, which are queried once', async () => {
     const gcloud = answeringTo({
       describe: tpuNode(),
       '--dry-run': tpuDryRun(REACHED),
@@ -352,7 +352,7 @@ describe('a machine of Google Cloud', () => {
     expect(gcloud.requests.filter(words => words.includes('guest-attributes'))).toHaveLength(1);
   });
 
-  it('that was recreated under its name has another key, and nobody is prompted', async () => {
+  it('recreated under its name has another key, and nobody is prompted', async () => {
     const hostKeyAlias = 'tpu.777-0-q2w3e4';
     const other = KEY.replace('HXhy', 'HXhz');
     for (const [alias, key] of [
@@ -380,7 +380,7 @@ describe('a machine of Google Cloud', () => {
       JSON.stringify([{ namespace: 'hostkeys', key: 'x\n* ssh-rsa', value: KEY, worker_id: 0 }])
     ],
     ['that cannot be asked', undefined]
-  ])('%s is left to the question of ssh', async (_what, attributes) => {
+  ])('%s is left to the prompt of ssh', async (_what, attributes) => {
     const gcloud = answeringTo({
       describe: tpuNode(),
       '--dry-run': tpuDryRun(REACHED),
@@ -418,12 +418,12 @@ describe('a machine of Google Cloud', () => {
       ['no login', IAP_NO_LOGIN, 'gcloud_login', 'gcloud auth login'],
       ['no network', iapRefusal('[Errno -3] Temporary failure in name resolution'), 'gcloud_offline', null],
       ['nothing said by the tunnel', '', 'remote_unreachable', null]
-    ])('%s is what is wrong, and not "UNKNOWN port 65535"', (_what, output, code, command) => {
+    ])('%s is reported as the cause, and not "UNKNOWN port 65535"', (_what, output, code, command) => {
       expect(explain(output)).toMatchObject({ code, command });
     });
   });
 
-  it('that does not know our key yet has it added by gcloud', async () => {
+  it('a host that does not know our key yet gets it from gcloud', async () => {
     const refused = new RemoteProblem('remote_auth_refused', 'It did not accept the key.');
     expect(withCloudRemedy(refused, node)).toMatchObject({
       code: 'remote_auth_refused',
@@ -455,7 +455,7 @@ describe('the machines of a project', () => {
     }
   });
 
-  it('come from both generations of the API, with type and state', async () => {
+  it('are listed from both generations of the API, with type and state', async () => {
     const found = await projectMachines(
       answering({
         'config get-value': 'p\n',
@@ -480,7 +480,7 @@ describe('the machines of a project', () => {
     ]);
   });
 
-  it('are called spot where the cloud may end them at any time, by the field of each API', async () => {
+  it('are called spot if the cloud may end them at any time, by the field of each API', async () => {
     const node = (name: string, schedulingConfig: object): object => ({
       name: `projects/p/locations/z/nodes/${name}`,
       schedulingConfig
@@ -514,7 +514,7 @@ describe('the machines of a project', () => {
     ]);
   });
 
-  it('come from one of them where the other is not enabled', async () => {
+  it('are listed from one API if the other is not enabled', async () => {
     const found = await projectMachines(
       answering({ 'config get-value': 'p\n', 'tpu-vm list': '[]' }),
       signal
@@ -531,7 +531,7 @@ describe('the machines of a project', () => {
     });
   });
 
-  it('come from the named project, whatever the configuration of gcloud', async () => {
+  it('are listed from the named project, whatever the configuration of gcloud', async () => {
     const requests: string[] = [];
     const gcloud: Gcloud = {
       change: async () => undefined,

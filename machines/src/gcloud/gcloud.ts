@@ -88,7 +88,7 @@ export interface GcloudRequest {
   readonly product?: keyof typeof LISTS | undefined;
 }
 
-/** A wrong zone is possible, so the commands list all zones. */
+/** The commands list all zones, because the given zone may be wrong. */
 export const LISTS = {
   'tpu-vm': 'tpus tpu-vm list --zone=-',
   'queued-resource': 'tpus queued-resources list --zone=-',

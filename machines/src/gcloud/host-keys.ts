@@ -1,6 +1,6 @@
 /**
- * The host keys of a TPU node, as the node itself reports them to Google Cloud in its guest attributes. With these keys, no person has to
- * confirm a fingerprint. `gcloud compute ssh` does this automatically for instances; the TPU commands do not.
+ * The host keys of a TPU node, as the node itself reports them to Google Cloud in its guest attributes. With these keys, no
+ * person has to confirm a fingerprint. `gcloud compute ssh` does this automatically for instances; the TPU commands do not.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -24,7 +24,7 @@ export interface GcloudTarget extends SshTarget {
 }
 
 /**
- * The same hosts; `file` alone holds their keys if Google Cloud has reported them.
+ * The same hosts; `file` contains only their keys, if Google Cloud has reported them.
  *
  * @param fetch fetches the guest attributes below `hostkeys/`, as JSON; called for new hosts
  */
@@ -58,7 +58,7 @@ function hasKey(text: string, alias: string): boolean {
   return text.split('\n').some(line => line.startsWith(`${alias} `));
 }
 
-/** Refuses, without a prompt, every key other than the one that Google Cloud reports. */
+/** Refuses, without a prompt, every key except the one that Google Cloud reports. */
 function knownHostsOf(file: string, options: readonly string[]): string[] {
   const others = options.flatMap((word, index) => {
     const isOther = (text: string | undefined): boolean => !/^UserKnownHostsFile=/i.test(text ?? '');

@@ -1,4 +1,4 @@
-/** A machine of Google Cloud: checks its state, and finds out how ssh reaches its hosts. */
+/** A machine of Google Cloud: checks its state, and determines how ssh reaches its hosts. */
 import { type GcloudSource as GcloudSourceSchema, reachOf } from '@tpulab/protocol';
 import type { Static } from '@sinclair/typebox';
 import { RemoteProblem, RemoteQueued } from '../remote-error.js';
@@ -8,7 +8,7 @@ import { type GcloudTarget, withHostKeys } from './host-keys.js';
 
 export type GcloudSource = Static<typeof GcloudSourceSchema>;
 
-/** States in which a machine is reachable, or will be without anyone's help. */
+/** States in which a machine is reachable, or will be without help. */
 const RUNS = new Set(['READY', 'RUNNING', 'ACTIVE', 'REPAIRING', 'MAINTENANCE']);
 const COMES = new Set([
   'CREATING',
@@ -91,7 +91,7 @@ function checkAddress(source: GcloudSource, node: unknown): void {
 
 /** The command that adds the user's key to the machine, as gcloud does at its first ssh. */
 export function keyCommand(source: GcloudSource): string {
-  // The key becomes a project key, so any instance of a group is suitable.
+  // The key becomes a project key, so any instance of a group will do.
   const name =
     source.product === 'instance-group'
       ? `"$(gcloud ${LIST_GROUP} ${source.name} ${where(source).join(' ')} --format='value(instance.basename())' --limit=1)"`
@@ -115,7 +115,7 @@ function keyArguments(source: GcloudSource, name: string): string[] {
 /**
  * Runs that command. gcloud adds the key before its own login, so a failed login does not matter.
  *
- * @throws RemoteProblem if gcloud was refused
+ * @throws RemoteProblem if Google Cloud refused
  */
 export async function addKey(gcloud: Gcloud, source: GcloudSource, signal: AbortSignal): Promise<void> {
   const { name, project, zone, product } = source;
@@ -236,7 +236,8 @@ function checkInstance(source: GcloudSource, { name, state, action }: GroupInsta
     );
   }
   if (state === 'STOPPING' || state === 'TERMINATED') {
-    // The group may not have noticed it yet. A person who stops an instance of a group leaves it STOPPED or SUSPENDED.
+    // The group may not have noticed the stop yet. If a person stops an instance of a group, it becomes STOPPED or
+    // SUSPENDED.
     throw new RemoteProblem(
       'remote_machine_stopped',
       `${name} in ${source.zone} has ended: its state is ${state}. If the group ${source.name} creates it again, TPULab connects; otherwise start it.`,
@@ -324,7 +325,7 @@ function at(value: unknown, ...keys: readonly string[]): string | null {
   return typeof found === 'string' ? found : null;
 }
 
-/* The ssh command of gcloud, parsed from its output. */
+/** Parses the ssh command that gcloud prints. */
 
 /** Options that name the host and its key. Others (`StrictHostKeyChecking=no`) are left to the user's own configuration. */
 const TAKEN = new Set([
@@ -341,12 +342,13 @@ const TAKEN = new Set([
 ]);
 
 /**
- * Parses the output of `gcloud … ssh --dry-run`, one target for each line with an ssh command: the address of the host, its user and key,
- * and how its host key is verified. Our own ssh then uses the target.
+ * Parses the output of `gcloud … ssh --dry-run`, one target for each line with an ssh command: the host's address, its user
+ * and key, and how its host key is verified. Our own ssh then uses the target.
  *
- * The TPU commands join the arguments with spaces and quote nothing (`tpus/tpu_vm/ssh.py`); `compute ssh` puts double quotes around those
- * with spaces and escapes nothing (`surface/compute/ssh.py`). So an argument ends where the next flag begins, and the command of a proxy
- * where `ProxyUseFdpass` does, which always follows it (`command_lib/util/ssh/ssh.py`).
+ * The TPU commands join the arguments with spaces and quote nothing (`tpus/tpu_vm/ssh.py`); `compute ssh` puts double
+ * quotes around arguments with spaces and escapes nothing (`surface/compute/ssh.py`). So an argument ends where the next
+ * flag begins, and the command of a proxy where `ProxyUseFdpass` does, which always follows it
+ * (`command_lib/util/ssh/ssh.py`).
  */
 export function parseDryRun(stdout: string): GcloudTarget[] {
   return stdout
@@ -382,7 +384,7 @@ function parseLine(line: string): GcloudTarget {
   return { destination: checkDestination(destination), options, alias, isKnown };
 }
 
-/** Quotes a value as ssh expects for values with spaces. */
+/** Quotes a value with spaces as ssh expects it. */
 function quoted(value: string): string {
   return value.includes(' ') ? `"${value}"` : value;
 }

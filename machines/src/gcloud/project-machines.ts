@@ -1,4 +1,4 @@
-/** The machines with TPUs in a project, of both generations of the API. */
+/** The machines with TPUs in a project, from both generations of the API. */
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { remoteErrorOf, RemoteProblem } from '../remote-error.js';
 import { type Gcloud, gcloudSetting, LISTS } from './gcloud.js';
@@ -8,7 +8,7 @@ import { bridgeError } from '@tpulab/platform/errors.js';
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];
 
-/** `wanted` is the project; if omitted, gcloud's configured project. */
+/** `wanted` is the project; if omitted, gcloud's configured one. */
 export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wanted?: string): Promise<Found> {
   let project = wanted ?? null;
   try {
@@ -93,7 +93,7 @@ function instance(item: Item): Machine[] {
   ];
 }
 
-/** Nodes have `spot`, instances `provisioningModel`, and older ones of both `preemptible`. */
+/** Nodes have `spot`, instances have `provisioningModel`, and older ones of both kinds have `preemptible`. */
 function spot(scheduling: unknown): { spot?: true } {
   const { spot: isSpot, preemptible, provisioningModel } = (scheduling ?? {}) as Item;
   return isSpot === true || preemptible === true || provisioningModel === 'SPOT' ? { spot: true } : {};

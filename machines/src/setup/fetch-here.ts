@@ -1,6 +1,6 @@
 /**
- * Fetches files for a host that cannot reach a package index: on this machine, with its pip settings, for the host's platform. Only files
- * that a lock file pins with a hash are fetched; existing files are not fetched again.
+ * Fetches files for a host that cannot reach a package index: on this machine, with its pip settings, for the host's
+ * platform. Only files that a lock file pins with a hash are fetched; existing files are not fetched again.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -25,7 +25,7 @@ export interface FetchContext {
   readonly onLine: (line: string) => void;
 }
 
-/** `3.12`: the version of the Python that a host gets if its own does not fit. */
+/** `3.12`: the version that a host gets if its own Python does not fit. */
 export const OWN_PYTHON = '3.12';
 
 const POLL_MS = 500;
@@ -172,7 +172,7 @@ async function fetchInto(
   onLine(`fetched the files of ${name}`);
 }
 
-/** Only one process fetches at a time, also across gateways on this machine; the next one finds the fetched files. */
+/** Only one process fetches at a time, even across gateways on this machine; the next one finds the fetched files. */
 async function turnOf(
   cache: string,
   signal: AbortSignal,
@@ -191,7 +191,7 @@ async function turnOf(
   }
 }
 
-/** pip in its own environment: only pip can fetch wheels for another platform and store them as files. */
+/** Runs pip in a separate environment: only pip can fetch wheels for another platform and store them as files. */
 async function pip(args: readonly string[], context: FetchContext): Promise<ProgramResult> {
   const { cache, definitions, uv, signal, onLine } = context;
   const lock = path.join(definitions, 'fetch', 'requirements.lock');

@@ -15,7 +15,7 @@ import { type HostFacts, parseFacts } from './probe-script.js';
 const run = promisify(execFile);
 const chips = new ChipTable();
 
-/** The real script, run by the real sh, on a folder that resembles a machine. */
+/** Runs the real script with the real sh, on a folder that resembles a machine. */
 async function probe(root: string, ...parts: string[]): Promise<HostFacts> {
   const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
   try {
@@ -64,7 +64,7 @@ describe('the probe', () => {
     expect(found.holders).toMatchObject([{ pid: 4711, node, command: 'python3' }]);
   });
 
-  it('reports who started a gateway, and what an environment was made for', async () => {
+  it('reports who started a gateway, and for which accelerator an environment was created', async () => {
     const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
     const base = path.join(home, 'tpulab');
     const environment = 'envs/1/jax/tpulab.json';
@@ -102,14 +102,14 @@ describe('the probe', () => {
     }
   });
 
-  it('is not accepted as an answer if the output broke off or is of another program', () => {
+  it('is not accepted as an answer if the output was cut off or comes from another program', () => {
     expect(() => parseFacts('Welcome!\nsystem\tLinux\n', 'vm')).toThrow(/start-up files/);
     expect(() => parseFacts('', 'vm')).toThrow(expect.objectContaining({ code: 'setup_host_garbled' }));
   });
 });
 
 describe('the checks of a host', () => {
-  it('find nothing wrong with a machine that fits', async () => {
+  it('find nothing wrong with a suitable machine', async () => {
     const states = new Set(checkHost(context(await facts())).map(({ state }) => state));
     expect(states).not.toContain('failed');
   });
@@ -127,7 +127,7 @@ describe('the checks of a host', () => {
     expect(check?.remedy).toContain(remedy);
   });
 
-  it('require the space that is still to be filled, and none when all is installed', async () => {
+  it('require the space that is still needed, and none when everything is installed', async () => {
     const found = await facts({ diskFreeBytes: 2 ** 30 });
     expect(of('disk', context(found, { neededBytes: 2 ** 31 }))).toMatchObject({
       state: 'failed',
@@ -155,7 +155,7 @@ describe('the checks of a host', () => {
     expect(of('clock', slow)?.state).toBe('ok');
   });
 
-  it('refuse a folder where no program runs, and one where no file can be made, with what helps', async () => {
+  it('refuse a folder where no program can run, and one where no file can be created, with the remedy', async () => {
     const found = await facts();
     const noexec = of('disk', context({ ...found, noexec: '/home' }));
     expect(noexec).toMatchObject({ state: 'failed' });
@@ -168,7 +168,7 @@ describe('the checks of a host', () => {
     expect(found.noexec).toBeNull();
   });
 
-  it('report that kernels run on the CPU where there are no chips, and what fits where there are', async () => {
+  it('report that kernels run on the CPU without chips, and the suitable environment with chips', async () => {
     const none = await facts();
     expect(of('chips', context(none))?.message).toContain('kernels run on the CPU');
     expect(of('chips in use', context(none))).toBeUndefined();
@@ -186,7 +186,7 @@ describe('the checks of a host', () => {
     expect(of('environment', forCpu)?.remedy).toContain('--environment jax');
   });
 
-  it('advise to linger where the system ends programs at the log-out', async () => {
+  it('advise lingering where the system ends programs at logout', async () => {
     expect(of('log-out', context(await facts({ lingers: null })))).toBeUndefined();
     expect(of('log-out', context(await facts({ lingers: true })))?.state).toBe('ok');
     expect(of('log-out', context(await facts({ lingers: false, user: 'ada' })))?.remedy).toContain(

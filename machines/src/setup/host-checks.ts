@@ -1,4 +1,4 @@
-/** Decides from its facts whether a host is usable, and which remedy helps if not, before the host is changed. */
+/** Decides from its facts whether a host is usable, and which remedy helps otherwise, before the host is changed. */
 import { type RemoteCheck, sizeText } from '@tpulab/protocol';
 import type { ChipTable } from '../chips/chip-table.js';
 import type { HostFacts } from './probe-script.js';
@@ -10,11 +10,11 @@ export interface CheckContext {
   /** Unix seconds here, before the query and after the answer: the host read its clock in between. */
   readonly requestedAt: number;
   readonly now: number;
-  /** Space that is still to be filled there; 0 if everything is installed. */
+  /** Space that the installation still needs there; 0 if everything is installed. */
   readonly neededBytes: number;
   readonly environment: {
     readonly name: string;
-    /** Chip generations that its libtpu supports; null if it is for CPUs only. */
+    /** Chip generations that its libtpu supports; null if the environment is only for CPUs. */
     readonly chips: readonly string[] | null;
   };
 }
@@ -24,11 +24,11 @@ type Judge = (context: CheckContext) => RemoteCheck | null;
 const GIB = 2 ** 30;
 /** Required by Node's builds for Linux. */
 const MIN_GLIBC: readonly [number, number] = [2, 28];
-/** Below this, the import of the frameworks alone is killed. */
+/** With less, importing the frameworks alone is killed. */
 const MIN_MEMORY_BYTES = 2 * GIB;
 /** An environment has tens of thousands of files. */
 const MIN_INODES = 60_000;
-/** Above this, times shown side by side mislead; far above it, TLS certificates count as not yet valid. */
+/** Above this, times shown side by side are misleading; far above it, TLS certificates count as not yet valid. */
 const CLOCK_WARNING_S = 5;
 const CLOCK_LIMIT_S = 24 * 3600;
 const NEEDED_PROGRAMS = ['flock', 'tar', 'gzip', 'sha256sum', 'setsid'];
@@ -111,7 +111,7 @@ const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
 };
 
 const clock: Judge = ({ facts: { time }, requestedAt, now }) => {
-  // The precision depends on the speed of the answer: a clock that may be right gets no warning.
+  // The precision depends on the speed of the answer: a clock that may be right causes no warning.
   const ahead =
     time < requestedAt ? time - requestedAt : time > now ? time - now : Number.isNaN(time) ? NaN : 0;
   if (!Number.isFinite(ahead)) return warning('clock', 'clock unknown', null);
@@ -209,7 +209,7 @@ export function hasChips(facts: HostFacts, chips: ChipTable): boolean {
   return facts.nodes.length > 0 || chipNames(facts, chips).length > 0;
 }
 
-/** The accelerator for which an environment is made there. */
+/** The accelerator for which an environment is created there. */
 export function acceleratorFor(
   facts: HostFacts,
   chips: ChipTable,

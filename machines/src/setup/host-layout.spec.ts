@@ -23,7 +23,7 @@ describe('tools from the lock file', () => {
 describe('the platform of a host', () => {
   const ubuntu = { machine: 'x86_64', glibc: [2, 35] } as const;
 
-  it('is named as uv and as pip name it', () => {
+  it('has the names that uv and pip use', () => {
     expect(uvPlatform(ubuntu)).toBe('x86_64-manylinux_2_35');
     expect(uvPlatform({ machine: 'aarch64', glibc: [2, 29] })).toBe('aarch64-manylinux_2_28');
     expect(pipPlatforms(ubuntu)).toEqual(
@@ -44,7 +44,7 @@ describe('the platform of a host', () => {
     expect(runsOn(fileName, ubuntu)).toBe(fits);
   });
 
-  it('gets no address that contains a password', () => {
+  it('is not sent an address that contains a password', () => {
     expect(isPublic('https://files.example/a.whl')).toBe(true);
     expect(isPublic('https://me:secret@files.example/a.whl')).toBe(false);
     expect(isPublic('file:///srv/a.whl')).toBe(false);

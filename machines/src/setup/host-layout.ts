@@ -45,7 +45,7 @@ export function incomingOf(sender: string): string {
   return `incoming/${sender}`;
 }
 
-/** The platform of a wheel: Linux on one processor. */
+/** The platform of a wheel: Linux on one processor architecture. */
 export interface Platform {
   readonly machine: 'x86_64' | 'aarch64';
   /** `[2, 35]` */
@@ -57,7 +57,7 @@ export interface ToolWheel {
   readonly name: string;
   readonly version: string;
   readonly hashes: ReadonlySet<string>;
-  /** Its folder on a host: depends on its content. */
+  /** Its folder on a host, whose name depends on its content. */
   readonly folder: string;
   /** The program in the unpacked wheel. */
   readonly program: string;
@@ -141,8 +141,8 @@ export function environmentPart(context: SetupContext): string {
 }
 
 /**
- * Whether no environment has to be made. A CPU environment is replaced if there are chips now; a TPU environment stays if the chips are
- * missing, because it reports that instead of computing on the CPU.
+ * Whether no environment has to be created. A CPU environment is replaced if there are chips now; a TPU environment stays
+ * if the chips are missing, because it reports that instead of computing on the CPU.
  */
 export function hasEnvironment(
   { have, environmentFor }: HostFacts,

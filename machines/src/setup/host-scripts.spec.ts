@@ -8,7 +8,7 @@ const FOLDER = fileURLToPath(new URL('../../host/', import.meta.url));
 const SHELLS = ['/bin/dash', '/bin/bash', '/bin/busybox'].filter(existsSync);
 
 describe('the scripts for hosts', () => {
-  it('have the exit codes that are read here', () => {
+  it('use the exit codes that this package expects', () => {
     const codes = [...script('preamble.sh').matchAll(/exit_(\w+)=(\d+)/g)].map(([, name = '', code]) => [
       name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
       Number(code)
@@ -16,7 +16,7 @@ describe('the scripts for hosts', () => {
     expect(Object.fromEntries(codes)).toEqual(EXIT);
   });
 
-  it.each(readdirSync(FOLDER).filter(name => name.endsWith('.sh')))('%s is read by every shell', name => {
+  it.each(readdirSync(FOLDER).filter(name => name.endsWith('.sh')))('%s is accepted by every shell', name => {
     expect(SHELLS.length).toBeGreaterThan(0);
     for (const shell of SHELLS) {
       const args = shell.endsWith('busybox') ? ['sh', '-n'] : ['-n'];
@@ -25,7 +25,7 @@ describe('the scripts for hosts', () => {
     }
   });
 
-  it('set every variable that they use', () => {
+  it('define every variable that they use', () => {
     for (const name of ['download', 'unpack', 'python', 'environment', 'start'] as const) {
       const text = hostScript(name);
       for (const [, used = ''] of text.matchAll(/\$((?:exit|turn|retention)_\w+)/g))

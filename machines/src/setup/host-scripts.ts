@@ -31,7 +31,7 @@ export const REMOVE_SCRIPT = `rm -rf "$1/$2"`;
 /** Scripts that run on hosts, in sh and Python: files of this package, in `host/`. */
 const FOLDER = new URL('../../host/', import.meta.url);
 
-/** Several are concatenated. */
+/** Concatenates the scripts with these names. */
 export function script(...names: readonly string[]): string {
   return names.map(name => readFileSync(new URL(name, FOLDER), 'utf8')).join('');
 }

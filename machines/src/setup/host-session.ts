@@ -11,7 +11,7 @@ export interface ScriptEnd {
   readonly code: number;
   /** Value of the last line `KEY<tab>VALUE` of each key. */
   readonly values: ReadonlyMap<string, string>;
-  /** Other lines: the last ones of the output. */
+  /** The other lines, from the end of the output. */
   readonly lines: readonly string[];
 }
 

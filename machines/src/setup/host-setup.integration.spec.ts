@@ -1,7 +1,7 @@
 /**
- * A host from nothing to a kernel: an empty home folder, no Node, no matching Python. Node, uv and the kernel are the real ones;
- * only the Python build is made from a Python of this machine, because the real builds are not on a package index. The environment
- * has no JAX; the specs of the packages make the environment with JAX.
+ * Sets up a host from an empty home folder, without Node and without a matching Python, up to a running kernel. Node, uv
+ * and the kernel are the real ones; only the Python build is made from a Python of this machine, because the real builds
+ * are not on a package index. The environment has no JAX; the specs of the packages create the environment with JAX.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
@@ -49,7 +49,7 @@ async function newHost(env: Readonly<Record<string, string>> = {}): Promise<Loca
   return host;
 }
 
-describe.runIf(PREFIX !== null)('a host that is used for long', () => {
+describe.runIf(PREFIX !== null)('a host that is used for a long time', () => {
   let host: LocalHost;
   /** The gateway that currently runs there. */
   let running: PreparedHost;
@@ -60,7 +60,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
   });
   afterAll(() => host[Symbol.asyncDispose]());
 
-  it('gets all that a kernel needs from nothing, and keeps its kernels when another version comes', async () => {
+  it('gets everything that a kernel needs, and keeps its kernels when another version is installed', async () => {
     const first = new WatchedSetup(host, { payload, cache });
     const prepared = await first.prepare('plain');
     expect(first.ends).toEqual(DONE.map(name => `${name} done`));
@@ -106,7 +106,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     expect(canSignal(keeper.kernelPid)).toBe(true);
   });
 
-  it('gets its environment again after chips were added, and needs the space of that one', async () => {
+  it('gets a new environment after chips were added, and needs the space for it', async () => {
     await using machine = await FakeMachine.make();
     const record = async (): Promise<unknown> => {
       const [environments] = await host.list('.tpulab/envs');
@@ -114,7 +114,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     };
     const setup = (root: string) => new WatchedSetup(host, { payload, cache, root });
     const before = setup('');
-    // With packages that a person had added on an earlier machine; a package that cannot be installed affects no other.
+    // With packages that a person had added on an earlier machine; one that cannot be installed does not affect the others.
     await before.prepare('tiny', false, ['six==1.17.0', 'six==', '--index-url=http://127.0.0.1:9']);
     expect(before.detailOf('environment')).toBe('for the CPU');
     expect(await record()).toMatchObject({ added: ['six==1.17.0'] });
@@ -124,7 +124,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     await withChips.prepare('tiny');
     expect(withChips.detailOf('environment')).toBe('for TPU');
     expect(await record()).toMatchObject({ accelerator: 'tpu', added: ['six==1.17.0'] });
-    // After chips were removed, it stays, because it reports that instead of computing on the CPU.
+    // After chips were removed, the environment stays, because it reports that instead of computing on the CPU.
     for (const root of [machine.root, '']) {
       const again = setup(root);
       running = await again.prepare('tiny');
@@ -152,7 +152,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
   });
 });
 
-describe.runIf(PREFIX !== null)('a host from nothing', () => {
+describe.runIf(PREFIX !== null)('a new host', () => {
   it('resumes wherever the connection broke', async () => {
     await using host = await newHost(python);
     for (const [at, name] of DONE.entries()) {
@@ -162,7 +162,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
       broken.onStage = stage => (isDue = stage.name === name && stage.state === 'running');
       const cuts: NodeJS.Timeout[] = [];
       host.onCall = () => {
-        // In the middle of the stage's work there; running programs are ended as sshd ends them.
+        // Cut in the middle of the stage's work; running programs are ended as sshd ends them.
         if (isDue) cuts.push(setTimeout(() => host.cut(), 30));
       };
       await expect(broken.prepare('tiny'), name).rejects.toThrow(CutError);
@@ -179,7 +179,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     const tools = await host.list('.tpulab/tools');
     for (const tool of tools) await utimes(path.join(host.home, '.tpulab', 'tools', tool), longAgo, longAgo);
     await mkdir(path.join(host.home, '.tpulab', 'versions', '0.0.2-new'));
-    // From two other laptops: one never came back, and one is about to resume, with a folder of the same age.
+    // Copies from two other laptops: one never returned, and one is about to resume, with a folder of the same age.
     const incoming = path.join(host.home, '.tpulab', 'incoming');
     for (const [name, isRemoved] of [
       ['gone', true],
@@ -202,13 +202,14 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     await last.clean();
   });
 
-  it('is made ready once for two who come together, and two that differ never replace each other in turn', async () => {
+  it('is set up once for two laptops at the same time, and two with different versions never replace each other in turn', async () => {
     await using host = await newHost(python);
     const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
     const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
     expect(one).toEqual(other);
 
-    // The other laptop is updated. The laptop with the older version then leaves the gateway alone, however often it tries.
+    // The other laptop is updated. The laptop with the older version then leaves the gateway alone, however often it
+    // retries.
     const newer = await otherVersion(payload, path.join(folder, 'much-newer'), '99.0.0');
     const updated = new WatchedSetup(host, { payload: newer, cache }, 'other');
     const after = await updated.prepare('tiny');
@@ -223,7 +224,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
       expect(body).toMatchObject({ gatewayId: after.gatewayId });
     }
 
-    // Until a person insists: then the newer one waits for a person.
+    // Until a person insists: then the newer version waits for a person too.
     const taken = await older.prepare('tiny', true);
     await expect(updated.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
     const { body } = await requestOnSocket(taken, 'GET', '/bridge/v1/health');
@@ -233,7 +234,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     await updated.clean();
   });
 
-  it('gets its files from here when it reaches no package index', async () => {
+  it('gets its files from here when it cannot reach a package index', async () => {
     const closed = 'http://127.0.0.1:9';
     await using host = await newHost({
       HTTPS_PROXY: closed,

@@ -32,7 +32,7 @@ import { SetupError, StageReporter } from './stage-reporter.js';
 import { checkRunning, type Newcomer, startHostGateway } from './start-gateway.js';
 
 export interface HostSetupOptions {
-  /** The bundle to copy; by default the running one, or else the checkout's. */
+  /** The bundle to copy; by default the running one, otherwise the checkout's. */
   readonly payload?: string | undefined;
   /** On the host: relative to the home folder, or absolute. */
   readonly folder?: string | undefined;

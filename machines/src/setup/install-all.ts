@@ -170,7 +170,10 @@ export interface ToolInstallation {
 const DOWNLOAD_MS = 30 * 60_000;
 const UNPACK_MS = 10 * 60_000;
 
-/** Puts Node or uv on a host: fetched there if the host reaches the package index, else fetched here and sent. Reports which. */
+/**
+ * Puts Node or uv on a host: downloaded there if the host can reach the package index, otherwise fetched here and sent.
+ * Reports which.
+ */
 async function installTool(
   installation: ToolInstallation
 ): Promise<'downloaded by the machine' | 'sent from this computer'> {

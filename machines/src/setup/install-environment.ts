@@ -1,4 +1,4 @@
-/** Makes the kernel environment on a host, with our own Python if the host's does not fit. */
+/** Creates the kernel environment on a host, with our own Python if the host's does not fit. */
 import path from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type Definition, variantOf } from '../environments/definition.js';
@@ -64,10 +64,10 @@ export async function installEnvironment(
 ): Promise<void> {
   const { session, definition, layout, tools } = installation;
   const uv = new UvProgress();
-  // The host cannot install packages that exist on this machine alone, such as a folder or a link.
+  // The host cannot install packages that exist only on this machine, such as a folder or a link.
   const here = await addedPackages(environmentFolder(environmentsFolder(undefined), definition.name));
   const released = [...here, ...installation.added].filter(line => /^[\w.-]+==[\w.!+-]+$/.test(line));
-  // For a package of both machines, the version of the earlier machine is installed.
+  // For a package on both machines, the version of the earlier machine is installed.
   const also = [...new Map(released.map(line => [line.split('==', 1)[0], line])).values()];
   const create = (wheels: string): Promise<ScriptEnd> =>
     session.run(

@@ -9,11 +9,11 @@ import { explainHost, lastWords } from '../ssh/explain.js';
 const STEP_MS = 30_000;
 const START_MS = 180_000;
 
-/** The PATH of a login shell without its prompts: a user's programs are often only on that PATH. */
+/** The PATH of a login shell, without its prompts: a user's programs are often only on that PATH. */
 const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
 export PATH`;
 
-/** Exits with 3 if there is none, and with 4 and the name of a home folder that does not exist. */
+/** Exits with 3 if there is no `tpulab`, and with 4 and the name of a home folder that does not exist. */
 const FIND = `${USER_PATH}
 command -v tpulab > /dev/null && exit 0
 [ -d "$HOME" ] && exit 3

@@ -82,7 +82,7 @@ export async function archiveOf(payload: Payload, cache: string, signal: AbortSi
   return { file, sha256: await sha256Of(file) };
 }
 
-/** The system's tar: every system with ssh has one. */
+/** Runs the system's tar: every system with ssh has one. */
 export async function tar(folder: string, file: string, signal: AbortSignal): Promise<void> {
   const { exitCode, stderr } = await runProgram({
     command: 'tar',

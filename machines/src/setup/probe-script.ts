@@ -1,4 +1,4 @@
-/** The findings of `host/probe.sh` on a host. */
+/** Parses the findings of `host/probe.sh` on a host. */
 import { SetupError } from './stage-reporter.js';
 
 /** The findings of the probe on a host, as typed values. */
@@ -52,9 +52,9 @@ export interface HostGateway {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;
-  /** The bridge folder that it runs from, relative to ours; empty during its start. */
+  /** The bridge folder from which the gateway runs, relative to ours; empty while it starts. */
   readonly bridge: string;
-  /** The set-up that started it; null if unknown. */
+  /** The setup that started the gateway; null if unknown. */
   readonly starter: { readonly sender: string; readonly tookOver: boolean } | null;
 }
 
@@ -70,7 +70,7 @@ export function parseFacts(output: string, host: string): HostFacts {
     values.push(line.slice(tab + 1).trim());
   }
   const one = (key: string): string => all.get(key)?.at(-1) ?? '';
-  // A shell's start-up files may print; a missing last line means that the output broke off.
+  // A shell's start-up files may print; a missing last line means that the output was cut off.
   if (one('end') !== 'yes' || one('base') === '') {
     throw new SetupError(
       'setup_host_garbled',
@@ -146,7 +146,7 @@ function gatewayOf(one: (key: string) => string): HostGateway | null {
   }
 }
 
-/** If the record names another bridge, an older version, which writes no record, started the gateway. */
+/** If the record names another bridge, the gateway was started by an older version, which writes no record. */
 function starterOf(text: string, bridge: string): HostGateway['starter'] {
   const [of = '', sender = '', tookOver] = text.split(' ');
   return of === bridge && sender !== '' ? { sender, tookOver: tookOver === 'yes' } : null;

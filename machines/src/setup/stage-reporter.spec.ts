@@ -2,7 +2,7 @@ import type { RemoteStage } from '@tpulab/protocol';
 import { expect, it } from 'vitest';
 import { StageReporter } from './stage-reporter.js';
 
-it('reports how much has been sent, of how much, and nothing of that once the stage has ended', async () => {
+it('reports the sent and total bytes, and neither once the stage has ended', async () => {
   const reported: RemoteStage[] = [];
   const reporter = new StageReporter(stage => reported.push(stage));
   await reporter.run('node', stage => {

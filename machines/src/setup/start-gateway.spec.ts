@@ -14,8 +14,8 @@ function newcomer(bridge: string, more: Partial<Newcomer> = {}): Newcomer {
   return { bridge, sender: 'me', takeOver: false, ...more };
 }
 
-describe('a gateway that runs on a host', () => {
-  it('ends for a newer version, and not for an older one', () => {
+describe('a running gateway on a host', () => {
+  it('is replaced by a newer version, and not by an older one', () => {
     const other = { sender: 'you', tookOver: false };
     expect(mayReplace(running(OLD, other), newcomer(NEW))).toBe(true);
     expect(mayReplace(running(NEW, other), newcomer(OLD))).toBe(false);
@@ -23,25 +23,25 @@ describe('a gateway that runs on a host', () => {
     expect(mayReplace(running(NEW), newcomer(OLD))).toBe(false);
   });
 
-  it('does not end for another build of the same version, except for the one who started it', () => {
+  it('is not replaced by another build of the same version, except by the laptop that started it', () => {
     const other = build('0.10.0', 'c');
     expect(mayReplace(running(NEW), newcomer(other))).toBe(false);
     expect(mayReplace(running(NEW, { sender: 'you', tookOver: false }), newcomer(other))).toBe(false);
     expect(mayReplace(running(NEW, { sender: 'me', tookOver: false }), newcomer(other))).toBe(true);
   });
 
-  it('ends for a person who insists, and then only for another such person', () => {
+  it('is replaced if a person insists, and after that only if another person does', () => {
     expect(mayReplace(running(NEW), newcomer(OLD, { takeOver: true }))).toBe(true);
     const taken = running(OLD, { sender: 'you', tookOver: true });
     expect(mayReplace(taken, newcomer(NEW))).toBe(false);
     expect(mayReplace(taken, newcomer(NEW, { takeOver: true }))).toBe(true);
   });
 
-  it('of a version that cannot be read is left alone', () => {
+  it('of an unreadable version is left alone', () => {
     expect(mayReplace(running('versions/mine'), newcomer(NEW))).toBe(false);
   });
 
-  it('of another build is named, with what to do', () => {
+  it('of another build is reported, with the remedy', () => {
     const older = otherBuild('vm', NEW, newcomer(OLD));
     expect(older.code).toBe('setup_other_build');
     expect(older.message).toContain(

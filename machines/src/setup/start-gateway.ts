@@ -15,7 +15,7 @@ export interface GatewayStart {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;
-  /** Our folder there in our own notation, not as reported by the host: it becomes part of a command. */
+  /** Our folder there in our own notation, not as the host reports it: it becomes part of a command. */
   readonly folder: string;
   /** Remote folder of the uploads, relative: no longer needed. */
   readonly incoming: string;
@@ -50,7 +50,8 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
         `${layout.uv}/${tools.uv.program}`,
         layout.environments,
         incoming,
-        // The decision used an earlier state; if another computer has started a gateway since, it is checked again.
+        // The decision is based on an earlier state, so it is checked again: another computer may have started a gateway
+        // since.
         newcomer.takeOver ? '*' : (running?.bridge ?? ''),
         `${newcomer.sender} ${newcomer.takeOver && running !== null ? 'yes' : 'no'}`
       ],
@@ -75,9 +76,9 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
 }
 
 /**
- * The computer that wants to run its gateway on a host with another build of TPULab. A newer version replaces an older one; an older
- * build, or another build of the same version, leaves the running one alone until a person insists. No build replaces a gateway on which
- * a person insisted, so that two computers never replace each other's gateway in turn.
+ * The computer that wants to run its gateway on a host that has another build of TPULab. A newer version replaces an older
+ * one; an older build, or another build of the same version, leaves the running one alone until a person insists. No build
+ * replaces a gateway on which a person insisted, so that two computers never replace each other's gateway in turn.
  */
 export interface Newcomer {
   /** `versions/0.1.0-1a2b3c4d5e6f`: the folder of its bridge. */
@@ -89,7 +90,7 @@ export interface Newcomer {
 
 /** Whether this gateway is the newcomer's own, or may be replaced by it. */
 export function mayReplace(running: HostGateway, newcomer: Newcomer): boolean {
-  // A gateway whose start was interrupted has not reported its bridge yet.
+  // A gateway whose start was interrupted has not recorded its bridge yet.
   if (running.bridge === newcomer.bridge || running.bridge === '' || newcomer.takeOver) return true;
   const { starter } = running;
   if (starter?.sender === newcomer.sender) return true;

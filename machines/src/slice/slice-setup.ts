@@ -1,6 +1,7 @@
 /**
- * The other hosts of a slice: made ready beside the first one, and offered with it as one kernel that runs each cell on all of them.
- * A failing host never blocks the first one: the failure is reported, and the kernel is offered once all hosts are ready.
+ * The other hosts of a slice: they are made ready together with the first one, and offered with it as one kernel that runs
+ * each cell on all of them. A failing host never blocks the first one: the failure is reported, and the kernel is offered
+ * once all hosts are ready.
  */
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import pLimit from 'p-limit';
@@ -10,7 +11,7 @@ import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { script } from '../setup/host-scripts.js';
 
-/** Each needs its own ssh, and perhaps a tunnel, and mostly waits. */
+/** Limit of hosts at a time: each needs its own ssh, perhaps a tunnel, and mostly waits. */
 const HOSTS_AT_ONCE = 16;
 /** sshd allows ten sessions per connection, and the first host needs some of them. */
 const SESSIONS = 6;
@@ -70,7 +71,7 @@ export class SliceSetup {
   readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
   readonly #reaching = pLimit(SESSIONS);
 
-  /** Begins with all hosts. */
+  /** Starts with all hosts. */
   constructor(private readonly options: SliceSetupOptions) {
     this.#first = new Promise(resolve => (this.#meet = resolve));
     const limit = pLimit(HOSTS_AT_ONCE);
@@ -249,7 +250,7 @@ export async function lostHosts(
   return stdout.split('\n').flatMap(line => (/^\d+$/.test(line) ? [Number(line)] : []));
 }
 
-/** Another machine under the same number has other host keys. */
+/** Another machine under the same number, which has other host keys. */
 function isAnother(host: ReadyHost, before: readonly ReadyHost[]): boolean {
   const previous = before.find(({ index }) => index === host.index);
   return previous !== undefined && !host.keys.some(key => previous.keys.includes(key));
@@ -276,7 +277,7 @@ export function hostStage(
   return { name: `host-${index}`, title, state, detail, fraction: null, ...more };
 }
 
-/** `v5litepod-16` is what Google Cloud calls a v5e-16. */
+/** Google Cloud's name for a v5e-16 is `v5litepod-16`. */
 export function shortType(type: string | null): string {
   return (type ?? '').replace(/^v5litepod-/, 'v5e-').replace(/[^\w.-]/g, '');
 }

@@ -26,7 +26,7 @@ export class Askpass implements AsyncDisposable {
     server.on('connection', socket => this.#serve(socket));
   }
 
-  /** @param folder readable for this user alone, with a short path */
+  /** @param folder readable only for this user, with a short path */
   static async open(folder: string): Promise<Askpass> {
     const server = createServer();
     const askpass = new Askpass(server, folder);
@@ -123,8 +123,8 @@ function parse(text: string): { key: string; hint: string; question: Question } 
 }
 
 /**
- * The program that ssh runs for a question. It passes the question to the gateway over a unix socket and prints the
- * answer, which is on no command line and in no file. It is stored as text, so that every kind of package contains it.
+ * The program that ssh runs for a question. It passes the question to the gateway over a unix socket and prints the answer,
+ * which is never on a command line or in a file. The program is stored as text, so that every kind of package contains it.
  */
 export const ASKPASS_SCRIPT = `'use strict';
 const { connect } = require('node:net');

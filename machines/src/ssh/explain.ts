@@ -1,9 +1,9 @@
 /**
- * Explains a failure from the output of ssh, of a tunnel below it, or of the host. Their messages are not translated; the tables of this
- * file contain every known message.
+ * Explains a failure from the output of ssh, of a tunnel below it, or of the host. Their messages are not translated; the
+ * tables in this file contain every known message.
  *
- * ssh also prints text of the remote peer: a farewell, which may come before any host key was checked, and a banner. Such text can
- * be shown as text of the other side; the suggested command is built from the typed target alone.
+ * ssh also prints text from the remote peer: a farewell, which may arrive before any host key was checked, and a banner.
+ * Such text may be shown as text of the other side; the suggested command is built only from the typed target.
  */
 import type { Cause } from '@tpulab/platform/known-causes.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
@@ -14,9 +14,9 @@ import { BYTE_ORDER_MARK, FAREWELL, isProxied } from './ssh-process.js';
 const SHOWN_CHARACTERS = 300;
 
 /**
- * gcloud's messages, which also come from a tunnel below ssh. Tested before all others: after a failed refresh, gcloud advises to log in, even when only the
- * network is down.
- * The messages come from requests, urllib3 and the C library below it.
+ * gcloud's messages, which also come from a tunnel below ssh. Tested before all others: after a failed refresh, gcloud
+ * advises logging in, even if only the network is down. The messages come from requests, urllib3 and the C library below
+ * it.
  */
 export const OFFLINE =
   /NameResolutionError|Temporary failure in name resolution|Failed to resolve|nodename nor servname|Name or service not known|getaddrinfo|Max retries exceeded|Failed to establish a new connection|Network is unreachable|No route to host|Unable to find the server|Connection (aborted|refused|reset)|ConnectTimeout|ReadTimeout|Read timed out|network connectivity issues/i;
@@ -50,7 +50,7 @@ function isProxiedByUser({ target, configured }: SshFacts): boolean {
   return !isProxied(target) && PROXIED.test(configured);
 }
 
-/** Of `ssh -G`. */
+/** In the output of `ssh -G`. */
 const KEYS_OFF = /^(pubkeyauthentication (no|false)|preferredauthentications (?!.*publickey).*)$/m;
 
 const BAD_OPTION = /^(.+?)(?:: line | line )(\d+):? (Bad configuration option: (.+)|.*)$/;
@@ -79,7 +79,7 @@ function badOption(all: readonly string[]): string {
   return `ssh cannot read ${where}${more}: ${plainText(words, 200).replace(/\.$/, '')}. Correct that line.`;
 }
 
-/** The order matters: a changed key also produces the message that verification failed. */
+/** The order matters: a changed key also causes the message that verification failed. */
 const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
   {
     pattern:
@@ -198,7 +198,7 @@ const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
   }
 ];
 
-/** The option of ssh_config for what ssh says is not in common. */
+/** The ssh_config option for each kind of algorithm on which the two sides have none in common. */
 const NEGOTIATED: Readonly<Record<string, string>> = {
   'key exchange method': 'KexAlgorithms',
   'host key type': 'HostKeyAlgorithms',
@@ -324,7 +324,7 @@ export function explainSsh(
   configured = ''
 ): RemoteProblem {
   const end = lines.findIndex(line => FAREWELL.test(line));
-  // The peer's text is used for one cause only, which needs no trust: a refused login.
+  // The peer's text is used for only one cause, which needs no trust: a refused login.
   const theirs = end < 0 ? '' : (REFUSED.exec(lines[end] ?? '')?.[0] ?? '');
   const own = [...(end < 0 ? lines : lines.slice(0, end)), theirs];
   // A proxy command prints its error before ssh, which then only reports that its proxy has ended.

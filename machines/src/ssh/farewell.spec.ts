@@ -1,4 +1,4 @@
-/** Any peer on the network may send a farewell before a host key was checked. ssh is real, the peer is a raw TCP server. */
+/** Any peer on the network may send a farewell before a host key was checked. ssh is real; the peer is a raw TCP server. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -71,7 +71,7 @@ describe('the farewell of a stranger', () => {
     ['many lines', `${'\n'.repeat(150)}${CHANGED}\nssh-keygen -f x -R y; rm -rf ~`],
     ['a reason of ssh itself', `\nPermission denied (publickey).\nHost key verification failed.\n`],
     ['what steers a terminal', 'bye\x1b[2J\x1b]0;owned\x07']
-  ])('becomes no command and no reason of ours: %s', async (_what, words) => {
+  ])('becomes neither a command nor a reason of ours: %s', async (_what, words) => {
     const { problem, log } = await connectTo(words);
     expect(problem).toMatchObject({ code: 'remote_ssh_failed' });
     const { message, command } = problem as { message: string; command: string };

@@ -11,7 +11,7 @@ import { explainSsh, isRefusal, jumpsInCircle, lostProblem } from './explain.js'
 import type { SshTarget } from './ssh-config.js';
 
 const POLL_MS = 25;
-/** For requests without a prompt: the control socket of our own process, and one round trip. */
+/** Limit for requests without a prompt, which need only the control socket of our own process and one round trip. */
 const REQUEST_MS = 20_000;
 const CONFIG_MS = 5_000;
 
@@ -21,7 +21,7 @@ export interface MasterOptions {
   readonly target: SshTarget;
   /** A short path: ssh appends 17 bytes while it creates the socket. */
   readonly controlPath: string;
-  /** Variables that send ssh's prompts to us; null: ssh fails instead of prompting. */
+  /** Variables that direct ssh's prompts to us; null: ssh fails instead of prompting. */
   readonly askpass: Readonly<Record<string, string>> | null;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -83,7 +83,7 @@ export class SshMaster implements AsyncDisposable {
     return this.process.isOver;
   }
 
-  /** How often sshd has refused a connection: it accepts a forwarding, but refuses its use. */
+  /** How often sshd has refused a connection: it accepts a forwarding, but may refuse its use. */
   get refusals(): number {
     return this.process.errors.filter(isRefusal).length;
   }
@@ -157,17 +157,17 @@ async function configurationOf(program: string, { destination, options }: SshTar
   const env = sshEnvironment();
   return promisify(execFile)(program, args, { timeout: CONFIG_MS, env }).then(
     ({ stdout }) => stdout,
-    // ssh is too old or missing: connecting reports that.
+    // ssh is too old or missing, which connecting reports.
     () => ''
   );
 }
 
-/** More jump hosts than people chain: names may also grow from one to the next, and then none repeats. */
+/** More jump hosts than people chain. The names may also grow from one to the next, so that none repeats. */
 const MAX_JUMPS = 10;
 
 /**
- * OpenSSH notices only a host that is its own jump host under one address. In any other circle each ssh starts the next one, without
- * end.
+ * OpenSSH only notices a host that is its own jump host under the same address. In any other circle each ssh starts the
+ * next one, endlessly.
  */
 async function refuseJumpCircle(
   program: string,

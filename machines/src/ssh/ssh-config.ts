@@ -9,7 +9,7 @@ import { RemoteProblem } from '../remote-error.js';
 const DEEPEST_INCLUDE = 16;
 const MOST_FILES = 256;
 
-/** Aliases without patterns, in the order of the files, each once. */
+/** Aliases without patterns, in the order of the files, without duplicates. */
 export async function sshHosts(home = homeFolder()): Promise<string[]> {
   const found = new Set<string>();
   const seen = { files: 0 };
@@ -102,7 +102,7 @@ export interface SshTarget {
   readonly connectTimeoutS?: number;
   /** Explains the output of a failed ProxyCommand, which causes ssh's later messages. null: no known message. */
   readonly explain?: (lines: readonly string[]) => RemoteProblem | null;
-  /** POSIX sh code before every script that runs there. */
+  /** POSIX sh code that precedes every script that runs there. */
   readonly preamble?: string;
 }
 

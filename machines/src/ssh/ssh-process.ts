@@ -1,4 +1,7 @@
-/** Runs ssh, and ends it when it is no longer needed. The user's own configuration of keys, hosts and proxies stays in force. */
+/**
+ * Runs ssh, and ends it when it is no longer needed. The user's own configuration of keys, hosts and proxies stays in
+ * effect.
+ */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { RemoteProblem } from '../remote-error.js';
@@ -33,7 +36,8 @@ export class SshProcess {
     this.child = child;
     const stderr = createInterface({ input: child.stderr });
     stderr.on('line', line => {
-      // ssh prints the peer's farewell, including line ends, also before a host key was checked. All later text comes from the peer.
+      // ssh prints the peer's farewell, including line ends, even before a host key was checked. All later text comes from
+      // the peer.
       if (this.#isFarewell) return;
       this.#isFarewell = FAREWELL.test(line);
       const safe = withoutWords(line.slice(0, MAX_CHARACTERS), this.#keys);
@@ -110,7 +114,8 @@ export class SshProcess {
 
 /**
  * The part of the gateway's environment that our ssh receives, without tokens and keys: paths of programs, keys and the
- * user's files, and the variables that a ProxyCommand needs. No other variable, so that no expansion finds a secret.
+ * user's files, and the variables that a ProxyCommand needs. No other variable is passed, so that no expansion can find a
+ * secret.
  */
 const PASSED_VARIABLES =
   /^(PATH|HOME|SSH_AUTH_SOCK|LANG|LC_[A-Z]+|USER|LOGNAME|SHELL|TMPDIR|KRB5CCNAME|XDG_[A-Z]+_(DIR|HOME)|CLOUDSDK_[A-Z_]+|GOOGLE_APPLICATION_CREDENTIALS|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE)$/i;
@@ -136,7 +141,7 @@ function withoutWords(line: string, keys: Set<string>): string {
       line
     ) ?? [];
   if (begin === undefined) return line;
-  // In ssh's notation: its bytes in octal.
+  // The bytes in ssh's notation, which is octal.
   if (/^(\\357\\273\\277|\ufeff)/.test(word) && line.includes(' line 1:')) return begin + BYTE_ORDER_MARK;
   if (!/^"?[a-z]{2,40}:?"?\.?$/i.test(word)) keys.add(file);
   return keys.has(file) ? begin + NO_OPTION : line;
@@ -145,7 +150,7 @@ function withoutWords(line: string, keys: Set<string>): string {
 /** A connection counts as dead after three unanswered messages at this interval. */
 const ALIVE_S = 5;
 const CONNECT_S = 15;
-/** A ProxyCommand counts: on a slow machine, gcloud needs most of a minute to start. */
+/** The limit includes a ProxyCommand: on a slow machine, gcloud needs most of a minute to start. */
 const PROXY_CONNECT_S = 45;
 
 function option(name: string, value: string | number): [string, string] {
@@ -212,8 +217,8 @@ export function isProxied({ options }: SshTarget): boolean {
 }
 
 /**
- * Sends a request over that connection. `-F none` prevents forwardings of the user's files and the lookup of the
- * host name. If the connection has ended, ssh must not open another one, so the route to the host is a dead end.
+ * Sends a request over that connection. `-F none` prevents forwardings of the user's files and the lookup of the host name.
+ * If the connection has ended, ssh must not open another one, so the route to the host is a dead end.
  */
 export function viaMaster(controlPath: string, more: readonly string[], command?: string): string[] {
   return [

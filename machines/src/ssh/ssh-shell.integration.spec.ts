@@ -46,7 +46,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     shell = new SshShell({ program, controlPath, host: 'vm' });
   }
 
-  it('runs scripts with arguments and input, and gives code, output and lines', async () => {
+  it('runs scripts with arguments and input, and returns code, output and lines', async () => {
     const lines: string[] = [];
     const result = await shell.run('echo "$1"; cat; echo oops >&2; exit 3', ["it's $HOME"], {
       ...options,
@@ -57,14 +57,14 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     expect(lines).toEqual(["it's $HOME", 'one', 'two']);
   });
 
-  it('several at a time', async () => {
+  it('runs several scripts at a time', async () => {
     const all = await Promise.all(
       [1, 2, 3, 4].map(n => shell.run('sleep 0.2; echo "$1"', [String(n)], options))
     );
     expect(all.map(({ stdout }) => stdout.trim())).toEqual(['1', '2', '3', '4']);
   });
 
-  it('one that takes too long, or is no longer wanted, is ended with a reason', async () => {
+  it('a script that takes too long, or is no longer wanted, is ended with a reason', async () => {
     await expect(shell.run('sleep 60', [], { signal, timeoutMs: 300 })).rejects.toMatchObject({
       code: 'remote_timeout'
     });
@@ -100,7 +100,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     expect(await vm.run('cd; sha256sum up/load/big; ls up/load')).toBe(`${sum}  up/load/big\nbig\n`);
   });
 
-  it('a part with other bytes is not put in place: the whole file is sent', async () => {
+  it('a part with other bytes is not used: the whole file is sent', async () => {
     const file = path.join(vm.folder, 'small');
     await writeFile(file, 'right');
     const sum = createHash('sha256').update('right').digest('hex').slice(0, 12);
@@ -113,7 +113,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     }
   });
 
-  // The kernel here retransmits what ssh sent into a cut network, after ssh has ended and the next connection is open.
+  // The kernel here retransmits data that ssh sent into a cut network, after ssh has ended and the next connection is open.
   it.each([
     ['has not received its input', () => ''],
     ['receives a part of its input', (mark: string) => `\n${mark}\nrest`]
@@ -163,7 +163,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     }
   );
 
-  it('when the connection ends, that is the reason for every failure on it', async () => {
+  it('when the connection ends, its end is the reason for every failure on it', async () => {
     const running = shell.run('sleep 60', [], options);
     running.catch(() => undefined);
     await new Promise(resolve => setTimeout(resolve, 300));

@@ -21,7 +21,7 @@ const LINE_CHARACTERS = 1024 * 1024;
 const SMALL_STEP_MS = 60_000;
 /** After this time without progress, an upload counts as stuck. */
 const STALLED_MS = 60_000;
-/** Of an upload, while the rest of a cut connection arrives there. */
+/** Attempts of an upload while the rest of a cut connection still arrives there. */
 const MAX_ATTEMPTS = 3;
 
 export interface SshShellOptions {
@@ -84,7 +84,7 @@ export class SshShell implements RemoteShell {
   ): Promise<void> {
     const { size } = await stat(localPath);
     const sha256 = await sha256Of(localPath, signal);
-    // Named after its content, so that a rest of another file is never used as a part of this one.
+    // Named after its content, so that the rest of another file is never taken for a part of this one.
     const part = `${remotePath}.${sha256.slice(0, 12)}.part`;
     const small = { signal, timeoutMs: SMALL_STEP_MS };
     const found = await this.run(PART_SIZE, [part, remotePath], small);
@@ -224,15 +224,16 @@ export class SshShell implements RemoteShell {
 type Input = string | Uint8Array | Readable;
 
 /**
- * Skips input before ours that a start-up file has not read. Scripts may request `UNREAD`. Input that ends before ours belongs to a cut
- * connection whose command arrived late: it must not run beside the command of the next connection.
+ * Skips input before ours that a start-up file has not read. Scripts may request `UNREAD`. Input that ends before ours
+ * belongs to a cut connection whose command arrived late: it must not run at the same time as the command of the next
+ * connection.
  */
 const SKIP = `tpulab_unread=0
 while IFS= read -r tpulab_line || exit 1; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
 `;
 /** 0 in a script with input: a start-up file there has read input of the script. */
 export const UNREAD = '$tpulab_unread';
-/** A start-up file that prompts receives an empty line, immediately and for every prompt, so that it continues. */
+/** A start-up file that prompts gets an empty line, immediately and at every prompt, so that it continues. */
 const NEWLINE_MS = 2_000;
 const SILENT_MS = 60_000;
 
@@ -265,7 +266,7 @@ async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input)
 
 const NOISE_BYTES = 4096;
 
-/** The host's output from our own first line on. Start-up files of a login shell may print anything before it. */
+/** The host's output, starting at our own first line. Start-up files of a login shell may print anything before it. */
 class Answer extends Transform {
   /** False: the output ended without that line. */
   readonly begun: Promise<boolean>;
@@ -370,7 +371,7 @@ export async function sha256Of(file: string, signal?: AbortSignal): Promise<stri
   return hash.digest('hex');
 }
 
-/** Collects the text and drops the beginning of enormous output; passes each line on as it arrives. */
+/** Collects the text, dropping the beginning of enormous output; passes each line on as it arrives. */
 async function collect(stream: NodeJS.ReadableStream, onLine?: (line: string) => void): Promise<string> {
   const decoder = new StringDecoder('utf8');
   let text = '';

@@ -59,7 +59,7 @@ describe('the arguments of ssh', () => {
     }
   );
 
-  // Case H3: a word that ssh expands must not reach a secret here.
+  // A word that ssh expands must not reach a secret here.
   it.each(['forward', 'connect'])('with few variables of ours: %s', async what => {
     const [program, log] = ['ssh', 'log'].map(name => path.join(folder, name)) as [string, string];
     await writeFile(program, `#!/bin/sh\nenv >> '${log}'\necho end >> '${log}'\nexit 1\n`, { mode: 0o755 });
@@ -124,7 +124,7 @@ describe('the arguments of ssh', () => {
       /Include .*\/h\/\.ssh\/id_wrong.*private key/
     ],
     [[], /background.*ForkAfterAuthentication/]
-  ])('whose configuration is wrong name file, line and remedy: %j', (lines, words) => {
+  ])('with a wrong configuration cause a message with file, line and remedy: %j', (lines, words) => {
     const problem = explainSsh({ destination: 'vm', options: [] }, lines, lines.length === 0 ? 0 : 255);
     expect(problem).toMatchObject({ code: 'remote_ssh_failed', recovery: 'person' });
     expect(problem.message).toMatch(words);
@@ -164,7 +164,7 @@ describe('the arguments of ssh', () => {
     expect(`${error?.message} ${lines.join(' ')}`.toLowerCase()).not.toMatch(/b3blbnnz|ywjj|begin openssh/);
   });
 
-  it('to a connection that has ended reach no other machine', async () => {
+  it('for a connection that has ended reach no other machine', async () => {
     const started = run('ssh', viaMaster(path.join(folder, 'gone'), ['-T'], 'true'));
     await expect(started).rejects.toMatchObject({ code: 255 });
   });
@@ -182,13 +182,13 @@ describe('the arguments of ssh', () => {
   });
 });
 
-describe('a script for the other side', () => {
+describe('a script for the remote side', () => {
   const SHELLS = ['/bin/sh', '/bin/bash', '/bin/dash', '/usr/bin/zsh', '/usr/bin/fish', '/bin/csh'].filter(
     existsSync
   );
   const HARD = ["it's", '$(id) `id` "x" \\ !', 'two\nlines', '', '-n', 'ü☃', '*'];
 
-  it.each(SHELLS)('is understood by %s, with any arguments', async shell => {
+  it.each(SHELLS)('is parsed by %s, with any arguments', async shell => {
     const script = `for one in "$@"; do printf '%s\\0' "$one"; done`;
     const { stdout } = await run(shell, ['-c', shellCommand(script, HARD)]);
     expect(stdout.split('\0').slice(0, -1)).toEqual(HARD);
@@ -222,7 +222,7 @@ describe('a failure of ssh', () => {
     ['ssh: Could not resolve hostname gate: Name or service not known', /gate \(on the way to vm\), or/],
     ['ana@gate: Permission denied (publickey).', /^gate \(on the way to vm\) rejected/],
     ['ana@10.0.0.2: Permission denied (publickey).', /^vm rejected/]
-  ])('of a host on the way names that one: %s', (line, message) => {
+  ])('of a host on the way names that host: %s', (line, message) => {
     const configured = 'hostname 10.0.0.2\nproxyjump ana@gate\n';
     expect(
       explainSsh(target, [line, 'Connection closed by UNKNOWN port 65535'], 255, configured).message
@@ -235,7 +235,7 @@ describe('a failure of ssh', () => {
     'Connection closed by UNKNOWN port 65535',
     'banner exchange: Connection to UNKNOWN port 65535: Broken pipe',
     'ssh_dispatch_run_fatal: Connection to UNKNOWN port 65535: Broken pipe'
-  ])('after a ProxyCommand names what that wrote: %s', line => {
+  ])('after a ProxyCommand names its output: %s', line => {
     const lines = ['/bin/sh: 1: exec: /no/such/program: not found', line];
     const { code, message } = explainSsh(target, lines, 255, 'proxycommand /no/such/program\n');
     expect(code).toBe('remote_unreachable');
@@ -247,7 +247,7 @@ describe('a failure of ssh', () => {
   });
 });
 
-describe('hosts of the configuration of ssh', () => {
+describe("the hosts of ssh's configuration", () => {
   it('are its aliases, through includes with patterns, without patterns of hosts', async () => {
     await mkdir(path.join(folder, '.ssh', 'conf.d'), { recursive: true });
     const files = {
@@ -261,13 +261,13 @@ describe('hosts of the configuration of ssh', () => {
     expect(await sshHosts(folder)).toEqual(['from-a', 'from-b', 'one', 'two', 'four']);
   });
 
-  it('are none where there is no configuration', async () => {
+  it('are none if there is no configuration', async () => {
     expect(await sshHosts(folder)).toEqual([]);
   });
 });
 
 describe('the program that prompts for ssh', () => {
-  it('passes the question on and gives the answer, which nobody else can have', async () => {
+  it('passes the question on and returns the answer, which nobody else can get', async () => {
     await using askpass = await Askpass.open(folder);
     const requests: unknown[] = [];
     using registered = askpass.register(async question => {
@@ -284,7 +284,7 @@ describe('the program that prompts for ssh', () => {
     expect((await stat(registered.env['TPULAB_ASKPASS_SOCKET']!)).mode & 0o777).toBe(0o600);
   });
 
-  it('tells a question about a host key from one for a secret', async () => {
+  it('distinguishes a question about a host key from one for a secret', async () => {
     await using askpass = await Askpass.open(folder);
     const kinds: string[] = [];
     using registered = askpass.register(async ({ kind }) => {

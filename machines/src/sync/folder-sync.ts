@@ -1,4 +1,7 @@
-/** Copies a folder to a remote, or from it, over the open connection: with rsync if both machines have it, else with tar. */
+/**
+ * Copies a folder to a remote, or from it, over the open connection: with rsync if both machines have it, otherwise with
+ * tar.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
@@ -76,7 +79,7 @@ async function folderHere({ localFolder: given, direction }: SyncRequest): Promi
   return path.resolve(local);
 }
 
-/** Resolved below the folder in which kernels start there: the home folder, or the runtime's own folder. */
+/** Resolved relative to the folder in which kernels start there: the home folder, or the runtime's work folder. */
 async function folderThere(named: string, shell: RemoteShell, signal: AbortSignal): Promise<string> {
   if (named.startsWith('/')) return named;
   const script = `printf '%s\\n' "\${TPULAB_ROOT_DIR:-$HOME}" "$HOME"`;
@@ -144,7 +147,8 @@ async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>)
     rsyncHere(signal),
     shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS, stdin: '\n' }).then(({ stdout }) => stdout)
   ]);
-  // rsync parses the first bytes of the other side as protocol, whoever prints them, and a start-up file may consume rsync's bytes.
+  // rsync parses the first bytes from the other side as protocol, whoever prints them, and a start-up file may consume
+  // rsync's bytes.
   const isQuiet = overSsh(shell).noise === null && there.includes('unread=1');
   return isQuiet && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
@@ -165,7 +169,7 @@ function overSsh(shell: RemoteShell): SshShell {
   throw new RemoteProblem('sync_failed', 'Folders can be synced over ssh only.');
 }
 
-/** rsync prints only the differences of the two files: a file that `--update` leaves alone is the newer one. */
+/** rsync prints only the files to change: a file that `--update` leaves alone is newer on the other side. */
 async function rsyncChanges(
   run: Plan,
   ages: 'compared' | 'ignored'
@@ -199,7 +203,7 @@ async function rsync(run: RsyncRun): Promise<void> {
   const way = request.direction;
   signal.throwIfAborted();
   const args = rsyncArguments(way, folders, request, overSsh(shell).transport, dryRun, keepsNewer);
-  // No shell, and English messages of rsync, so that they can be parsed.
+  // Without a shell, and with English messages of rsync, so that they can be parsed.
   const child = spawn('rsync', args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...sshEnvironment(), LC_ALL: 'C' }

@@ -1,4 +1,7 @@
-/** Which files the other side can write into the local folder. rsync is real on both sides; a script replaces the connection. */
+/**
+ * Which files the other side can write into the local folder. rsync is real on both sides; a script replaces the
+ * connection.
+ */
 import {
   existsSync,
   lstatSync,
@@ -45,7 +48,7 @@ const hasRsync = ((): boolean => {
   }
 })();
 
-it.skipIf(!hasRsync)('no link that leads out of the folder comes here, and no device or pipe', async () => {
+it.skipIf(!hasRsync)('no link that leads out of the folder is copied here, and no device or pipe', async () => {
   const [there, here, secret] = ['there', 'here', 'secret'].map(name => path.join(folder, name));
   for (const each of [there!, here!, secret!]) mkdirSync(each);
   writeFileSync(path.join(secret!, 'keys'), 'mine');
@@ -70,7 +73,7 @@ it.skipIf(!hasRsync)('no link that leads out of the folder comes here, and no de
   });
   expect(readdirSync(here!).sort()).toEqual(['data.csv', 'inside']);
   expect(lstatSync(path.join(here!, 'inside')).isSymbolicLink()).toBe(true);
-  // Nothing is written through an earlier link either.
+  // An existing link does not redirect a write either.
   symlinkSync(secret!, path.join(here!, 'sub'));
   mkdirSync(path.join(there!, 'sub'));
   writeFileSync(path.join(there!, 'sub', 'planted'), 'x');
@@ -166,7 +169,7 @@ describe.each(['rsync', 'tar'] as const)('names of any bytes, by %s', transport 
     expect(plan.leftOutCount).toBe(leftOut.length);
     expect(files).toBeGreaterThanOrEqual(ODD_NAMES.length);
 
-    // Files that exist only on the other side are named before they are deleted.
+    // Files that exist only on the other side are listed before they are deleted.
     for (const name of ['only-there', 'caf\xe9-there', 'line\nthere']) writeFileSync(at(to, name), 'x');
     const deleting = { ...run, request: { ...run.request, delete: true } };
     const doomed = (await planSync(deleting)).changes.filter(({ action }) => action === 'delete');

@@ -105,8 +105,8 @@ function isReadable(file: Buffer): Promise<boolean> {
 }
 
 /**
- * Base64, because names are bytes; the last entry is the exit status of `find`. Busybox's `find` has no -printf: its `stat` prints one name
- * per line, so that names with line breaks and folders are missing there.
+ * In Base64, because names are bytes; the last entry is the exit status of `find`. Busybox's `find` has no -printf: its
+ * `stat` prints one name per line, so that names with line breaks, and folders, are missing there.
  */
 const LIST = `cd -- "$1" 2>/dev/null || { printf 'end|0' | base64; exit 0; }
 if find . -maxdepth 0 -printf '' 2>/dev/null; then

@@ -36,6 +36,6 @@ test.each([
   ['rsync  version 2.6.9  protocol version 29', false],
   ['openrsync: protocol version 29\nrsync version 2.6.9 compatible', false],
   ['', false]
-])('%s can be used: %s', (words, isUsable) => {
+])('%s is usable: %s', (words, isUsable) => {
   expect(isUsableRsync(words)).toBe(isUsable);
 });

@@ -30,9 +30,10 @@ export function rsyncArguments(
     '--no-owner',
     '--no-group',
     '--compress',
-    // Paths with blanks arrive unchanged, and no shell parses them there.
+    // Paths with spaces arrive unchanged, and no shell there parses them.
     '--protect-args',
-    // Replaces the login shell, whose EXIT trap would print into the protocol: rsync then exits with code 12 or 16 once in forty times.
+    // Replaces the login shell, whose EXIT trap would print into the protocol: rsync then exited with code 12 or 16 once in
+    // forty times.
     '--rsync-path=exec rsync',
     '--partial',
     '--timeout=60',
@@ -53,7 +54,7 @@ export function rsyncArguments(
   ];
 }
 
-/** rsync splits this at blanks and supports quotes; the host that it appends is a placeholder of `viaMaster`. */
+/** rsync splits this at spaces and supports quotes; the host that it appends is a placeholder of `viaMaster`. */
 function remoteShell({ program, controlPath }: { program: string; controlPath: string }): string {
   const words = viaMaster(controlPath, []);
   // Without `-- remote`, which rsync adds itself.

@@ -24,7 +24,7 @@ const PLAN_MS = 5 * 60_000;
 export interface SyncedRemote {
   readonly name: string;
   readonly phase: { readonly kind: string };
-  /** null without a connection. */
+  /** null if there is no connection. */
   withShell<T>(use: (shell: RemoteShell) => Promise<T>): Promise<T> | null;
 }
 

@@ -154,8 +154,8 @@ if tar --version 2>/dev/null | grep -q GNU; then exec tar -c --no-recursion --nu
 tr '\\0' '\\n' | tar -c -f - -T -`;
 
 /**
- * Unpacks into our own folder beside the target, and moves file by file from there: other files that the remote side packs
- * stay there and are removed, and so is everything that is not a regular file.
+ * Unpacks into a separate folder beside the target, and moves file by file from there: other files that the remote side
+ * packs stay there and are removed, and so is everything that is not a regular file.
  */
 async function receive(
   { folders, shell, signal }: TarSync,

@@ -1,6 +1,6 @@
 /**
- * An example of a machine that is not reached by ssh, described in docs/new-machine.md: every program there is started by a command
- * in front of it, such as `kubectl exec -i POD --`, `docker exec -i NAME` or `srun --jobid=N --overlap`.
+ * An example of a machine that is not reached by ssh, described in docs/new-machine.md: a command in front of every program
+ * starts it there, such as `kubectl exec -i POD --`, `docker exec -i NAME` or `srun --jobid=N --overlap`.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';

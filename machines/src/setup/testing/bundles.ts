@@ -1,4 +1,7 @@
-/** For specs: the bridge as it is copied to hosts, from the current sources, with small environments beside the real ones. */
+/**
+ * For specs: the bridge as it is copied to hosts, built from the current sources, with small environments in addition to
+ * the real ones.
+ */
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -38,7 +41,7 @@ async function addTinyEnvironment(bundle: string): Promise<void> {
   });
 }
 
-/** `plain`: a real kernel with our agent and launcher, and no JAX, which is the largest part of `jax`. */
+/** `plain`: a real kernel with our agent and launcher, without JAX, which is the largest part of `jax`. */
 async function addPlainEnvironment(bundle: string): Promise<void> {
   await addEnvironment(bundle, {
     name: 'plain',

@@ -1,4 +1,4 @@
-/** For specs: a "host" that is this machine with a home folder and a PATH of its own, reached without ssh. */
+/** For specs: a "host" that is this machine with another home folder and PATH, reached without ssh. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -93,7 +93,7 @@ export interface LocalHostOptions {
 
 export class LocalHost implements AsyncDisposable {
   readonly host = 'local-host';
-  /** Called before each script and upload; may throw, or end the connection later. */
+  /** Called before each script and upload; may throw, or cut the connection later. */
   onCall: (what: { readonly kind: 'run' | 'upload'; readonly text: string }) => void = () => undefined;
   readonly #children = new Set<ChildProcess>();
   #cut: ((error: Error) => void)[] = [];
@@ -125,7 +125,7 @@ export class LocalHost implements AsyncDisposable {
     };
   }
 
-  /** Like a network failure: no program reports its result any more. */
+  /** Simulates a network failure: programs no longer report their results. */
   cut(): void {
     const cuts = this.#cut;
     this.#cut = [];
@@ -196,7 +196,7 @@ export class LocalHost implements AsyncDisposable {
     this.onCall({ kind: 'upload', text: remote });
     signal.throwIfAborted();
     await mkdir(path.dirname(remote), { recursive: true });
-    // A unique name: two set-ups at the same time may send the same file.
+    // A unique name, because two setups may send the same file at the same time.
     const part = `${remote}.${randomUUID()}.partial`;
     await copyFile(local, part);
     await rename(part, remote);

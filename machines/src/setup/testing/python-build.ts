@@ -1,6 +1,6 @@
 /**
- * For specs: a build of Python that uv can download, made from a Python of this machine, because the real builds are not on a package
- * index and may be unreachable. uv handles it like the real ones: it fetches, unpacks and uses it.
+ * For specs: a build of Python that uv can download, made from a Python of this machine, because the real builds are not on
+ * a package index and may be unreachable. uv fetches, unpacks and uses it like the real ones.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** For specs: a set-up that records all of its reports. */
+/** For specs: a setup that records all of its reports. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
