@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { readPasted } from './paste.js';
 
-// Case B05, and siblings.
 it.each([
   ['ssh me@203.0.113.9', { target: 'me@203.0.113.9' }],
   ['ssh -p 2222 me@203.0.113.9', { target: 'ssh://me@203.0.113.9:2222' }],

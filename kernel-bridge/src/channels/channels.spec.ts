@@ -25,7 +25,7 @@ async function attached(options: Parameters<TemporaryGateway['connect']>[1] = {}
   return client;
 }
 
-// A09: a client like nbclient waits only for its reply, and without one would wait forever.
+// A client like nbclient waits only for its reply; without one it would wait forever.
 describe('a kernel that ends', () => {
   it.each([
     ['by itself', async (client: ChannelsClient) => client.execute('import os; os._exit(1)')],

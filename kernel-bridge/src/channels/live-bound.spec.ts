@@ -100,7 +100,7 @@ describe('bounded output', () => {
       isRunning: false
     });
     expect(last?.text.split('\n').length).toBeLessThanOrEqual(BOUND_LIMITS.tailLines + 1);
-    // X5: text that a page redraws twice per second is short; text that it draws once need not be.
+    // Text that a page redraws twice per second is short; text that it draws once need not be.
     const whileRunning = all.slice(0, -1).map(({ text: shown }) => shown.split('\n').length);
     expect(Math.max(...whileRunning)).toBe(BOUND_LIMITS.runningLines + 1);
     expect(last?.text.split('\n').length).toBeGreaterThan(BOUND_LIMITS.runningLines + 1);

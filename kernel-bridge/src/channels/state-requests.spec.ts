@@ -69,7 +69,7 @@ describe('a request about the state of a busy kernel', () => {
     expect(sentTo).toEqual(['s', 's']);
   });
 
-  // F9: in a timer, no other code would catch the error.
+  // In a timer, no other code would catch the error.
   it('is dropped, without another failure, when the kernel is no longer reachable', () => {
     sendFails = true;
     expect(requests.take(question('a'))).toBe(true);
@@ -94,7 +94,7 @@ describe('a request about the state of a busy kernel', () => {
     expect(answers).toBe(1);
   });
 
-  // F19: otherwise each message of the kernel is decoded once more, for the rest of the kernel's life.
+  // Otherwise each message of the kernel is decoded once more, for the rest of the kernel's life.
   it('is not tracked when no subshell is created: its idle status comes from the main shell', () => {
     requests.take(question('a'));
     vi.advanceTimersByTime(60_000);

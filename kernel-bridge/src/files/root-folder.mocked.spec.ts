@@ -32,7 +32,6 @@ vi.mock('node:fs/promises', async original => {
   };
 });
 
-// F16
 it('a rename changes the case of a name, and replaces nothing', async () => {
   const root = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   const files = new RootFolder(root);

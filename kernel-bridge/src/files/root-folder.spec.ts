@@ -64,7 +64,6 @@ describe('reading', () => {
       await expect(work).rejects.toMatchObject({ code: 'file_path_invalid' });
   });
 
-  // A15
   it('accepts a backslash in a name: reads, lists, renames, and restores from the trash', async () => {
     const name = 'back\\slash [1] {a}~$HOME.ipynb';
     await writeFile(path.join(root, name), 'odd');

@@ -10,7 +10,6 @@ import { EnvironmentSpecs } from './environment-specs.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/lab/bin/python', import.meta.url));
 
-// A16
 it('a kernel starts in a folder with files named like modules', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'modules-'));
   try {

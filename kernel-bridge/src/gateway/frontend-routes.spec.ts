@@ -23,7 +23,6 @@ beforeAll(async () => {
 
 describe('the front-end files in the environment of a kernel', () => {
   it('are served as downloads, to holders of the token', async () => {
-    // Case W05.
     const file = await bridge.rest('GET', `${route}/nbextensions/some-widget/index.js`);
     expect(file).toMatchObject({ status: 200, body: 'define([], () => ({}));' });
     expect(file.headers.get('content-disposition')).toBe('attachment');

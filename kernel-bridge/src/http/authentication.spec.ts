@@ -85,7 +85,6 @@ describe('the key of a page', () => {
   });
 });
 
-// N3
 describe('the code of a link', () => {
   it('is spent at its first use, and lives ten minutes at most', () => {
     let now = 0;

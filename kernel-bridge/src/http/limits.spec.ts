@@ -35,7 +35,6 @@ afterAll(async () => {
 const events = (): URL => new URL(`bridge/v1/events?token=${TOKEN}`, bridge.url.replace('http', 'ws'));
 
 describe('limits', () => {
-  // Case N7.
   it('connections without a token lock nobody out, however many there are', async () => {
     const { port } = new URL(bridge.url);
     const strangers = Array.from({ length: 600 }, () => connect(Number(port), '127.0.0.1'));

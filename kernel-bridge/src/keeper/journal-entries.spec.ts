@@ -26,7 +26,7 @@ describe('messages of a kernel in its journal', () => {
     expect(fromKernel(message(channel), msgType, status)[2]).toMatchObject({ durable: false });
   });
 
-  // A01: Jupyter's own kernels do that for file names that are not UTF-8.
+  // Jupyter's own kernels send invalid UTF-8 for file names that are not UTF-8.
   it('is UTF-8, whatever the kernel sends; buffers stay as they are', () => {
     const bytes = Buffer.from('{"text":"r\xe9sum\xe9"}', 'latin1');
     const parts = [...message('iopub').parts.slice(1), bytes, bytes];

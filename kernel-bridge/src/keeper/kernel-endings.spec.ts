@@ -27,7 +27,7 @@ describe('crashes in a row', () => {
   });
 });
 
-// F15: it is a crash, even if a client requested a shutdown long before.
+// An end is a crash, even if a client requested a shutdown long before.
 describe('an end that a client requested', () => {
   const message = (channel: 'shell' | 'control', content: object) => ({
     channel,

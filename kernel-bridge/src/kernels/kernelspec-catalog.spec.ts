@@ -14,7 +14,6 @@ const catalog = (...specs: readonly (readonly [name: string, language: string])[
     null
   );
 
-// X3
 it.each(['python3', 'python', 'Python3'])(
   'the name %s is the default Python where no kernelspec has it',
   async name => {

@@ -41,7 +41,6 @@ it('a path that names the root folder is that path', async () => {
   expect(await workingDirectory(root, `${root}-elsewhere/a/b`)).toBe(root);
 });
 
-// E1
 it('a folder that the client itself names is used if it exists, even outside the root folder', async () => {
   const elsewhere = mkdtempSync(path.join(tmpdir(), 'elsewhere-'));
   expect(await workingDirectory(root, 'a', elsewhere)).toBe(elsewhere);

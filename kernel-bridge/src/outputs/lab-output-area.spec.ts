@@ -36,7 +36,6 @@ beforeAll(async () => {
     ...(await load('@jupyterlab/outputarea')),
     ...(await load('@jupyterlab/rendermime'))
   } as unknown as LabModules;
-  // A02
   const { keepCharactersWhole } = await load(WHOLE_CHARACTERS);
   (keepCharactersWhole as () => void)();
 });

@@ -55,7 +55,6 @@ describe('a long text', () => {
     expect([text.toString(notice), text.cutBytes]).toEqual(['100000/100000', 0]);
   });
 
-  // A02
   it.each([
     ['a😀\b end', 'a end'],
     ['😀x\ry', 'yx'],

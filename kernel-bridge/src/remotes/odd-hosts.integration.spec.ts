@@ -66,7 +66,6 @@ describe.skipIf(why !== null)(
       );
     }
 
-    // B01, B10
     it.each([
       ['greets', "echo 'Welcome to the cluster.'; echo; echo 'Quota: 41 % of 200 GB used'"],
       [
@@ -113,7 +112,6 @@ describe.skipIf(why !== null)(
       expect(existsSync(path.join(vm.home, 'said-goodbye'))).toBe(false);
     });
 
-    // B10
     it.each([
       ['starts another shell', 'exec sh'],
       ['exits', 'exit 0'],
@@ -185,7 +183,6 @@ describe.skipIf(why !== null)(
       expect(forced.error!.message).toContain('it said "backups only"');
     });
 
-    // B12
     it.each([
       ['no sockets and no ports', ['AllowStreamLocalForwarding no', 'AllowTcpForwarding no'], ''],
       ['nothing', ['DisableForwarding yes'], ''],
@@ -240,7 +237,6 @@ describe.skipIf(why !== null)(
       await vm.configureSshd();
     });
 
-    // B04
     it.each([
       ['forks', ['  ForkAfterAuthentication yes', '  StdinNull yes']],
       ['shares connections', ['  ControlMaster auto', '  ControlPath ~/.ssh/%C', '  ControlPersist 10m']],

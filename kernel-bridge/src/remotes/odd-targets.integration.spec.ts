@@ -114,7 +114,6 @@ describe.skipIf(why !== null)(
       return remote;
     }
 
-    // B05
     it.each([
       ['an ssh command', () => `$ ssh -p 22 ${USER}@${address}`],
       ['a name in typographic quotes', () => `“${USER}@${address}” `],
@@ -136,7 +135,6 @@ describe.skipIf(why !== null)(
       expect(await vm.run('ls ~')).not.toContain('pasted');
     });
 
-    // B06
     it('accounts with a backslash, an @, a space and a dollar sign connect', async () => {
       const entries = ACCOUNTS.flatMap((name, at) => [
         ...[`Host b06-${at}`, `  HostName ${address}`, `  User "${name.replaceAll('\\', '\\\\')}"`]
@@ -148,7 +146,6 @@ describe.skipIf(why !== null)(
       for (const name of ACCOUNTS) expect(log).toContain(`for ${name.replaceAll('\\', '\\\\')} from`);
     });
 
-    // B07
     it('IPv6 addresses connect, in brackets and with a scope, and a changed key is named as it is stored', async () => {
       await vm.laptop.configure(['Host ::1 ::1%%lo ::1%lo', `  User ${USER}`]);
       for (const text of ['::1', '::1%lo', `${USER}@fd00::7`, `${USER}@[fd00::7]`]) await connects(text);
@@ -165,7 +162,6 @@ describe.skipIf(why !== null)(
       await connects(`${USER}@fd00::7`);
     });
 
-    // B08, N4
     it.each([
       ['UseKeychain yes', /usekeychain in line 4 of \S+config\. .*IgnoreUnknown usekeychain/],
       ['HostName: 127.0.0.1', /line 4 of \S+config: hostname:\. Remove the colon/],
@@ -220,7 +216,6 @@ describe.skipIf(why !== null)(
       await failsWith('vm', message, code);
     });
 
-    // B09
     it('hosts of an Include are offered and connect; listing them runs no command', async () => {
       const more = path.join(vm.laptop.ssh, 'conf.d');
       await mkdir(more);
@@ -273,7 +268,6 @@ describe.skipIf(why !== null)(
       );
     }
 
-    // B01, N10
     it('doctor reports a start-up file that prints, although everything else is in order', async () => {
       const bashrc = path.join(vm.home, '.bashrc');
       await writeFile(bashrc, "printf '\\033[1mWelcome to the cluster.\\033[0m\\n'\n");
@@ -288,7 +282,6 @@ describe.skipIf(why !== null)(
       );
     });
 
-    // B14
     it('a home that is mounted noexec is reported before anything is sent there', async () => {
       await vm.machine.run('mount -o remount,bind,noexec /home');
       const without = await tried('vm');
@@ -305,7 +298,6 @@ describe.skipIf(why !== null)(
       await connects('vm');
     });
 
-    // B15
     it('a home path of 152 bytes and an alias of 199 bytes connect', async () => {
       const [long, alias] = [`/home/${'x'.repeat(146)}`, 'a'.repeat(199)];
       await vm.machine.run(`ln -s /home/${USER} ${long}`);

@@ -148,7 +148,6 @@ describe('the checks of a host', () => {
     );
   });
 
-  // Cases N8 and B14.
   it('report nothing against a clock that was read at an unknown time of a slow check', async () => {
     const found = await facts();
     const slow = context(found, { requestedAt: found.time - 40, now: found.time + 40 });

@@ -96,7 +96,6 @@ describe('the arguments of ssh', () => {
     else expect(names).toContain('SSH_ASKPASS');
   });
 
-  // Cases B04, B08 and N4.
   it.each([
     [
       [

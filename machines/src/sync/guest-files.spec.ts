@@ -109,7 +109,6 @@ function treeOf(root: string, below = ''): Record<string, string | null> {
   return found;
 }
 
-// B16
 describe.each(['rsync', 'tar'] as const)('names of any bytes, by %s', transport => {
   const directions: SyncDirection[] = ['to-remote', 'from-remote'];
   it.skipIf(transport === 'rsync' && !hasRsync).each(directions)('%s', async direction => {

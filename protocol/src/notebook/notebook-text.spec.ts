@@ -16,7 +16,6 @@ const notebook = (cells: readonly Cell[], more: object = {}): string =>
 const stream = (text: string) => ({ output_type: 'stream' as const, name: 'stdout', text });
 const cellsOf = (text: string): Cell[] => (JSON.parse(text) as { cells: Cell[] }).cells;
 
-// A14
 describe('cells with ids that are missing or not their own', () => {
   it('get ids that are the same at each reading, and the ones that are right stay', () => {
     const text = notebook([
@@ -57,7 +56,6 @@ describe('cells with ids that are missing or not their own', () => {
   });
 });
 
-// A13, A14, A02
 describe('a file that other programs read', () => {
   it('with NaN is read, and what is written is JSON', () => {
     const text = notebook([code('x', { id: 'a' })], { metadata: { score: 0.5 } }).replace(
@@ -182,7 +180,6 @@ describe('a text of megabytes', () => {
   });
 });
 
-// E3, X8
 describe("a notebook's kernel", () => {
   const there = new Map([
     ['tpulab-jax', 'python'],

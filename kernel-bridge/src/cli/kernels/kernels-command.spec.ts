@@ -31,7 +31,6 @@ describe('tpulab kernels', () => {
     });
   });
 
-  // N9
   it('list has one line for a kernel, whatever its notebook is called', async () => {
     const body = { path: 'a\nb\x1b[31m.ipynb', type: 'notebook', kernel: { id: kernelId } };
     const { body: session } = await bridge.rest('POST', '/api/sessions', { body });

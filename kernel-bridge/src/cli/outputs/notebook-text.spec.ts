@@ -114,7 +114,7 @@ describe('outputs written into a notebook', () => {
     };
     const plain = JSON.stringify({ ...small, cells: [wanted] }, null, indent);
     const lines = before.includes('\r\n') ? plain.replaceAll('\n', '\r\n') : plain;
-    // The byte order mark is dropped: nbformat, nbclient and papermill cannot read a file with one (A14).
+    // The byte order mark is dropped: nbformat, nbclient and papermill cannot read a file with one.
     expect(after).toBe(lines + (/\r?\n$/.exec(before)?.[0] ?? ''));
   });
 
@@ -132,7 +132,6 @@ describe('outputs written into a notebook', () => {
   });
 });
 
-// A14
 it('a notebook of nbformat 3 is read as nbformat converts it', async () => {
   const output = (more: object): object => ({ output_type: 'display_data', metadata: {}, ...more });
   const old = {

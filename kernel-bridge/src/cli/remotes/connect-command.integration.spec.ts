@@ -122,7 +122,6 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(lines.at(-1)).toMatchObject({ name: 'vm', state: 'connected' });
   });
 
-  // N12
   it('a given name adds another machine, and changes nothing of a machine with the same source', async () => {
     const list = async () =>
       JSON.parse((await remotes('ls', '--json')).stdout) as { remotes: { name: string; install: boolean }[] };

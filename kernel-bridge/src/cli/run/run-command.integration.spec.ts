@@ -116,7 +116,6 @@ it('reports that the kernel ended in the middle', async () => {
   expect(textOf((await cellsOf(file))[0]!)).toBe('here\n');
 });
 
-// A08
 it('honours the tags raises-exception and skip-execution', async () => {
   const file = await tagged([
     ['x = 1'],
@@ -134,7 +133,6 @@ it('honours the tags raises-exception and skip-execution', async () => {
   expect(textOf(cells[4]!)).toBe('end\n');
 });
 
-// E1
 it("runs in the notebook's folder, whatever the server's folder is", async () => {
   await writeFile(path.join(folder, 'helper.py'), 'words = "from beside"');
   const file = await notebook('import helper, os\nprint(helper.words)\nprint(os.path.realpath(os.getcwd()))');
@@ -145,7 +143,6 @@ it("runs in the notebook's folder, whatever the server's folder is", async () =>
   expect(textOf((await cellsOf(file))[0]!)).toBe(`from beside\n${await realpath(folder)}\n`);
 });
 
-// A09
 it.each(['exit()', 'quit()', 'exit'])('is ended by %s', async how => {
   const file = await notebook('print("step 1")', how, 'print("must not run")');
   const { error } = await run(file);
@@ -164,7 +161,6 @@ it('does not run a cell that reaches the kernel after an error', async () => {
   expect(others.map(({ outputs }) => outputs)).toEqual(others.map(() => []));
 });
 
-// A19
 it('reports how the kernel ended, in the message and in the cell', async () => {
   const file = await notebook(
     'print("here", flush=True)',
@@ -223,7 +219,6 @@ it('waits for threads that print after the last cell', async () => {
   expect(stderr).not.toContain('still run 60 s');
 });
 
-// A06
 it('saves all outputs that an Output widget has captured', async () => {
   const file = await notebook(
     'import ipywidgets as w, time\nout = w.Output(); display(out)\nwith out:\n    for i in range(10): print(i); time.sleep(0.1)\ntime.sleep(1)'
@@ -251,7 +246,6 @@ it('sets parameters as papermill does, and replaces the parameters of an earlier
   expect((await run(file, '-p', 'a b', '1')).error).toMatchObject({ code: 'run_not_started' });
 });
 
-// A03
 it('stores a bar that moves the cursor as one line, and prints no cursor movement', async () => {
   // A stock kernel drops messages more than 1,000 ahead of its reader, as happens with a progress bar on a busy machine.
   const bar = `import sys\nfor i in range(1, 401): sys.stderr.write(f'\\r{i:4d}/400 |' + '#' * (i // 20) + '|'); sys.stderr.flush()`;
@@ -263,7 +257,6 @@ it('stores a bar that moves the cursor as one line, and prints no cursor movemen
   expect(printed.stdout).not.toContain('\x1b');
 });
 
-// X4
 it('runs a notebook of 3,000 cells and 22 MB, and leaves its text unchanged', async () => {
   const text = (at: number): string => `# ${at}\n${'long text '.repeat(750)}`;
   const file = await notebook('print("first")', 'print("last")');
@@ -280,7 +273,6 @@ it('runs a notebook of 3,000 cells and 22 MB, and leaves its text unchanged', as
   expect([cells[0]!, cells.at(-1)!].map(textOf)).toEqual(['first\n', 'last\n']);
 });
 
-// A15
 it('runs notebooks with odd names, each separately', async () => {
   const names = [
     'a b',
@@ -354,7 +346,6 @@ it('ends when a person restarts the kernel, which then keeps running for that pe
   await bridge.rest('DELETE', `/api/sessions/${id}`);
 });
 
-// X8
 it('never runs a notebook of another language, and leaves its file unchanged', async () => {
   const file = await writeNotebook(folder, 'r', ['x <- 1'], {
     kernelspec: { name: 'ir', display_name: 'R', language: 'R' }

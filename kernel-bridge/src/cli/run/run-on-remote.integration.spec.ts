@@ -95,7 +95,6 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     expect(await textOf(file, 1)).toBe('done\n');
   });
 
-  // N9
   it('names the error of a machine in one line, without its line breaks and colours', async () => {
     const file = await writeNotebook(folder, 'raises', [
       'raise ValueError("one\\nTwo\\r\\x1b]0;t\\x07three")'

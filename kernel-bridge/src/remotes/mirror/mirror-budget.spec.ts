@@ -1,4 +1,4 @@
-/** How much of this machine's disk a remote may use, whatever it sends (case H5). */
+/** How much of this machine's disk a remote may use, whatever it sends. */
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -150,7 +150,6 @@ ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"
     await rm(outside, { recursive: true });
   });
 
-  // B16
   it('an unreadable file and an unreadable folder stop nothing, and are reported', async () => {
     await vm.run(`mkdir -p "$HOME/${there()}/locked"; cd "$HOME/${there()}"; echo 1 > good; echo 2 > bad
 echo 3 > locked/x; chmod 000 bad locked`);
