@@ -1,12 +1,13 @@
 /**
- * Numbered channels: the protocol of our clients on `/api/kernels/<id>/channels` instead of Jupyter's v1 subprotocol.
+ * Numbered channels: the protocol of our clients on `/api/kernels/<id>/channels`, an alternative to Jupyter's v1
+ * subprotocol.
  *
- * It offers `NUMBERED_SUBPROTOCOL`. Binary frames from the gateway are `u64 little-endian seq | v1 frame`: the number of the
- * record in the kernel's journal, 0 for messages that the gateway itself created and will not send again. Binary frames to the gateway are
- * v1 frames. Text frames are the notes below. A client stores the last number that it has processed, reports it in `ack`, and reconnects
- * with `?resume=<that number>`: it then gets every later message, and none that it has. If a journal was damaged while
- * its kernel ran on, numbers may have changed; a client that adds `last=<channel>:<msg_id>` for the last message of each
- * channel is recognised by those messages.
+ * A client offers `NUMBERED_SUBPROTOCOL`. Binary frames from the gateway are `u64 little-endian seq | v1 frame`: the number
+ * of the record in the kernel's journal, or 0 for messages that the gateway itself created and will not send again. Binary
+ * frames to the gateway are v1 frames. Text frames are the notes below. A client stores the last number that it has
+ * processed, reports it in `ack`, and reconnects with `?resume=<that number>`: it then gets every later message, and no
+ * earlier one. If a journal was damaged while its kernel continued, numbers may have changed; a client that adds
+ * `last=<channel>:<msg_id>` for the last message of each channel is recognised by those messages.
  */
 import { type Static, Type } from '@sinclair/typebox';
 
@@ -33,7 +34,7 @@ export type AttachedNote = Static<typeof AttachedNote>;
 export const LiveNote = Type.Object({ op: Type.Literal('live'), position: Seq });
 export type LiveNote = Static<typeof LiveNote>;
 
-/** From the client: it has processed everything up to `seq`, and will not request it again. */
+/** From the client: it has processed everything up to `seq`, and will not request that again. */
 export const AckNote = Type.Object({ op: Type.Literal('ack'), seq: Seq }, { additionalProperties: false });
 export type AckNote = Static<typeof AckNote>;
 
@@ -41,16 +42,17 @@ export const GatewayNote = Type.Union([AttachedNote, LiveNote]);
 export type GatewayNote = Static<typeof GatewayNote>;
 
 /**
- * A client that connects with `?bounded=true` is sent outputs at a rate that a page can show: faster messages are joined, and
- * text and displays beyond a cell's limit are counted in a display of this type. Its `text/plain` is the last lines.
+ * The type of a display that counts omitted output. A client that connects with `?bounded=true` is sent outputs at a rate
+ * that a page can show: faster messages are joined, and text and displays beyond a cell's limit are counted in such a
+ * display. Its `text/plain` is the last lines.
  */
 export const FLOOD_MIME = 'application/vnd.tpulab.flood+json';
 
 export interface FloodNote {
   readonly kernelId: string;
-  /** `msg_id` of the request whose output it is. */
+  /** `msg_id` of the request to which the output belongs. */
   readonly msgId: string;
-  /** The record of the journal at which its output begins. */
+  /** The journal record at which the output begins. */
   readonly from: number;
   /** Lines of all text of this execution so far, including the shown text. */
   readonly lines: number;

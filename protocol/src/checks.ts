@@ -25,7 +25,7 @@ const CheckResult = Type.Object({
   note: Type.String()
 });
 
-/** Other layouts of the main program, the best first. */
+/** Other layouts of the main program, best first. */
 const CheckProposals = Type.Object({
   reason: Type.String(),
   rows: Type.Array(
@@ -56,14 +56,14 @@ const CheckTotal = Type.Object({
   proposals: Type.Optional(OrNull(CheckProposals))
 });
 
-/** US dollars per hour of a chip, by kind (`v5e`); a kind that is missing has no known price. */
+/** US dollars per hour of a chip, by kind (`v5e`); a missing kind has no known price. */
 const ChipPrices = Type.Record(
   Type.String({ pattern: '^[a-z0-9]{1,20}$' }),
   Type.Number({ minimum: 0, maximum: 1e6 }),
   { maxProperties: 100, additionalProperties: false }
 );
 
-/** What a page reads of a report; the report has more. */
+/** The part of a report that pages read; the report contains more. */
 export const CheckReport = Type.Object({
   format: Type.Literal(1),
   machines: Type.Array(
@@ -113,7 +113,10 @@ export const CheckReport = Type.Object({
 });
 export type CheckReport = Static<typeof CheckReport>;
 
-/** Of all programs of a notebook on a machine, the worst; `refused` was not compiled, for another reason than memory. */
+/**
+ * The worst result of all programs of a notebook on a machine. A `refused` program failed to compile for another reason
+ * than memory.
+ */
 export type Fit = 'fits' | 'tight' | 'no' | 'unknown';
 export function fitOf({ programs }: Pick<CheckReport, 'programs'>, machine: string): Fit {
   const found = programs.map(({ results }) => results[machine]?.fits ?? 'refused');
@@ -152,7 +155,7 @@ export function checkRoute(notebook: string, route: 'checks' | 'check-reports' =
   return `bridge/v1/${route}/${notebook.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-/** A price list of the user's own. */
+/** A user's own price list. */
 export const PriceChange = Type.Object({ chipHourUsd: ChipPrices });
 export type PriceChange = Static<typeof PriceChange>;
 

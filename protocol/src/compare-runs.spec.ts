@@ -39,7 +39,7 @@ function made({ name = 'r', count = 100, spans = {}, programs = [], config = {},
 }
 
 describe('two runs', () => {
-  it('are compared over the steps that both made: which span grew, which program is another one', () => {
+  it('are compared over their common steps: which span grew, which program differs', () => {
     const fast = made({
       name: 'fast',
       programs: [program('step', 'aa'), program('eval', 'cc')],
@@ -63,7 +63,7 @@ describe('two runs', () => {
     }
   });
 
-  it('are called the same below three percent and within their noise', () => {
+  it('count as the same below three percent and within their noise', () => {
     expect(compareRuns(made({}), made({ spans: { hostMs: 1.2 } })).verdict).toBe('same');
     expect(compareRuns(made({ jitter: 5 }), made({ jitter: 5, spans: { hostMs: 1.5 } })).verdict).toBe(
       'same'
@@ -75,7 +75,7 @@ describe('two runs', () => {
     expect(compareRuns(other, one)).toMatchObject({ a: other, b: one, changed: [], added: [] });
   });
 
-  it('are not compared before ten steps, on other machines, or where one compiles all the time', () => {
+  it('are not compared before ten steps, on different machines, or if one compiles all the time', () => {
     expect(compareRuns(made({}), made({ count: 4 })).verdict).toBe('too-early');
     expect(compareRuns(made({ machine: 'v5e × 8' }), made({ machine: 'v6e × 8' })).verdict).toBe(
       'other-machine'
@@ -88,7 +88,7 @@ describe('two runs', () => {
     expect(found).toMatchObject({ changed: [], same: 0 });
   });
 
-  it('have no split where the device time of one is not known', () => {
+  it('have no split if the device time of one is unknown', () => {
     const unknown = made({ spans: { hostMs: 20 } });
     for (const part of unknown.parts?.list ?? []) {
       Object.assign(part, { watched: { ...part.unwatched, steps: 0 }, unwatched: { ...part.watched } });

@@ -1,6 +1,7 @@
 /**
  * Why one run takes longer per step than another: which span grew, which program differs, which was compiled more often.
- * Pure, so that page and command line give the same result. It reports what the data shows, and no further cause.
+ * Pure functions, so that page and command line give the same result. They report what the data shows, and no further
+ * cause.
  */
 import type { StoredRun, StoredRunSummary, RunPart, RunProgram } from './runs.js';
 
@@ -18,7 +19,7 @@ export interface StepMeans {
   /** Standard error of `stepMs`. */
   readonly errorMs: number;
   readonly spans: Readonly<Record<RunSpan, number>>;
-  /** False: device time is in host and idle. */
+  /** False: the device time is included in the host and idle times. */
   readonly isDeviceKnown: boolean;
 }
 
@@ -32,10 +33,10 @@ export interface ProgramChange {
 export interface RunComparison {
   /** `recompiles`: B recompiles every few steps. `other-machine`: times are not compared. */
   readonly verdict: 'slower' | 'same' | 'recompiles' | 'too-early' | 'other-machine';
-  /** The faster one if the verdict is `slower` or `recompiles`; else in the given order. */
+  /** The faster one if the verdict is `slower` or `recompiles`; otherwise in the given order. */
   readonly a: StoredRun;
   readonly b: StoredRun;
-  /** The range of steps that both runs made. */
+  /** The range of steps that both runs have. */
   readonly from: number;
   readonly to: number;
   readonly meansOfA: StepMeans | null;
@@ -45,7 +46,7 @@ export interface RunComparison {
   readonly changed: readonly ProgramChange[];
   /** Functions whose program is the same in both. */
   readonly same: number;
-  /** Compilations of B beyond A's compilations of the same function. */
+  /** Compilations of B in excess of A's compilations of the same function. */
   readonly added: readonly RunProgram[];
   readonly differing: readonly string[];
 }
@@ -101,7 +102,7 @@ function verdictOf(
   return moreMs < Math.max(noiseMs, SAME_SHARE * meansOfA.stepMs) ? 'same' : 'slower';
 }
 
-/** A program for every fourth step, and a noticeable cost in time. */
+/** Whether a run compiles a program for every fourth step, at a noticeable cost in time. */
 function recompiles(run: StoredRun): boolean {
   const compiled = programsOf(run).filter(({ reused }) => reused !== true);
   return run.steps >= STEADY_STEPS && compiled.length >= Math.min(64, run.steps / 4);
@@ -126,7 +127,7 @@ export function meansOf(run: StoredRun, from = 0, to = Infinity): StepMeans | nu
   return { steps, stepMs, errorMs: Math.sqrt(squares / Math.max(1, parts.length - 1)), spans, isDeviceKnown };
 }
 
-/** When a step of a run began, in milliseconds since its first one; null if it is not known. */
+/** When a step of a run began, in milliseconds since the first one; null if unknown. */
 export function momentOf({ parts, lastAt, steps }: StoredRun, step: number): number | null {
   const list = parts?.list ?? [];
   const [first] = list;

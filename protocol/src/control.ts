@@ -1,19 +1,19 @@
 /**
  * Steering a run while its cell is busy: commands to the agent in a kernel, and their results.
  *
- * A page posts a command to `/bridge/v1/kernels/:id/control`. It passes through gateway and keeper to the agent, never over the
- * shell channel. The agent answers immediately whether it accepts the command (`accepted` or `refused`), applies it at the next
- * boundary between two steps, and reports every change as a `control` message (topic runs of the events socket).
+ * A page posts a command to `/bridge/v1/kernels/:id/control`. It passes through gateway and keeper to the agent, never over
+ * the shell channel. The agent answers immediately whether it accepts the command (`accepted` or `refused`), applies it at
+ * the next boundary between two steps, and reports every change as a `control` message (topic runs of the events socket).
  */
 import { type Static, Type } from '@sinclair/typebox';
 
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 
 /**
- * Actions for a run. `stop`: after the current step; `call`: one of the run's own actions. The others concern the kernel, not a run:
- * `branch` starts the next run that calls `run.restore` with this run's log at the checkpoint of `step`, with the hyperparameter `name`
- * set to `value`; `free` releases the objects of the last traceback and `Out[]` only; `memory` is answered by a `memory` message,
- * `profile` by a `profile` message after its seconds.
+ * Actions for a run. `stop` takes effect after the current step; `call` calls one of the run's own actions. The others are
+ * for the kernel, not a run: `branch` starts the next run that calls `run.restore` with this run's log at the checkpoint of
+ * `step`, with the hyperparameter `name` set to `value`; `free` releases only the objects of the last traceback and
+ * `Out[]`; `memory` is answered by a `memory` message, and `profile` by a `profile` message after its seconds.
  */
 export const ControlAction = Type.Union([
   Type.Literal('pause'),
@@ -36,8 +36,8 @@ export const HyperValue = Type.Union([Type.Number(), Type.Boolean(), Type.String
 export type HyperValue = Static<typeof HyperValue>;
 
 /**
- * Body of `POST /bridge/v1/kernels/:id/control`. A command is applied once however often it is sent: repeat it with the same
- * `id` when no answer came.
+ * Body of `POST /bridge/v1/kernels/:id/control`. A command is applied only once, however often it is sent: repeat it with
+ * the same `id` if no answer arrived.
  */
 export const ControlCommand = Type.Object(
   {
@@ -64,8 +64,9 @@ export const ControlCommand = Type.Object(
 export type ControlCommand = Static<typeof ControlCommand>;
 
 /**
- * `accepted`: will be applied at the next boundary. `applied`: done. `refused`: will not be done, `reason` states why.
- * `expired`: was accepted, but the run or the process ended first. `failed`: was tried, and raised; the run continues.
+ * `accepted`: will be applied at the next boundary. `applied`: done. `refused`: will not be done; `reason` states why.
+ * `expired`: was accepted, but the run or the process ended first. `failed`: was tried and raised an exception; the run
+ * continues.
  */
 export const ControlPhase = Type.Union([
   Type.Literal('accepted'),

@@ -1,6 +1,6 @@
 /**
- * The machine that the gateway runs on and its chips: `GET /bridge/v1/devices`, `…/devices/history`, and events of topic
- * `devices` that have no kernel. The device data of the runtime inside a kernel is in `telemetry.ts`.
+ * The machine on which the gateway runs and its chips: `GET /bridge/v1/devices`, `…/devices/history`, and events of topic
+ * `devices` without a kernel. The device data of the runtime inside a kernel is in `telemetry.ts`.
  *
  * Null always means "not known here"; a value that cannot be read is never 0.
  */
@@ -133,7 +133,7 @@ export const MachineEvent = Type.Object({
 });
 export type MachineEvent = Static<typeof MachineEvent>;
 
-/** Preemption or maintenance of this machine, announced by the cloud; null: withdrawn. At subscription, if there is one. */
+/** Preemption or maintenance of this machine, announced by the cloud; null: withdrawn. Sent at subscription if there is one. */
 export const NoticeEvent = Type.Object({
   topic: Type.Literal('devices'),
   gatewayId: Type.String(),
@@ -150,7 +150,7 @@ export const AcceleratorInfo = Type.Object({
 });
 export type AcceleratorInfo = Static<typeof AcceleratorInfo>;
 
-/** Details that a runtime reports since its process began; all null or empty when none runs. */
+/** Details that a runtime reports since its process started; all null or empty when none runs. */
 export const RuntimeDetails = Type.Object({
   uptimeS: Count,
   errors: orNull(Type.Number(), 'errors between hosts'),

@@ -87,7 +87,10 @@ export const ClientEvent = Type.Object({
 });
 export type ClientEvent = Static<typeof ClientEvent>;
 
-/** Events of kernels. Samples of the machine (`MachineEvent`) and states of remotes are sent beside them and have no `kernelId`. */
+/**
+ * Events of kernels. Samples of the machine (`MachineEvent`) and states of remotes are sent on the same socket, without a
+ * `kernelId`.
+ */
 export const BridgeEvent = Type.Union([TelemetryEvent, KernelEvent, ClientEvent]);
 export type BridgeEvent = Static<typeof BridgeEvent>;
 

@@ -1,9 +1,12 @@
-/** A long curve in bounded space that keeps its spikes: of each group of points the lowest and the highest are kept. */
+/** Thins a long curve to bounded space while keeping its spikes: the lowest and the highest of each group of points stay. */
 
 /** Number of points that are reduced to two when a curve is thinned. */
 const GROUP = 4;
 
-/** Positions of the points that stay when a full curve is thinned to half: the extremes of each group, and the first. */
+/**
+ * Positions of the points that remain when a full curve is thinned to half: the extremes of each group, and the first
+ * point.
+ */
 export function thinned(values: ArrayLike<number>): number[] {
   const places: number[] = [];
   for (let from = 0; from < values.length; from += GROUP)

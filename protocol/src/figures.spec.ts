@@ -26,7 +26,7 @@ describe('wholePercents', () => {
     );
   });
 
-  it('shares nothing as nothing', () => {
+  it('returns only zeros for a total of zero', () => {
     expect(wholePercents([0, 0, 0])).toEqual([0, 0, 0]);
   });
 

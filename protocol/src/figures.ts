@@ -7,8 +7,8 @@ export function percentText(percent: number): string {
 }
 
 /**
- * Rounds so that the sum stays 100 (largest remainder); all zero when there is nothing to share.
- * Rounding each share separately would let a bar of five add up to 98 or 102.
+ * Rounds so that the sum stays 100 (largest remainder); all zero when there is nothing to share. Rounding each share
+ * separately would let five shares add up to 98 or 102.
  */
 export function wholePercents(parts: readonly number[]): number[] {
   const total = parts.reduce((sum, part) => sum + part, 0);
@@ -69,7 +69,7 @@ export function secondsText(ms: number): string {
   return seconds < 60 ? `${seconds} s` : longText(seconds);
 }
 
-/** The rest of a wait: counts down to `1 s`, not to zero. */
+/** The rest of a wait: counts down to `1 s` instead of zero. */
 export function countdownText(ms: number): string {
   return secondsText(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);
 }

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox';
 
 const Text = Type.Union([Type.String(), Type.Null()]);
 
-/** The kernel that a process belongs to, when it is a kernel of this gateway. */
+/** The kernel to which a process belongs, if it is a kernel of this gateway. */
 export const HolderKernel = Type.Object({
   id: Type.String(),
   name: Type.String({ description: 'of its kernelspec' }),

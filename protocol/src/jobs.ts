@@ -1,4 +1,4 @@
-/** Progress of work that a client has requested: creating an environment, copying a folder. */
+/** Progress of a job that a client has requested: creating an environment, copying a folder. */
 import { type Static, Type } from '@sinclair/typebox';
 
 export const JobState = Type.Union([

@@ -1,9 +1,9 @@
 /**
  * Output of a kernel, by cell: `GET /bridge/v1/kernels/:id/outputs`.
  *
- * The outputs are compacted as a notebook would show them. An execution is sent whole or not at all: a page that requests
- * `since` replaces its copies of the executions in the answer, and then continues live with `resume=<until>` on the channels
- * socket. docs/server-api.md has the rules.
+ * The outputs are compacted as a notebook would show them. An execution is sent either whole or not at all: a page that
+ * requests `since` replaces its copies of the executions in the answer, and then continues live with `resume=<until>` on
+ * the channels socket. docs/server-api.md has the rules.
  */
 import { type Static, Type } from '@sinclair/typebox';
 
@@ -166,10 +166,13 @@ export const OutputsQuery = Type.Object({
 });
 export type OutputsQuery = Static<typeof OutputsQuery>;
 
-/** Own keys with these names make Yjs, in which JupyterLab edits notebooks, refuse the whole notebook. */
+/** Keys with these names make Yjs, in which JupyterLab edits notebooks, refuse the whole notebook. */
 const REFUSED_KEYS = ['constructor', '__proto__'];
 
-/** The `data` or `metadata` of an output without keys that no notebook can contain; text takes the place of data that had only such. */
+/**
+ * The `data` or `metadata` of an output without keys that no notebook can contain; data with only such keys is replaced by
+ * a text.
+ */
 export function withoutRefusedKeys<T extends object>(bundle: T, isData: boolean): T {
   if (!REFUSED_KEYS.some(key => Object.hasOwn(bundle, key))) return bundle;
   const rest = Object.entries(bundle).filter(([key]) => !REFUSED_KEYS.includes(key));

@@ -39,7 +39,7 @@ it.each([
   ['me@[fd00::7]', { target: 'me@fd00::7' }],
   ['gcloud:us-east5-b/my-tpu', { target: 'gcloud:us-east5-b/my-tpu' }],
   ['colab:v6e1', { target: 'colab:v6e1' }],
-  // As copied by the Cloud console's button.
+  // Copied with the Cloud console's button.
   [
     'gcloud compute ssh --zone "us-c" "vm" --project "p" --tunnel-through-iap',
     { target: 'gcloud:instance/us-c/vm', project: 'p', tunnelThroughIap: true }
@@ -61,7 +61,7 @@ it.each([
   ['ssh.exe me@host tmux attach', { target: 'me@host' }],
   ['tpulab connect me@host', { target: 'me@host' }],
   ['me@host\u200b', { target: 'me@host' }],
-  // With the prompt, as copied out of a terminal, a page or a chat.
+  // With the prompt, as copied from a terminal, a page or a chat.
   ['(base) me@laptop:~$ ssh -p 2222 me@host', { target: 'ssh://me@host:2222' }],
   ['PS C:\\Users\\me> ssh me@host', { target: 'me@host' }],
   ['% TERM=xterm exec ssh me@host', { target: 'me@host' }],

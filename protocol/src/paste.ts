@@ -1,6 +1,7 @@
 /**
- * Text that users paste when asked for a host: an ssh destination, a whole ssh or gcloud command, a link to a cloud console. Parsed alike
- * by command line and dialogs. Nothing is resolved: it becomes a target for `tpulab connect`, or is refused with a reason.
+ * Parses text that users paste when asked for a host: an ssh destination, a whole ssh or gcloud command, a link to a cloud
+ * console. Command line and dialogs parse it alike. Nothing is resolved: the text becomes a target for `tpulab connect`, or
+ * is refused with a reason.
  */
 
 export type Pasted =
@@ -27,7 +28,7 @@ const SSH_OPTIONS: Readonly<Record<string, string>> = {
 };
 /** Other ssh options with a value, which do not change the destination: TPULab sets up its own forwarding. */
 const IGNORED_VALUES = 'DELOPQRSew';
-/** As -o: TPULab sets them itself, and asks about an unknown host key. */
+/** Keywords after -o that TPULab sets itself; it also asks about an unknown host key itself. */
 const IGNORED_KEYWORDS =
   /^(stricthostkeychecking|userknownhostsfile|checkhostip|visualhostkey|batchmode|loglevel|server\w+|tcpkeepalive|connect\w+|control\w+|compression|requesttty|sendenv|setenv|(forward|exitonforward|\w+forward)\w*)$/;
 /** gcloud options without a value. */
@@ -57,7 +58,7 @@ export function readPasted(pasted: string): Pasted {
     .trim()
     .replace(/^```(?:\w*\n)?([^`]*)```$/, '$1')
     .replace(/^[$#>]\s+/, '')
-    // The prompt of a shell, variables for the command, `exec`.
+    // Removes the prompt of a shell, variables for the command, and `exec`.
     .replace(
       /^(?!(?:ssh|gcloud|tpulab)\s)[^\n]*?[$#%>❯]\s+(?=(?:(?:\w+=\S*|exec|command)\s+)*(?:ssh|gcloud|tpulab)\s)/,
       ''
@@ -87,13 +88,13 @@ export function readPasted(pasted: string): Pasted {
       refused: `${program} is not a command that TPULab reads, and a blank cannot be part of a host; paste one command of ssh or gcloud, or write USER@HOST.`
     };
   }
-  // The words of an ssh command without `ssh`.
+  // The words of an ssh command, without `ssh`.
   if (words.length > 1 && words.some(word => /^-[pli]/.test(word))) return checked(text) ?? ofSsh(words);
   if (/^(gcloud|colab):/i.test(text)) return { target: text };
   return destination(text);
 }
 
-/** Refuses text that a shell would read as more than one command. */
+/** Refuses text that a shell would parse as more than one command. */
 function checked(text: string): Pasted | null {
   const found = /[;&|<>`$(){}\\\r\n]/.exec(text)?.[0];
   if (found === undefined) return null;

@@ -1,10 +1,10 @@
-/** Shared functions on the source of a remote: which machine it is, and how it is reached. */
+/** Shared functions for the source of a remote: which machine it is, and how it is reached. */
 import type { AddRemote, CloudReach, RemoteSource, UnplacedGcloudSource } from './remotes.js';
 
-/** Kinds of machines of Google Cloud, as they are typed. */
+/** Kinds of machines of Google Cloud, as users type them. */
 export const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 
-/** `NAME`, `ZONE/NAME`, `PRODUCT/NAME`, `PRODUCT/ZONE/NAME`: the machine; null if the text is not in this form. */
+/** Parses `NAME`, `ZONE/NAME`, `PRODUCT/NAME` or `PRODUCT/ZONE/NAME`; null if the text is not in one of these forms. */
 export function machineOf(text: string): (UnplacedGcloudSource & { readonly zone?: string }) | null {
   const parts = text.split('/');
   const product = PRODUCTS.find(one => one === parts[0] && parts.length > 1);
@@ -14,7 +14,10 @@ export function machineOf(text: string): (UnplacedGcloudSource & { readonly zone
   return { kind: 'gcloud', product: product ?? 'tpu-vm', name, ...(zone !== undefined && { zone }) };
 }
 
-/** Whether both are the same host or machine, however it is reached. A source without a zone matches the machine of that name. */
+/**
+ * Whether both are the same host or machine, however it is reached. A source without a zone matches a machine with the same
+ * name.
+ */
 export function isSameMachine(one: RemoteSource, other: AddRemote['source']): boolean {
   if (one.kind === 'ssh') return other.kind === 'ssh' && one.destination === other.destination;
   if (one.kind === 'colab') return other.kind === 'colab' && one.accelerator === other.accelerator;

@@ -168,7 +168,7 @@ export const ConsentFigure = Type.Object({
 });
 export type ConsentFigure = Static<typeof ConsentFigure>;
 
-/** Something that costs or binds the user, and is done only with consent. */
+/** An action that costs money or binds the user, and is done only with consent. */
 export const RemoteConsent = Type.Object({
   title: Type.String({ description: 'what is about to be done: "Create a Colab runtime with a TPU v5e"' }),
   terms: Type.Array(Type.String(), { description: 'paragraphs, the most important first' }),
@@ -179,8 +179,9 @@ export const RemoteConsent = Type.Object({
 export type RemoteConsent = Static<typeof RemoteConsent>;
 
 /**
- * A question that must be answered before connecting continues. `secret`: a passphrase or password of ssh. `confirm`: whether an unknown
- * host key is right. `consent`: whether something that costs or binds the user may be done; answered with true or false.
+ * A question that must be answered before connecting continues. `secret`: a passphrase or password of ssh. `confirm`:
+ * whether an unknown host key is right. `consent`: whether an action that costs money or binds the user may be done;
+ * answered with true or false.
  */
 export const RemotePrompt = Type.Object({
   id: Type.String(),
@@ -192,7 +193,7 @@ export const RemotePrompt = Type.Object({
 });
 export type RemotePrompt = Static<typeof RemotePrompt>;
 
-/** `GET /bridge/v1/machines/NAME/ssh`: how a program of this user on this machine reaches the remote over the open connection. */
+/** `GET /bridge/v1/machines/NAME/ssh`: how programs of this user on this machine reach the remote over the open connection. */
 export const RemoteSsh = Type.Object({
   program: Type.String({ description: 'OpenSSH: its name or its path' }),
   controlPath: Type.String({ description: 'socket of the connection that stands' }),
@@ -225,7 +226,7 @@ export const RemoteError = Type.Object({
 });
 export type RemoteError = Static<typeof RemoteError>;
 
-/** A machine that the cloud has promised and not provided yet. */
+/** A machine that the cloud has promised but not provided yet. */
 export const RemoteQueue = Type.Object({
   state: Type.String({ description: "the cloud's own word: WAITING_FOR_RESOURCES, CREATING" }),
   since: UnixMs
@@ -280,7 +281,7 @@ export type Remote = Static<typeof Remote>;
 export const RemoteList = Type.Object({ remotes: Type.Array(Remote) });
 export type RemoteList = Static<typeof RemoteList>;
 
-/** A machine whose zone is to be found: gcloud's default zone, or the zone of the only machine of this name. */
+/** A machine whose zone has to be looked up: gcloud's default zone, or the zone of the only machine with this name. */
 export const UnplacedGcloudSource = Type.Omit(GcloudSource, ['zone'], { additionalProperties: false });
 export type UnplacedGcloudSource = Static<typeof UnplacedGcloudSource>;
 

@@ -1,6 +1,6 @@
 /**
- * Executions on a remote that were requested through this gateway (`POST /bridge/v1/machines/NAME/requested`): their outputs are
- * trusted as if they had come live. All other executions that a remote reports are untrusted.
+ * Executions on a remote that were requested through this gateway (`POST /bridge/v1/machines/NAME/requested`): their
+ * outputs are trusted as if they had arrived live. All other executions that a remote reports are untrusted.
  */
 import { type Static, Type } from '@sinclair/typebox';
 

@@ -30,7 +30,7 @@ export const GatewayIdentity = Type.Object({
 });
 export type GatewayIdentity = Static<typeof GatewayIdentity>;
 
-/** Answer of the Jupyter server extension, `GET <base>/tpulab/bridge`: where the page finds the bridge. */
+/** Answer of the Jupyter server extension, `GET <base>/tpulab/bridge`: where a page finds the bridge. */
 export const BridgeAddress = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('starting'), Type.Literal('failed')]),
   url: Type.Union([Type.String(), Type.Null()], { description: 'base URL with a trailing slash' }),

@@ -1,4 +1,4 @@
-/** Runs as files: curves and a table as CSV, all of it as JSON. */
+/** Runs as files: curves and a table as CSV, everything as JSON. */
 import { meansOf, RUN_SPANS } from './compare-runs.js';
 import type { StoredRun } from './runs.js';
 
@@ -45,7 +45,7 @@ export function wholeSeries({
   return [...steps.map((step, at) => [step, values[at] ?? Number.NaN] as const), ...waiting];
 }
 
-/** A user's name: quoted, and never interpreted as a spreadsheet formula. */
+/** A user's text in a CSV cell: quoted, and never interpreted as a spreadsheet formula. */
 export function cell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

@@ -1,6 +1,7 @@
 /**
- * Runs that the bridge has stored: `GET /bridge/v1/runs` lists them, `GET /bridge/v1/runs/:key` is one. They outlive their kernels,
- * so that a finished run can be opened again and compared. The stored data is bounded: points of metrics are thinned, steps are summed up.
+ * Runs that the bridge has stored: `GET /bridge/v1/runs` lists them, `GET /bridge/v1/runs/:key` returns one. They outlive
+ * their kernels, so that a finished run can be opened again and compared. The stored data is bounded: points of metrics are
+ * thinned, steps are summed up.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { ControlMessage, HyperValue, Hyperparameter, RunBranch } from './control.js';
@@ -155,7 +156,7 @@ export type StoredRuns = Static<typeof StoredRuns>;
 /** Advice that counts as an alert: users are notified of it even without an open page. */
 export const ALERTS: ReadonlySet<AdviceMessage['kind']> = new Set(['non-finite-metric', 'alert', 'slower']);
 
-/** Steps of a run's checkpoints, ascending: those that commands report and those that its bands show. */
+/** Steps of a run's checkpoints, ascending: those that commands report, and those in its bands. */
 export function checkpointSteps({ bands, commands }: Pick<StoredRun, 'bands' | 'commands'>): number[] {
   const saved = bands.filter(({ kind, failed }) => kind === 'checkpoint' && !failed).map(({ step }) => step);
   const applied = commands.flatMap(({ action, phase, step }) =>
@@ -167,7 +168,10 @@ export function checkpointSteps({ bands, commands }: Pick<StoredRun, 'bands' | '
 /** Maximum number of pictures, sounds and texts of a run. */
 export const MAX_MEDIA = 48;
 
-/** Of a name with too many, one goes whose neighbours are closest: the first, the newest and some between stay. */
+/**
+ * Adds a medium. If a name has too many, the one whose neighbours are closest is removed: the first, the newest and some
+ * between them stay.
+ */
 export function addMedium(media: MediaMessage[], message: MediaMessage): void {
   if (media.some(({ id }) => id === message.id)) return;
   media.push(message);

@@ -1,8 +1,8 @@
 /**
- * A folder that is copied to a remote, or from it: `POST`, `GET`, `DELETE /bridge/v1/machines/NAME/sync`.
+ * Copies a folder to a remote, or from it: `POST`, `GET`, `DELETE /bridge/v1/machines/NAME/sync`.
  *
- * A dry run answers with the planned changes. Otherwise the answer is the state of the run that has begun; `GET` has its progress,
- * `DELETE` ends it. One run per remote at a time.
+ * A dry run is answered with the planned changes. Otherwise the answer is the state of the started run; `GET` returns its
+ * progress, `DELETE` ends it. One run per remote at a time.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { JobError, JobState } from './jobs.js';

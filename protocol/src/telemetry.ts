@@ -14,7 +14,7 @@ const Bytes = Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
   description: 'bytes; null where the runtime does not say (XLA:CPU)'
 });
 
-/** A place in the user's code. A field is null when it cannot be known (a script, an imported module). */
+/** A place in the user's code. A field is null when it cannot be determined (a script, an imported module). */
 export const CodeLocation = Type.Object({
   cellId: Type.Union([Type.String(), Type.Null()], {
     description: '`metadata.cellId` of the execute_request'
@@ -28,7 +28,7 @@ export const CodeLocation = Type.Object({
 });
 export type CodeLocation = Static<typeof CodeLocation>;
 
-/** Whether the packages of the agent's environment have a hook that it needs. */
+/** Whether the packages in the agent's environment have a hook that the agent needs. */
 export const Capability = Type.Object({
   name: Type.Union([
     Type.Literal('compilations'),
@@ -103,8 +103,8 @@ export const RunMessage = Type.Object({
 export type RunMessage = Static<typeof RunMessage>;
 
 /**
- * Work beside the steps that users want to see by name. It overlaps the five spans of a step when it happens inside one, and
- * is between two steps when a command requested it.
+ * Work beside the steps that users want to see by name. If it happens inside a step, it overlaps the step's five spans; if
+ * a command requested it, it is between two steps.
  */
 export const BandKind = Type.Union([
   Type.Literal('checkpoint'),
@@ -210,7 +210,7 @@ export type MediaMessage = Static<typeof MediaMessage>;
 
 const HostSpan = Type.Number({ minimum: 0, description: 'milliseconds, mean of the compared steps' });
 
-/** For a slice: the spans of a run's newest steps on each host. Once per second at most. */
+/** For a slice: the spans of a run's newest steps on each host. At most once per second. */
 export const HostsMessage = Type.Object({
   type: Type.Literal('hosts'),
   time: UnixMs,
@@ -255,7 +255,7 @@ export type HostsMessage = Static<typeof HostsMessage>;
 
 const Rate = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 
-/** Progress of a run: rates of the last steps, the use of time over the whole run. Once per second at most. */
+/** Progress of a run: rates of the last steps, and the use of time over the whole run. At most once per second. */
 export const ThroughputMessage = Type.Object({
   type: Type.Literal('pace'),
   time: UnixMs,
@@ -301,7 +301,7 @@ export const ThroughputMessage = Type.Object({
 });
 export type ThroughputMessage = Static<typeof ThroughputMessage>;
 
-/** Something that costs time or will fail, reported once, with its remedy. */
+/** A condition that costs time or will fail, reported once, with its remedy. */
 export const AdviceMessage = Type.Object({
   type: Type.Literal('advice'),
   time: UnixMs,

@@ -1,4 +1,4 @@
-/** New values in a JSON text, in the text's own indentation. Every other byte is unchanged. */
+/** Puts new values into a JSON text, in the text's own indentation. Every other byte stays unchanged. */
 import { edited, type JsonNode, member, parseJson } from './json-tree.js';
 import { sorted } from './nbformat-values.js';
 
@@ -10,7 +10,7 @@ export function valueAt(text: string, path: readonly string[]): unknown {
   return node === undefined ? undefined : JSON.parse(json.text.slice(node.start, node.end));
 }
 
-/** Replaces the value at `path`, or adds it, with the required objects around it, at the sorted place of its key. */
+/** Replaces the value at `path`, or adds it at the sorted position of its key, with the required objects around it. */
 export function withValue(original: string, path: readonly string[], value: unknown): string {
   const { text, root } = parseJson(original);
   const writer = new JsonWriter(text, root);
@@ -51,7 +51,7 @@ export class JsonWriter {
     return JSON.stringify(plain, null, this.#unit).split('\n').join(this.#gap(depth));
   }
 
-  /** The object with these values as texts; null removes one. A value of another type is replaced by an object. */
+  /** The object with these values, given as texts; null removes one. A value of another type is replaced by an object. */
   object(node: JsonNode | undefined, values: ReadonlyMap<string, string | null>, depth: number): string {
     const members = node?.kind === 'object' ? node.members : [];
     const edits = [...values].flatMap(([key, text]) => {

@@ -1,6 +1,6 @@
 /**
- * Positions of the values in a JSON text, so that a few can be replaced and every other byte is unchanged: the order
- * of keys, the notation of numbers and letters, the line ends. Python's `NaN`, `Infinity` and `-Infinity` are read as null.
+ * Positions of the values in a JSON text, so that a few can be replaced and every other byte stays unchanged: the order of
+ * keys, the notation of numbers and characters, the line ends. Python's `NaN`, `Infinity` and `-Infinity` are read as null.
  */
 
 export type JsonNode =
@@ -25,7 +25,7 @@ export interface Member {
 }
 
 export interface JsonText {
-  /** Without a byte order mark, without lone surrogates, and with null for numbers that JSON does not have. */
+  /** The text without a byte order mark and lone surrogates, and with null for numbers that JSON does not have. */
   readonly text: string;
   readonly root: JsonNode;
 }
@@ -37,7 +37,7 @@ const ESCAPE =
 /** Throws a SyntaxError with line and column for invalid JSON. Deep nesting is refused. */
 export function parseJson(original: string): JsonText {
   const plain = original.startsWith('\ufeff') ? original.slice(1) : original;
-  // Neither nbformat nor a server can write such a lone surrogate again.
+  // Neither nbformat nor a server could write such a lone surrogate again.
   const text = /\\ud/i.test(plain)
     ? plain.replace(ESCAPE, (all, half?: string) => (half === undefined ? all : '\ufffd'))
     : plain;
@@ -133,7 +133,7 @@ class Scanner {
     return found;
   }
 
-  /** Also consumes the comma before the next one. */
+  /** Whether the bracket closes; otherwise also consumes the comma before the next member. */
   #closes(bracket: string, before: number): boolean {
     this.#match(SPACE);
     if (this.text[this.#at] === bracket) {
@@ -148,7 +148,7 @@ class Scanner {
   }
 
   #string(): void {
-    // A text of megabytes is too long for a regular expression that matches the whole string.
+    // A text of megabytes is too long for a regular expression that matches it as a whole.
     const start = this.#at;
     let end = start;
     do end = this.text.indexOf('"', end + 1);

@@ -1,10 +1,13 @@
-/** The kernel for a notebook, the same for session page and `tpulab execute`: the one it names, or one of its language. */
+/**
+ * Chooses the kernel for a notebook, the same way for session page and `tpulab execute`: the one it names, or one of its
+ * language.
+ */
 import { objectOf } from './nbformat-values.js';
 
 export interface NotebookKernel {
   readonly name: string;
   readonly displayName: string;
-  /** In lower case; empty: the notebook does not state it. */
+  /** In lower case; empty if the notebook does not state it. */
   readonly language: string;
 }
 
@@ -13,7 +16,7 @@ export type KernelChoice =
   | { readonly kind: 'found'; readonly name: string }
   | { readonly kind: 'missing'; readonly wanted: NotebookKernel };
 
-/** Kernelspecs of our environments: a notebook that names one needs its packages. */
+/** Kernelspecs of our environments: a notebook that names one needs the packages of that environment. */
 const OURS = /^tpulab-/;
 const PYTHON = 'python';
 /** Common names of Python kernels. */
@@ -47,7 +50,7 @@ export function chooseKernel(
       : /^i?python\d?$/.test(language);
   if (OURS.test(name) || languages.size === 0) return { kind: 'missing', wanted };
   const same = ofLanguage(isPython ? PYTHON : language);
-  // A notebook that states neither gets the default, whatever its language.
+  // A notebook that states neither name nor language gets the default, whatever its language.
   const isFree = name === '' && language === '';
   const [first = preferred] = isFree || same.includes(preferred) ? [preferred] : same;
   return isFree || same.length > 0 ? found(first) : { kind: 'missing', wanted };

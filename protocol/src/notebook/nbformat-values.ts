@@ -25,8 +25,8 @@ const EMPTY_OUTPUTS: Readonly<Record<string, object>> = {
 };
 
 /**
- * The outputs of a file that can be shown, with the fields that every reader expects, and with lists of lines joined to texts, as nbformat
- * reads them: JupyterLab's model would put commas between the lines.
+ * The outputs of a file that can be shown, with the fields that every reader expects, and with lists of lines joined to
+ * texts, as nbformat reads them: JupyterLab's model would put commas between the lines.
  */
 export function shownOutputs(outputs: unknown): object[] {
   return (Array.isArray(outputs) ? outputs : []).flatMap((output: unknown) => {
@@ -76,12 +76,12 @@ export function lines(text: string): string[] {
   return text.match(LINE) ?? [];
 }
 
-/** With the keys of all objects sorted, and without lone surrogates, which UTF-8 cannot represent. */
+/** The value with the keys of all objects sorted, and without lone surrogates, which UTF-8 cannot represent. */
 export function sorted(value: unknown): unknown {
   return wellFormedValues(value, (a, b) => (a < b ? -1 : 1));
 }
 
-/** Without lone surrogates, with the keys of objects in their order or in this one. */
+/** The value without lone surrogates, with the keys of objects in their own order or in this one. */
 export function wellFormedValues(value: unknown, order?: (a: string, b: string) => number): unknown {
   if (typeof value === 'string') return wellFormed(value);
   if (Array.isArray(value)) return value.map(each => wellFormedValues(each, order));
@@ -91,7 +91,7 @@ export function wellFormedValues(value: unknown, order?: (a: string, b: string) 
   return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), wellFormedValues(each, order)]));
 }
 
-/** With U+FFFD for each lone surrogate. */
+/** The text with U+FFFD for each lone surrogate. */
 export function wellFormed(text: string): string {
   // Most texts have no surrogates at all, and this check is much faster.
   return /[\ud800-\udfff]/.test(text) ? text.replace(/\p{Surrogate}/gu, '\ufffd') : text;

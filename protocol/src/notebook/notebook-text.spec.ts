@@ -16,8 +16,8 @@ const notebook = (cells: readonly Cell[], more: object = {}): string =>
 const stream = (text: string) => ({ output_type: 'stream' as const, name: 'stdout', text });
 const cellsOf = (text: string): Cell[] => (JSON.parse(text) as { cells: Cell[] }).cells;
 
-describe('cells with ids that are missing or not their own', () => {
-  it('get ids that are the same at each reading, and the ones that are right stay', () => {
+describe('cells whose ids are missing or duplicated', () => {
+  it('get ids that are the same at each reading, and valid ids stay', () => {
     const text = notebook([
       code('run()', { id: 'a' }),
       code('run()', { id: 'a' }),
@@ -33,7 +33,7 @@ describe('cells with ids that are missing or not their own', () => {
     for (const id of ids) expect(id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
   });
 
-  it('keep each its own outputs, and the file then has the ids', () => {
+  it('each keep their own outputs, and the file then has the ids', () => {
     const text = notebook([code('x', { id: 'a' }), code('x', { id: 'a' }), code('x')]);
     const outputs = [0, 1, 2].map(index => ({
       index,
@@ -56,8 +56,8 @@ describe('cells with ids that are missing or not their own', () => {
   });
 });
 
-describe('a file that other programs read', () => {
-  it('with NaN is read, and what is written is JSON', () => {
+describe('a file that other programs have to read', () => {
+  it('with NaN is read, and written as valid JSON', () => {
     const text = notebook([code('x', { id: 'a' })], { metadata: { score: 0.5 } }).replace(
       '0.5',
       '[NaN, -Infinity, Infinity, "NaN"]'
@@ -108,22 +108,22 @@ describe('a file that other programs read', () => {
   });
 });
 
-describe('what the page saves', () => {
+describe('the text that the page saves', () => {
   const odd =
     '{\r\n  "zoo": 1.50,\r\n  "cells": [\r\n    {"cell_type": "code", "execution_count": null, "id": "a", "ours": {"x": 1e2},' +
     ' "metadata": {"z": 1, "a": 2}, "outputs": [], "source": ["x\\n", "y"]},\r\n    {"cell_type": "markdown",' +
     ' "id": "b", "metadata": {}, "source": "# \\u00e9"}\r\n  ],\r\n' +
     '  "metadata": {"orig_nbformat": 2, "kernelspec": {"name": "ir", "display_name": "R"}},\r\n  "nbformat": 4,\r\n  "nbformat_minor": 5\r\n}\r\n';
 
-  it('is the file, byte for byte, where nothing has changed', () => {
+  it('is the file, byte for byte, if nothing has changed', () => {
     const read = new NotebookText(odd);
     const content = read.content();
-    // A field that JupyterLab's model adds.
+    // JupyterLab's model adds this field.
     content.metadata['language_info'] = { name: '' };
     expect(read.withContent(content)).toBe(odd);
   });
 
-  it('changes only what was changed', () => {
+  it('differs only in the changed parts', () => {
     const read = new NotebookText(odd);
     const content = read.content();
     content.cells[0]['source'] = 'x\nz';
@@ -139,7 +139,7 @@ describe('what the page saves', () => {
     expect(after.replaceAll('\r\n', '')).not.toContain('\n');
   });
 
-  it('removes what is no longer there, and turns a cell into another type', () => {
+  it('omits removed cells, and can change the type of a cell', () => {
     const text = notebook([code('x', { id: 'a', ours: 1 }), code('y', { id: 'b' })], {
       metadata: { a: 1, b: 2 }
     });

@@ -1,6 +1,6 @@
 /**
- * The text of a notebook file, for all readers and writers: session page, `tpulab execute`, `tpulab outputs`. Parts that a change does not
- * affect are unchanged byte for byte; cells are identified by their position, whatever their ids are.
+ * The text of a notebook file, for all readers and writers: session page, `tpulab execute`, `tpulab outputs`. Parts that a
+ * change does not affect stay unchanged byte for byte; cells are identified by their position, whatever their ids are.
  */
 import type { NotebookOutput } from '../outputs.js';
 import { JsonWriter, withValue } from './json-edit.js';
@@ -11,7 +11,7 @@ import { upgraded } from './upgrade.js';
 export interface CodeCell {
   /** Position among all cells, from 0. */
   readonly index: number;
-  /** Unique in the notebook, even if the file gives none, or one twice. */
+  /** Unique in the notebook, even if the file lacks the id, or contains it twice. */
   readonly id: string;
   readonly source: string;
   readonly tags: readonly string[];
@@ -51,7 +51,7 @@ export class NotebookText {
   /** The format of an old file, which is read as if it were converted; null for a current file. */
   readonly oldFormat: number | null;
 
-  /** @param upgrades whether a notebook of nbformat 3 is accepted; else it is refused */
+  /** @param upgrades whether a notebook of nbformat 3 is accepted; otherwise it is refused */
   constructor(
     readonly original: string,
     { upgrades = false } = {}
@@ -80,7 +80,7 @@ export class NotebookText {
     );
   }
 
-  /** The whole notebook as nbformat 4.5, with an id for each cell. The file does not change. */
+  /** The whole notebook as nbformat 4.5, with an id for each cell. The file itself does not change. */
   content(): NotebookContent {
     const notebook = objectOf(JSON.parse(this.#text));
     const { orig_nbformat: _, ...metadata } = objectOf(notebook['metadata']);
@@ -101,7 +101,7 @@ export class NotebookText {
     return { cells, metadata, nbformat: NBFORMAT, nbformat_minor: WITH_IDS };
   }
 
-  /** Also if the file states no minor version: then the first one with ids is written. */
+  /** This includes files without a minor version: then the first version with ids is written. */
   get #hasIds(): boolean {
     return (this.#minor ?? WITH_IDS) >= WITH_IDS;
   }
@@ -110,7 +110,7 @@ export class NotebookText {
     return objectOf(this.#value(member(this.#root, 'metadata')?.value));
   }
 
-  /** The text with these outputs in place of the old ones. Cells get the fields that every reader needs, and a unique id each. */
+  /** The text with these outputs in place of the old ones. Cells get the fields that every reader needs, and a unique id. */
   withOutputs(placed: readonly CellOutputs[]): string {
     const given = new Map(placed.map(each => [each.index, each]));
     const code = new Set(this.codeCells.map(({ index }) => index));
@@ -138,7 +138,7 @@ export class NotebookText {
     return this.#result(text);
   }
 
-  /** The text of the file with this content, which was derived from the file's content. */
+  /** The text of the file with this content, which was derived from the file's own content. */
   withContent(content: NotebookContent): string {
     const old = new Map(this.#ids.map((id, index) => [id, index]));
     const indices = content.cells.map(({ id }) => old.get(id));
@@ -165,7 +165,7 @@ export class NotebookText {
     return this.#result(edited(this.#text, [{ start: this.#root.start, end: this.#root.end, text }]));
   }
 
-  /** If nothing has changed, repairs for reading are not a reason to write either. */
+  /** If nothing has changed, repairs that were made for reading are no reason to write either. */
   #result(text: string): string {
     return text === this.#text && this.oldFormat === null ? this.original : text;
   }
@@ -212,7 +212,7 @@ export class NotebookText {
   }
 }
 
-/** A notebook that has no file yet, as Jupyter writes one. */
+/** The text of a new notebook, as Jupyter writes one. */
 export function newText(content: unknown): string {
   const empty = '{\n "cells": []\n}\n';
   const writer = new JsonWriter(empty, parseJson(empty).root);
@@ -260,7 +260,7 @@ function readVersion(text: string, root: JsonNode): number {
   );
 }
 
-/** An id that is missing, or already belongs to another cell, is derived from the code, so that it is the same at each reading. */
+/** An id that is missing, or belongs to another cell, is derived from the code, so that it is the same at each reading. */
 function uniqueIds(cells: readonly ShownCell[]): string[] {
   const taken = new Set(cells.map(({ id }) => id));
   const seen = new Set<string>();
@@ -299,7 +299,7 @@ function isSameOf(key: string, old: unknown, value: unknown): boolean {
   return isSame(old, value);
 }
 
-/** Either of them may have lists of lines as texts. */
+/** Whether both are equal; in either of them, texts may be lists of lines. */
 function isSame(one: unknown, other: unknown): boolean {
   if (one === other) return true;
   if (typeof one === 'string' || typeof other === 'string')

@@ -1,13 +1,14 @@
 /**
- * The text of one stream output: a carriage return moves to the start of the line and the following text overwrites, a backspace removes
- * a character. As in JupyterLab, but by characters instead of surrogates, because a lone surrogate cannot be saved. Unlike there,
- * "erase in line" and "cursor up" have their effect: the progress displays of rich and nested bars of tqdm need them.
+ * The text of one stream output: after a carriage return, the following text overwrites the line from its start; a
+ * backspace removes a character. As in JupyterLab, but by characters instead of surrogates, because a lone surrogate cannot
+ * be saved. Unlike in JupyterLab, "erase in line" and "cursor up" have their effect: the progress displays of rich and
+ * nested bars of tqdm need them.
  *
- * Only the newest lines can still change, so that the lines before them can be bounded: the first and the last of them stay, and
+ * Only the newest lines can still change, so that earlier lines can be bounded: the first and the last of them stay, and
  * the omitted part between them is counted.
  */
 
-/** Also the beginning of a sequence at the end of a text: the next text continues it. */
+/** Includes an incomplete sequence at the end of a text: the next text continues it. */
 const CONTROL = /[\n\b\r]|\x1b\[(\d*)([AK])|\x1b(?:\[\d{0,3})?$/g;
 /** How far up the cursor can move. */
 export const LINES_ABOVE = 64;
@@ -15,26 +16,23 @@ export const LINES_ABOVE = 64;
 export class StreamText {
   readonly #half: number;
   #head = '';
-  /** Ended lines after the head, newest last; a piece may contain more than one line. */
+  /** Finished lines after the head, newest last; a piece may contain more than one line. */
   #tail: string[] = [];
   #tailChars = 0;
-  /** The ended lines that the cursor can still reach, newest last. */
+  /** The finished lines that the cursor can still reach, newest last. */
   #above: string[] = [];
   #aboveChars = 0;
-  /** The lines under that of the cursor, nearest first. */
+  /** The lines below the cursor's line, nearest first. */
   #below: string[] = [];
   #belowChars = 0;
-  /** The beginning of a control sequence. */
+  /** The beginning of an incomplete control sequence. */
   #begun = '';
-  /** The last line, before and after the place of the next character. */
+  /** The current line, before and after the cursor. */
   readonly #before = new Pieces();
   readonly #behind = new Pieces(true);
   #cutBytes = 0;
 
-  /**
-   * @param limit approximately how many characters of it are kept
-   * @param bytesOf for the count of the omitted text
-   */
+  /** @param limit approximate limit of stored characters @param bytesOf counts the bytes of the omitted text */
   constructor(
     limit: number,
     private readonly bytesOf: (text: string) => number = ({ length }) => length
@@ -93,7 +91,7 @@ export class StreamText {
     if (text === '') return;
     this.#before.push(text);
     if (this.#behind.length > 0) this.#behind.drop(characters(text));
-    // A line without an end: a carriage return can no longer reach its beginning.
+    // A line without an end: a carriage return can then no longer reach its beginning.
     if (this.#before.length > 2 * this.#half) {
       const line = this.#before.take();
       for (const ended of this.#above.splice(0)) this.#keep(ended);
@@ -142,7 +140,7 @@ export class StreamText {
     }
   }
 
-  /** @param part 0: behind the cursor, 1: before it, 2: the whole line. The cursor stays. */
+  /** @param part 0: after the cursor, 1: before it, 2: the whole line. The cursor stays. */
   #erase(part: number): void {
     if (part !== 1) this.#behind.take();
     if (part === 1 || part === 2) this.#before.push(' '.repeat(characters(this.#before.take())));
@@ -160,7 +158,7 @@ export class StreamText {
       this.#head += rest.slice(0, cut);
       rest = rest.slice(cut);
     }
-    // A few large pieces rather than one string per line.
+    // Stored as a few large pieces rather than one string per line.
     const last = this.#tail.pop() ?? '';
     if (last.length + rest.length <= this.#half / 8) this.#tail.push(last + rest);
     else this.#tail.push(...(last === '' ? [rest] : [last, rest]));
@@ -178,12 +176,12 @@ export class StreamText {
   }
 }
 
-/** Joined before there are so many that they cost more than their text. */
+/** Pieces are joined before there are so many that they cost more than their text. */
 const MAX_PIECES = 4_096;
 
 /**
- * A part of a line, as pieces with the end at the cursor last: `#before` in the order of the text, `#behind` reversed. The cost per
- * character does not depend on the length of the line, which a kernel may erase character by character.
+ * A part of a line, as pieces with the one at the cursor last: `#before` in the order of the text, `#behind` reversed. The
+ * cost per character does not depend on the length of the line, which a kernel may erase character by character.
  */
 class Pieces {
   #pieces: string[] = [];
@@ -225,7 +223,7 @@ class Pieces {
     }
   }
 
-  /** Moves the cursor to the other end: all of the text is then behind it. */
+  /** Moves the cursor to the other end: the whole text is then after it. */
   moveTo(behind: Pieces): void {
     for (let piece = this.#pieces.pop(); piece !== undefined; piece = this.#pieces.pop()) behind.push(piece);
     this.#length = 0;
@@ -255,7 +253,7 @@ function codePointBefore(text: string, at: number): number | undefined {
   return code !== undefined && code > 0xffff ? code : text.codePointAt(at - 1);
 }
 
-/** Not between the surrogates of a pair; then after it. */
+/** Never between the surrogates of a pair, but after them. */
 function boundary(text: string, at: number): number {
   const code = at > 0 && at < text.length ? text.charCodeAt(at) : 0;
   return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;

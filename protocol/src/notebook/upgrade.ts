@@ -1,4 +1,4 @@
-/** Notebooks of nbformat 3, which IPython 1 to 2 wrote, converted to nbformat 4 as Jupyter's `nbformat` does. */
+/** Converts notebooks of nbformat 3, which IPython 1 to 2 wrote, to nbformat 4 as Jupyter's `nbformat` does. */
 import { listOf, objectOf, textOf } from './nbformat-values.js';
 
 type Json = Record<string, unknown>;
@@ -82,7 +82,7 @@ function upgradedData(data: Json): Json {
   try {
     return { ...types, 'application/json': JSON.parse(textOf(json)) };
   } catch {
-    // Then it stays a text.
+    // Invalid JSON stays a text.
     return types;
   }
 }
