@@ -114,8 +114,8 @@ export const CheckReport = Type.Object({
 export type CheckReport = Static<typeof CheckReport>;
 
 /**
- * The worst result of all programs of a notebook on a machine. A `refused` program failed to compile for another reason
- * than memory.
+ * The worst result of all programs of a notebook on a machine; `unknown` if the compiler refused one for another reason than
+ * memory.
  */
 export type Fit = 'fits' | 'tight' | 'no' | 'unknown';
 export function fitOf({ programs }: Pick<CheckReport, 'programs'>, machine: string): Fit {

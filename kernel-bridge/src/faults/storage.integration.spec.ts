@@ -74,37 +74,40 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     }
   });
 
-  it.skipIf(noDisk !== null)('for longer than the memory buffer lasts counts and reports missing messages', async () => {
-    disk = SmallDisk.make(96);
-    scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-    // 16 KB each: the 8 MiB limit is reached after about 500, most of them after the disk is full.
-    const filled = path.join(scene.folder, 'filled');
-    const pair = await printingPair(scene, {
-      count: 1_350,
-      perSecond: 1_000,
-      padding: 16_000,
-      at: waitingFor(filled, 300),
-      toTheEnd: true
-    });
-    await scene.until(() => scene!.givenOut > 300, 'number 300');
-    // From then on the kernel is known to be busy.
-    await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
-    disk.fill();
-    await writeFile(filled, '');
-    await untilAdopted(scene);
-    disk.free();
-    // Writing is retried twice per second; only then is there room for the following output.
-    await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
-    const ends = faultEnds(scene);
-    const rows = await judge(scene, await printOn(pair, 1_500), 'disk full for long', ends);
-    for (const row of rows) {
-      expect(row.lost).toBeGreaterThan(0);
-      expect(row).toMatchObject({ replyFaults: 0 });
-      expect(row.doubled).toBe(0);
-      expect(row.catchUpMs).not.toBeNull();
-      expectExplained(row);
+  it.skipIf(noDisk !== null)(
+    'for longer than the memory buffer lasts counts and reports missing messages',
+    async () => {
+      disk = SmallDisk.make(96);
+      scene = await Scene.start({ stateDir: `${disk.folder}/s` });
+      // 16 KB each: the 8 MiB limit is reached after about 500, most of them after the disk is full.
+      const filled = path.join(scene.folder, 'filled');
+      const pair = await printingPair(scene, {
+        count: 1_350,
+        perSecond: 1_000,
+        padding: 16_000,
+        at: waitingFor(filled, 300),
+        toTheEnd: true
+      });
+      await scene.until(() => scene!.givenOut > 300, 'number 300');
+      // From then on the kernel is known to be busy.
+      await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
+      disk.fill();
+      await writeFile(filled, '');
+      await untilAdopted(scene);
+      disk.free();
+      // Writing is retried twice per second; only then is there room for the following output.
+      await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
+      const ends = faultEnds(scene);
+      const rows = await judge(scene, await printOn(pair, 1_500), 'disk full for long', ends);
+      for (const row of rows) {
+        expect(row.lost).toBeGreaterThan(0);
+        expect(row).toMatchObject({ replyFaults: 0 });
+        expect(row.doubled).toBe(0);
+        expect(row.catchUpMs).not.toBeNull();
+        expectExplained(row);
+      }
     }
-  });
+  );
 });
 
 describe(`a journal folder${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {

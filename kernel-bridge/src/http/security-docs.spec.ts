@@ -95,7 +95,11 @@ const SENTENCES: Readonly<
       'sharing/sharing.spec.ts',
       'gives access to the routes that show that notebook, and to no other'
     ],
-    ["the notebook's file", 'sharing/sharing.spec.ts', 'gives access to the routes that show that notebook, and to no other'],
+    [
+      "the notebook's file",
+      'sharing/sharing.spec.ts',
+      'gives access to the routes that show that notebook, and to no other'
+    ],
     ['outputs of its cells', SHARING, 'has the whole output of a cell that ran when the link was made'],
     ['Before that the file', SHARING, TWO_NOTEBOOKS],
     ['steps, runs', SHARING, TWO_NOTEBOOKS],

@@ -167,11 +167,14 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(await hub.until('connected')).toMatchObject({ hosts: [vm.destination] });
     });
 
-    it.each(['', '-q', '--account=x', 'a b'])('do not include a Google Cloud project named %j', async project => {
-      const query = new URLSearchParams({ project }).toString();
-      const answer = await hub.rest('GET', `/bridge/v1/machines/candidates?${query}`);
-      expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
-    });
+    it.each(['', '-q', '--account=x', 'a b'])(
+      'do not include a Google Cloud project named %j',
+      async project => {
+        const query = new URLSearchParams({ project }).toString();
+        const answer = await hub.rest('GET', `/bridge/v1/machines/candidates?${query}`);
+        expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+      }
+    );
 
     it.each(['-oProxyCommand=touch /tmp/x', 'a b', '', 'host;id'])(
       '%j is not a destination',

@@ -125,15 +125,18 @@ describe.skipIf(why !== null)(
       [';', /character ;/, () => `${USER}@${address}; touch ~/pasted`],
       ['a backslash', /"User CORP\\jdoe" into a Host entry/, () => `CORP\\jdoe@${address}`],
       ['an address with a port', /Host entry of ~\/\.ssh\/config/, () => `${USER}@[fd00::7]:22`]
-    ])('a pasted command with %s is refused with the reason, and leaves no machine behind', async (...row) => {
-      const [, reason, text] = row;
-      await expect(tried(text())).rejects.toMatchObject({ code: 'remote_target_invalid' });
-      expect(await doctor(text())).toMatchObject([
-        { name: 'target', state: 'failed', message: expect.stringMatching(reason) as string }
-      ]);
-      expect(await remotes()).toEqual([]);
-      expect(await vm.run('ls ~')).not.toContain('pasted');
-    });
+    ])(
+      'a pasted command with %s is refused with the reason, and leaves no machine behind',
+      async (...row) => {
+        const [, reason, text] = row;
+        await expect(tried(text())).rejects.toMatchObject({ code: 'remote_target_invalid' });
+        expect(await doctor(text())).toMatchObject([
+          { name: 'target', state: 'failed', message: expect.stringMatching(reason) as string }
+        ]);
+        expect(await remotes()).toEqual([]);
+        expect(await vm.run('ls ~')).not.toContain('pasted');
+      }
+    );
 
     it('accounts with a backslash, an @, a space and a dollar sign connect', async () => {
       const entries = ACCOUNTS.flatMap((name, at) => [
@@ -211,10 +214,13 @@ describe.skipIf(why !== null)(
     it.each([
       ['ProxyCommand /no/such/program', /the ProxyCommand .*\/no\/such\/program/, 'remote_unreachable'],
       ['ProxyJump 127.0.0.1:9', /ProxyJump .*connect to host 127\.0\.0\.1 port 9/, 'remote_unreachable']
-    ])('a failure of "%s" is reported as such, and not as a failure of the host', async (line, message, code) => {
-      await vm.laptop.configure([...host(), `  ${line}`]);
-      await failsWith('vm', message, code);
-    });
+    ])(
+      'a failure of "%s" is reported as such, and not as a failure of the host',
+      async (line, message, code) => {
+        await vm.laptop.configure([...host(), `  ${line}`]);
+        await failsWith('vm', message, code);
+      }
+    );
 
     it('hosts of an Include are offered and connect; listing them runs no command', async () => {
       const more = path.join(vm.laptop.ssh, 'conf.d');

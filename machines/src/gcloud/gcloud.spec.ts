@@ -148,12 +148,15 @@ describe('a failure of gcloud', () => {
     });
   });
 
-  it.each(Object.entries(GCLOUD_NO_ALPHA))('missing alpha commands (%s) are reported as such', (_way, stderr) => {
-    expect(explainGcloud(stderr, { project: 'p', zone: 'z' })).toMatchObject({
-      code: 'gcloud_alpha_missing',
-      command: 'gcloud components install alpha'
-    });
-  });
+  it.each(Object.entries(GCLOUD_NO_ALPHA))(
+    'missing alpha commands (%s) are reported as such',
+    (_way, stderr) => {
+      expect(explainGcloud(stderr, { project: 'p', zone: 'z' })).toMatchObject({
+        code: 'gcloud_alpha_missing',
+        command: 'gcloud components install alpha'
+      });
+    }
+  );
 
   it("the command for an owner contains gcloud's configured account and project", async () => {
     const problem = explainGcloud(GCLOUD_FAILURES['gcloud_permission']!, { project: undefined, zone: 'z' });

@@ -48,45 +48,48 @@ const hasRsync = ((): boolean => {
   }
 })();
 
-it.skipIf(!hasRsync)('no link that leads out of the folder is copied here, and no device or pipe', async () => {
-  const [there, here, secret] = ['there', 'here', 'secret'].map(name => path.join(folder, name));
-  for (const each of [there!, here!, secret!]) mkdirSync(each);
-  writeFileSync(path.join(secret!, 'keys'), 'mine');
-  writeFileSync(path.join(there!, 'data.csv'), '1,2');
-  symlinkSync('data.csv', path.join(there!, 'inside'));
-  symlinkSync(secret!, path.join(there!, 'absolute'));
-  symlinkSync('../secret/keys', path.join(there!, 'above'));
-  execFileSync('mkfifo', [path.join(there!, 'pipe')]);
-  const { signal } = new AbortController();
-  const shell = new SshShell({
-    program: path.join(folder, 'ssh'),
-    controlPath: path.join(folder, 'c'),
-    host: 'vm'
-  });
-  await runSync({
-    request: { localFolder: here!, remoteFolder: there!, direction: 'from-remote' },
-    folders: { local: here!, remote: there! },
-    shell,
-    signal,
-    onChange: () => undefined,
-    onLeftOut: () => undefined
-  });
-  expect(readdirSync(here!).sort()).toEqual(['data.csv', 'inside']);
-  expect(lstatSync(path.join(here!, 'inside')).isSymbolicLink()).toBe(true);
-  // An existing link does not redirect a write either.
-  symlinkSync(secret!, path.join(here!, 'sub'));
-  mkdirSync(path.join(there!, 'sub'));
-  writeFileSync(path.join(there!, 'sub', 'planted'), 'x');
-  await runSync({
-    request: { localFolder: here!, remoteFolder: there!, direction: 'from-remote' },
-    folders: { local: here!, remote: there! },
-    shell,
-    signal,
-    onChange: () => undefined,
-    onLeftOut: () => undefined
-  });
-  expect(existsSync(path.join(secret!, 'planted'))).toBe(false);
-});
+it.skipIf(!hasRsync)(
+  'no link that leads out of the folder is copied here, and no device or pipe',
+  async () => {
+    const [there, here, secret] = ['there', 'here', 'secret'].map(name => path.join(folder, name));
+    for (const each of [there!, here!, secret!]) mkdirSync(each);
+    writeFileSync(path.join(secret!, 'keys'), 'mine');
+    writeFileSync(path.join(there!, 'data.csv'), '1,2');
+    symlinkSync('data.csv', path.join(there!, 'inside'));
+    symlinkSync(secret!, path.join(there!, 'absolute'));
+    symlinkSync('../secret/keys', path.join(there!, 'above'));
+    execFileSync('mkfifo', [path.join(there!, 'pipe')]);
+    const { signal } = new AbortController();
+    const shell = new SshShell({
+      program: path.join(folder, 'ssh'),
+      controlPath: path.join(folder, 'c'),
+      host: 'vm'
+    });
+    await runSync({
+      request: { localFolder: here!, remoteFolder: there!, direction: 'from-remote' },
+      folders: { local: here!, remote: there! },
+      shell,
+      signal,
+      onChange: () => undefined,
+      onLeftOut: () => undefined
+    });
+    expect(readdirSync(here!).sort()).toEqual(['data.csv', 'inside']);
+    expect(lstatSync(path.join(here!, 'inside')).isSymbolicLink()).toBe(true);
+    // An existing link does not redirect a write either.
+    symlinkSync(secret!, path.join(here!, 'sub'));
+    mkdirSync(path.join(there!, 'sub'));
+    writeFileSync(path.join(there!, 'sub', 'planted'), 'x');
+    await runSync({
+      request: { localFolder: here!, remoteFolder: there!, direction: 'from-remote' },
+      folders: { local: here!, remote: there! },
+      shell,
+      signal,
+      onChange: () => undefined,
+      onLeftOut: () => undefined
+    });
+    expect(existsSync(path.join(secret!, 'planted'))).toBe(false);
+  }
+);
 
 const ODD_NAMES = [
   ...['plain.txt', 'with blank.txt', ' lead', 'trail ', '-rf', '--delete', '~', '~tilde', '#hash#', 'a:b'],
