@@ -57,7 +57,7 @@ export class RemoteConnection {
     this.#waking.abort();
     this.#watch?.probe();
     const { current, wasAnswered } = this.remote.prompts;
-    // While a prompt is open or was just answered, the person is not asked again.
+    // While a prompt is open or was just answered, the person gets no second one.
     if (this.#machine !== null || current !== null || wasAnswered || this.#since === null) return;
     if (performance.now() - this.#since > HANGING_MS) this.#restart.abort();
   }

@@ -80,7 +80,7 @@ export class GatewayWatch implements Disposable {
     const { gatewayId, host, report } = this.options;
     const { signal } = this.#over;
     const started = performance.now();
-    // A probe uses its own connection: the pooled one may be the one that hangs.
+    // A probe uses its own connection: the pooled connection may hang.
     using own = timeoutMs === PROBE_MS ? new RemoteGateway(this.options) : null;
     try {
       const { status, body } = await (own ?? this.#gateway).json('/bridge/v1/health', { signal, timeoutMs });

@@ -87,9 +87,9 @@ export interface PreparedHost {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;
-  /** Version of the bridge that runs there. */
+  /** Version of the bridge that runs on the host. */
   readonly version: string;
-  /** Omitted if nothing was installed there. */
+  /** Omitted if nothing was installed on the host. */
   readonly equipped?: EquippedHost;
 }
 

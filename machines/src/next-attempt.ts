@@ -46,7 +46,7 @@ export class Failures {
   #queuedAt: number | null = null;
   /** Why the machine was preempted; set until another machine has its name. */
   #preempted: RemoteError | null = null;
-  /** The connection was lost during a set-up. */
+  /** The connection was lost during a setup. */
   #wasCut = false;
 
   loggedIn(): void {

@@ -36,7 +36,7 @@ export interface ConnectionContext {
   /** Opens the connection to a machine. */
   readonly open: OpenMachine;
   readonly sshProgram: string;
-  /** Folder for sockets, for this user alone and with a short path, and the program that answers the prompts of ssh. */
+  /** Folder for sockets, private to this user and with a short path, and the program that answers the prompts of ssh. */
   readonly place: () => Promise<{ readonly runDir: string; readonly askpass: Askpass }>;
   readonly logDir: string;
   readonly gcloud: Gcloud;

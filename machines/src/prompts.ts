@@ -68,7 +68,7 @@ export class Prompts {
   /** For the other hosts of the same remote: repeats the person's answers for the first host; nobody is prompted. */
   readonly repeat: Answerer = question => Promise.resolve(this.#answers.get(question.text) ?? null);
 
-  /** Whether the person agrees; false also if the question is withdrawn. The answer is never remembered. */
+  /** Whether the person agrees; false if the question is withdrawn. The answer is never remembered. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
     const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });
     return (await orAborted(answered, signal)) === 'yes';
@@ -143,7 +143,7 @@ const FILES: Readonly<Record<string, string>> = {
   RSA: 'ssh_host_rsa_key.pub'
 };
 
-/** null: ssh asks about something else. The command uses the type alone, because the host controls the other text. */
+/** null: ssh asks about something else. The command uses only the type, because the host controls the other text. */
 export function hostKeyQuestion(text: string): HostKeyQuestion | null {
   const [, type, fingerprint] = FINGERPRINT.exec(text) ?? [];
   if (type === undefined || fingerprint === undefined) return null;

@@ -105,7 +105,7 @@ export class Remote implements ConnectionOwner {
     if (addKey === true) this.#addsKey = true;
     if (this.#connection?.isOver !== false) this.#connection = new RemoteConnection(this);
     else {
-      // Whoever requested this sees that the machine is being looked up.
+      // The caller sees that the machine is being looked up.
       if (this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
       if (before.source !== this.#record.source) this.#connection.relocate();
       const isSame = (['environment', 'install', 'hostOnly'] as const).every(

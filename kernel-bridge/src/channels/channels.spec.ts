@@ -64,7 +64,7 @@ describe('framing', () => {
     expect(client.protocol).toBe('v1.kernel.websocket.jupyter.org');
   });
 
-  it('[8] a cell run over v1 gives its outputs in order and its reply', async () => {
+  it('[8] a cell run over v1 returns its outputs in order and its reply', async () => {
     using client = await attached();
     // Without the line end: Python writes it separately, which becomes a separate message if the kernel pauses before it.
     const answers = await client.run("print('a', end=''); 2");
@@ -166,7 +166,7 @@ describe('addressees', () => {
   });
 });
 
-describe('what a client sends', () => {
+describe('messages of a client', () => {
   it.each([
     ['an empty frame', Buffer.alloc(0)],
     ['a frame of noise', Buffer.from('not a frame at all, but long enough to be one')],
@@ -259,7 +259,7 @@ describe('state', () => {
 });
 
 describe('liveness', () => {
-  it('[12] a client that answers no ping is disconnected, one that answers stays', async () => {
+  it('[12] a client that answers no ping is disconnected; a client that answers stays', async () => {
     // Both ends are in this process: the timeout leaves time for an answer even after the process stalled.
     const confirmation = { heartbeatMs: 500, silenceMs: 4_000 };
     await using strict = await TemporaryGateway.start({ confirmation });

@@ -122,7 +122,7 @@ export class ClientConnection {
     return this.options.socket.unsentBytes;
   }
 
-  /** Whether the client itself acknowledges what it has received. */
+  /** Whether the client itself acknowledges received records. */
   get acknowledges(): boolean {
     return this.#framing === 'numbered';
   }

@@ -51,7 +51,7 @@ export const BOUND_LIMITS: BoundLimits = {
   unsentBytes: 512 * 1024
 };
 
-/** Limit of executions whose outputs are tracked; the one that has been silent longest is dropped first. */
+/** Limit of executions whose outputs are tracked; the execution that has been silent longest is dropped first. */
 const MAX_CELLS = 64;
 /** Limits of the joined messages that wait: their number, and the characters of their text. */
 const MAX_WAITING = 1_000;

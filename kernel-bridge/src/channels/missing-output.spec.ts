@@ -92,7 +92,7 @@ describe('a client that reconnects when the journal no longer has its next messa
     expect(third.messages.find(isNotice)!.header.msg_id).toBe(notice.header.msg_id);
   });
 
-  it('leaves the journal of a kernel that was shut down, and nothing else of its process', async () => {
+  it('leaves only the journal of a kernel that was shut down', async () => {
     const ended = await bridge.startKernel({ name: 'lossless' });
     using client = await bridge.connect(ended);
     await client.run('print("last words")');

@@ -1,4 +1,4 @@
-/** What a read-only client (reader) gets, and may send. */
+/** The messages that a read-only client (reader) receives, and may send. */
 import type { JournalRecord } from '../journal/index.js';
 import { encodeV1, PART, partOf } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';

@@ -63,7 +63,7 @@ describe('a client that returns with its session_id', () => {
     expect(other.messages.filter(({ channel }) => channel === 'stdin')).toEqual([]);
   });
 
-  it('[22] gets what was printed and answered while no client was attached', async () => {
+  it('[22] gets output and replies from the time while no client was attached', async () => {
     using asking = await bridge.connect(kernelId, { sessionId });
     const id = asking.execute(counting(50), { allow_stdin: true });
     await asking.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);

@@ -26,7 +26,7 @@ function untilIdle(client: ChannelsClient, id: string): Promise<true> {
   return client.until(() => client.answers(id).some(message => isStatus(message, 'idle')) || null);
 }
 
-describe('a client that does not read what it is sent', () => {
+describe('a client that does not read its messages', () => {
   it('[12] is closed with 1013 after a while, disturbs no other client, and gets everything when it reconnects', async () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 256 * 1024, refillBytes: 64 * 1024 },

@@ -44,7 +44,7 @@ export interface CheckOnMachine {
   readonly signal: AbortSignal;
 }
 
-/** The working directory if the source is in it, because scripts read files below it; else the folder of the source. */
+/** The working directory if the source is in it, because scripts read files below it; otherwise the folder of the source. */
 export function copiedFolder(source: string, home = homedir()): string {
   const here = process.cwd();
   const isCopied = isWithin(here, path.resolve(source)) && ![path.parse(here).root, home].includes(here);
@@ -103,7 +103,7 @@ export async function checkOnMachine(check: CheckOnMachine): Promise<number> {
   } finally {
     input.end();
     await rm(received, { recursive: true, force: true });
-    // Also after an interruption; if the connection is lost, the folder stays there.
+    // Even after an interruption; if the connection is lost, the folder remains on the machine.
     await shell
       .run('rm -rf -- "$1"', [run], { signal: AbortSignal.timeout(SMALL_STEP_MS), timeoutMs: SMALL_STEP_MS })
       .catch(() => undefined);

@@ -6,7 +6,7 @@ import { programOf, run } from './program.js';
 
 const program = await programOf({ stdout: { write: () => true }, stderr: { write: () => true } });
 
-/** `serve` prints one JSON line when it is ready, also without `--json`. */
+/** `serve` prints one JSON line when it is ready, even without `--json`. */
 const WITHOUT_JSON = ['serve'];
 
 function leaves(command: Command, path: readonly string[] = []): [string, Command][] {

@@ -231,7 +231,7 @@ export function below(remote: string | null | undefined): string {
   return remote == null ? '' : `machines/${encodeURIComponent(remote)}/`;
 }
 
-/* Selects the state folder of a command: the named one, else the folder of the running gateway. */
+/* Selects the state folder of a command: the named one, otherwise the folder of the running gateway. */
 
 /** Options of every command that reads a state folder or calls its gateway. */
 export interface StateOptions extends OutputOptions {

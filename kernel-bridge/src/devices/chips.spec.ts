@@ -127,7 +127,7 @@ describe('the chip table', () => {
     ['{"chips": [{"name": "v6e", "hbmGiB": "32"}]}', 'v6e.hbmGiB'],
     ['{"chips": [{"name": "v6e", "hbmGib": 32}]}', 'v6e.hbmGib'],
     ['{"chips": [{"name": "v6e"}, {"name": "v6e"}]}', 'two chips']
-  ])('refuses %s and says why', async (text, why) => {
+  ])('refuses %s with the reason', async (text, why) => {
     await machine.write('chips.json', text);
     await expect(ChipTable.read(`${machine.root}/chips.json`)).rejects.toMatchObject({
       code: 'chip_table_unusable',

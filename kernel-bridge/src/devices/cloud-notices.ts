@@ -18,7 +18,7 @@ export interface CloudNoticesOptions {
   /** Replaces `/` in specs. */
   readonly root?: string | undefined;
   readonly log: Logger;
-  /** Base of the metadata server; by default from `env`, else Google's. */
+  /** Base of the metadata server; by default from `env`, otherwise Google's. */
   readonly url?: string | undefined;
   readonly now?: () => number;
 }

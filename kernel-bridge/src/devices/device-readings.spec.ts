@@ -30,7 +30,7 @@ afterEach(async () => server[Symbol.asyncDispose]());
 describe('readings of devices', () => {
   it.each(
     GENERATIONS.flatMap(generation => STYLES.map(style => ({ name: generation.name, style, generation })))
-  )('of $name with ordinals as $style assign each device its figures', async ({ generation, style }) => {
+  )('of $name with ordinals as $style assign the metrics to their devices', async ({ generation, style }) => {
     serve(server, generation, { style });
     using readings = new DeviceReadings({ ports: [server.port], answerMs });
     const { devices, metrics } = await readings.read(generation.devicesPerChip);

@@ -1,4 +1,4 @@
-/** The figures of all devices at one moment, from the metric servers of this machine. */
+/** The metrics of all devices at one moment, from the metric servers of this machine. */
 import type { DeviceFigures, MetricsState, RuntimeDetails } from '@tpulab/protocol';
 import { type Distribution, type MetricAnswer, MetricClient } from './metric-service.js';
 

@@ -1,4 +1,4 @@
-/** CPU, memory, disk and network of this machine. On Linux all figures come from /proc; elsewhere Node reports CPU and memory. */
+/** CPU, memory, disk and network of this machine. On Linux all values come from /proc; elsewhere Node reports CPU and memory. */
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';

@@ -69,7 +69,7 @@ describe("the helper for libtpu's SDK", () => {
     expect(one.newest?.tensorCorePercent).toEqual([12.5, null]);
   });
 
-  it('returns no figures older than half a minute, even if the clock was set back', async () => {
+  it('returns nothing older than half a minute, even if the clock was set back', async () => {
     await using one = helper(await program(`echo '${LINE}'\nexec sleep 600`));
     await vi.waitUntil(() => one.newest !== null, { timeout: 30_000 });
     const [wall, monotonic] = [Date.now(), performance.now()];

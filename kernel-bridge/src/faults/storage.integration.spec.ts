@@ -177,7 +177,7 @@ describe.runIf(process.platform === 'linux')('a disk that refuses every write of
     expect(bridge.isRunning).toBe(true);
     for (const client of pair.all)
       expect(await readFile(path.join(scene.kernelDir, 'positions'), 'utf8')).toContain(client.session);
-    // The next gateway has what was confirmed meanwhile.
+    // The next gateway has the positions confirmed meanwhile.
     await scene.killGateway();
     await scene.startGateway();
     const { body } = await scene.bridge.rest('GET', 'api/sessions');

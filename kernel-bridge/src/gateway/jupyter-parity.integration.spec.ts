@@ -206,21 +206,21 @@ describe('the bridge beside jupyter_server', () => {
     expect(Object.fromEntries(different)).toEqual(Object.fromEntries(listed));
   });
 
-  it('gives the same Location', () => {
+  it('returns the same Location', () => {
     for (const [name, { location }] of jupyter) {
       if (name in DIFFERENCES) continue;
       expect([name, bridge.get(name)?.location]).toEqual([name, location]);
     }
   });
 
-  it('gives successful answers with all fields that Jupyter has, of the same types', () => {
+  it("returns successful answers with all of Jupyter's fields, of the same types", () => {
     for (const [name, { status, body }] of jupyter) {
       if (status >= 300 || name === '[1] description' || name in DIFFERENCES) continue;
       expectShape(name, body, bridge.get(name)?.body);
     }
   });
 
-  it('[5] gives errors as JSON with a message and a reason, as Jupyter does', () => {
+  it('[5] returns errors as JSON with a message and a reason, like Jupyter', () => {
     let errors = 0;
     for (const [name, { status, type, body }] of bridge) {
       if (status < 400) continue;

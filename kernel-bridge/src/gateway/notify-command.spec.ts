@@ -85,7 +85,7 @@ it('ends a command that hangs, with its children, and runs the next one', async 
   await vi.waitFor(() => expect(existsSync(program) ? readFileSync(program, 'utf8') : '').toBe(''), WAIT);
 });
 
-it('is not waited for when it leaves a program behind, fails or cannot be found', async () => {
+it('is not awaited when it leaves a program behind, fails or cannot be found', async () => {
   await using command = commandOf('sleep 5 & echo "$TPULAB_NOTICE_TEXT" >> out; no-such-program');
   command.send(notice('Run a'));
   command.send(notice('Run b'));

@@ -38,7 +38,7 @@ export const GatewayRecord = Type.Object({
 /** gateway.json: the gateway that serves this folder, or the last one that did so. */
 export type GatewayRecord = Static<typeof GatewayRecord>;
 
-/** The requested folder, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
+/** The requested folder, otherwise `$TPULAB_STATE_DIR`, otherwise the XDG state folder. */
 export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   const named = requested ?? (env['TPULAB_STATE_DIR'] || undefined);
   if (named !== undefined) return path.resolve(named);

@@ -63,7 +63,7 @@ describe('the key of a page', () => {
       false
     ) !== null;
 
-  it('lets a request in with the cookie that belongs to it, among others', () => {
+  it('accepts a request with the cookie that belongs to the key, among others', () => {
     expect(holds(key, cookie)).toBe(true);
     expect(holds(key, `other=1; ${cookie}; more=2`)).toBe(true);
   });

@@ -10,7 +10,7 @@ export interface AttemptLimits {
   /** Requests without a valid token that one address may make in a window. */
   readonly perWindow: number;
   readonly windowMs: number;
-  /** Limit of stored addresses; the one that has been quiet longest is dropped first. */
+  /** Limit of stored addresses; the address that has been quiet longest is dropped first. */
   readonly maxAddresses: number;
 }
 

@@ -33,7 +33,7 @@ type SendRest = [callback?: SendArguments[2]] | [options: SendArguments[1], call
 export class GatheringWebSocket extends WebSocket {
   #stream: Duplex | null = null;
   #slab = NOTHING;
-  /** `slab[from..to)` is to be written. */
+  /** `slab[from..to)` has to be written. */
   #from = 0;
   #to = 0;
   #isDue = false;

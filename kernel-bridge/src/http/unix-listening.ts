@@ -1,6 +1,6 @@
 /**
  * Listening on a unix socket, for use through `ssh -L PORT:SOCKET`: no other user of the machine can reach it, unlike
- * a port of 127.0.0.1. The socket is 0600 in a folder for this user alone.
+ * a port of 127.0.0.1. The socket is 0600 in a folder that only this user can enter.
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { makeFolder } from '@tpulab/platform/missing-files.js';

@@ -112,7 +112,7 @@ const UNANSWERED_MS = 2_000;
 const SILENT_IOPUB_MS = 50;
 
 /**
- * Sends `kernel_info` until the kernel has answered once and iopub has delivered once. Only from then on is no output of a
+ * Sends `kernel_info` until the kernel has answered once and iopub has delivered once. From then on no output of a
  * client's request lost: a subscription that is still pending misses messages. The first request waits for the stdin
  * socket, so that a reply also means that an `input_request` will arrive.
  */

@@ -1,6 +1,6 @@
 /**
  * The Output widgets of ipywidgets. While such a widget has a `msg_id`, the output of that execution goes to the widget
- * instead of the cell; if several capture the same execution, the one that began last gets it.
+ * instead of the cell; if several capture the same execution, the last one to begin gets it.
  */
 import { outputsInState } from './kernel-output.js';
 import { asObject } from '@tpulab/platform/json-text.js';

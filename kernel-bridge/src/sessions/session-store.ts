@@ -163,7 +163,7 @@ export class SessionStore implements AsyncDisposable {
     const existing = id === null ? undefined : this.registry.find(id);
     if (existing) return existing;
     const requested = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
-    // The kernel of another machine stays there; the notebook gets its own kernel here.
+    // Another machine's kernel continues on that machine; the notebook gets its own kernel here.
     const isForeign = requested !== undefined && (await this.registry.isElsewhere(requested));
     const kernelId = isForeign ? undefined : requested;
     if (id !== null && requested === undefined && name === null) throw bridgeError('kernel_not_found', id);

@@ -145,7 +145,7 @@ describe('the view of one notebook', () => {
 });
 
 describe('a link', () => {
-  it('ends with its notebook: a later one at its path is not shared, one that was saved over it is', async () => {
+  it('ends with its notebook: a later notebook at its path is not shared, but a saved version of it is', async () => {
     const file = path.join(bridge.folder, 'moved.ipynb');
     await save('moved.ipynb', 'm1', 'm2');
     const token = await share('moved.ipynb');

@@ -100,7 +100,7 @@ it('knows the duration of a cell that started before this server', async () => {
   expect(read('notices')).toBe('');
 });
 
-it('treats a torn file as absent', async () => {
+it('treats a torn file as missing', async () => {
   await writeFile(file('torn'), '[{"kernelId": "a"');
   await writeFile(file('odd'), '[{"kernelId": 1}, null]');
   expect([

@@ -28,7 +28,7 @@ export interface ConnectOptions {
 }
 
 export interface Message {
-  /** On numbered channels, else null. */
+  /** Only on numbered channels; otherwise null. */
   readonly seq: number | null;
   readonly channel: ChannelName;
   readonly header: { readonly msg_id: string; readonly msg_type: string; readonly session: string };
@@ -165,7 +165,7 @@ export class ChannelsClient implements Disposable {
     return this.until(() => this.messages.find(test));
   }
 
-  /** The first true value of `check`, which runs again after each message. */
+  /** The first true value of `check`, which is repeated after each message. */
   async until<T>(check: () => T | undefined | false | null): Promise<T> {
     const deadline = performance.now() + DEADLINE_MS;
     for (;;) {

@@ -51,7 +51,7 @@ export interface Reaching {
 export interface ColabRuntimeOptions {
   readonly accelerator: ColabAccelerator;
   readonly account: ColabAccount;
-  /** Folder of this remote alone. */
+  /** Folder used only by this remote. */
   readonly folder: string;
   readonly stopCheckMs?: number;
   readonly balanceMs?: number;

@@ -10,7 +10,7 @@ import { type EnvironmentKernelspec, kernelspecOf } from './kernelspec.js';
 import { definitionsFolder, environmentsFolder } from './locations.js';
 
 export interface EnvironmentCatalogOptions {
-  /** Folder of created environments; by default `$TPULAB_ENV_DIR`, else the XDG data folder. */
+  /** Folder of created environments; by default `$TPULAB_ENV_DIR`, otherwise the XDG data folder. */
   readonly environments?: string;
   /** Folder of descriptions; by default the package's own. */
   readonly definitions?: string;

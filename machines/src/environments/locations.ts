@@ -28,7 +28,7 @@ export function environmentsFolder(
   return path.join(xdgFolder('XDG_DATA_HOME', env), 'tpulab', 'envs');
 }
 
-/** Folder of descriptions: the requested one, else the package's own, else the checkout around the package. */
+/** Folder of descriptions: the requested one, otherwise the package's own, otherwise the checkout around the package. */
 export function definitionsFolder(requested: string | undefined, env: Env = process.env): string {
   const named = requested ?? nonEmpty(env['TPULAB_ENV_DEFINITIONS']);
   if (named !== undefined) return path.resolve(named);
@@ -78,7 +78,7 @@ function packagedWheel(packageName: string): string | null {
 }
 
 /**
- * The uv that a checkout's set-up installs, relative to the sources' package (`kernel-bridge`) and to the bundle that `npm start` runs
+ * The uv that a checkout's setup installs, relative to the sources' package (`kernel-bridge`) and to the bundle that `npm start` runs
  * (`.tpulab/bridge`). For a bridge installed by pip, TPULAB_UV names the uv of its Python environment.
  */
 export function installedUv(packageFolder: string = PACKAGE_FOLDER): readonly string[] {

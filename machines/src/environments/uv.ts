@@ -8,7 +8,7 @@ import { type ProgramResult, runProgram } from './run-program.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `$TPULAB_UV`, else the uv of this installation, else the first on PATH. */
+/** `$TPULAB_UV`, otherwise the uv of this installation, otherwise the first on PATH. */
 export function findUv(env: Env = process.env, installed: readonly string[] = installedUv()): string {
   const named = env['TPULAB_UV'];
   if (named !== undefined && named !== '') {

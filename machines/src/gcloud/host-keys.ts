@@ -58,7 +58,7 @@ function hasKey(text: string, alias: string): boolean {
   return text.split('\n').some(line => line.startsWith(`${alias} `));
 }
 
-/** Refuses, without a prompt, every key except the one that Google Cloud reports. */
+/** Refuses, without a prompt, every key that Google Cloud does not report. */
 function knownHostsOf(file: string, options: readonly string[]): string[] {
   const others = options.flatMap((word, index) => {
     const isOther = (text: string | undefined): boolean => !/^UserKnownHostsFile=/i.test(text ?? '');

@@ -7,7 +7,7 @@
  * tools/NAME/            Node and uv, unpacked from their wheels
  * versions/VERSION-HASH/ the bridge
  * python/                a Python of our own, where the system's does not fit
- * envs/HASH/             kernel environments, by what they are made from
+ * envs/HASH/             kernel environments, named by a hash of their inputs
  * cache/                 uv's
  * state/                 of the gateway: kernels, journals, token (docs/architecture.md)
  * lock                   held while something is being changed
@@ -99,7 +99,7 @@ export function uvPlatform({ machine, glibc: [major, minor] }: Platform): string
   return best === undefined ? `${machine}-manylinux2014` : `${machine}-manylinux_2_${best}`;
 }
 
-/** pip's names of all platforms whose wheels run there, best first. */
+/** pip's names of all platforms whose wheels run on the host, best first. */
 export function pipPlatforms({ machine, glibc: [major, minor] }: Platform): string[] {
   const newest = major === 2 ? minor : 17;
   const all = Array.from(

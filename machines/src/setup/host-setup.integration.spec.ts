@@ -51,7 +51,7 @@ async function newHost(env: Readonly<Record<string, string>> = {}): Promise<Loca
 
 describe.runIf(PREFIX !== null)('a host that is used for a long time', () => {
   let host: LocalHost;
-  /** The gateway that currently runs there. */
+  /** The gateway that currently runs on the host. */
   let running: PreparedHost;
   let keeper: { readonly pid: number; readonly kernelPid: number };
 

@@ -95,7 +95,7 @@ async function equip(
   return (await install(shell, wanted, options)).equipped;
 }
 
-/** @param check judges the gateway that runs there, before any file is sent */
+/** @param check judges the gateway that runs on the host, before any file is sent */
 async function install(
   shell: RemoteShell,
   wanted: SetupOptions,

@@ -35,7 +35,7 @@ export async function installAll(installation: Installation): Promise<void> {
   await environment(installation, await tool(installation, 'uv', reachesIndex));
 }
 
-/** Whether the next tool may be downloaded there; each failed attempt costs a DNS time-out. */
+/** Whether the host may download the next tool itself; each failed attempt costs a DNS time-out. */
 async function tool(installation: Installation, name: 'node' | 'uv', mayDownload: boolean): Promise<boolean> {
   const { session, facts, context, stages } = installation;
   const { tools, layout } = context;

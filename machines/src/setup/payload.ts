@@ -39,7 +39,7 @@ export function setupCache(env: Env = process.env): string {
   return path.join(xdgFolder('XDG_CACHE_HOME', env), 'tpulab', 'setup');
 }
 
-/** @param folder of the bundle; by default the bundle of this program, or else the checkout's. @throws SetupError */
+/** @param folder of the bundle; by default the bundle of this program, otherwise the checkout's. @throws SetupError */
 export async function readPayload(folder?: string, env: Env = process.env): Promise<Payload> {
   const candidates = [
     folder,

@@ -47,7 +47,7 @@ export interface HostHolder {
   readonly command: string;
 }
 
-/** A gateway that runs there. */
+/** A gateway that runs on the host. */
 export interface HostGateway {
   readonly socketPath: string;
   readonly token: string;

@@ -1,9 +1,9 @@
-/** Reports the progress of a set-up, stage by stage; a failure belongs to the running stage. */
+/** Reports the progress of a setup, stage by stage; a failure belongs to the running stage. */
 import type { RemoteStage, Transfer } from '@tpulab/protocol';
 import { TransferRate } from '../environments/index.js';
 import { CodedError } from '@tpulab/platform/errors.js';
 
-/** Stages of a set-up in their order, with their titles for people. */
+/** Stages of a setup in their order, with their titles for people. */
 export const STAGE_TITLES = {
   check: 'Checks',
   node: 'Node',

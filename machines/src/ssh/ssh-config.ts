@@ -102,7 +102,7 @@ export interface SshTarget {
   readonly connectTimeoutS?: number;
   /** Explains the output of a failed ProxyCommand, which causes ssh's later messages. null: no known message. */
   readonly explain?: (lines: readonly string[]) => RemoteProblem | null;
-  /** POSIX sh code that precedes every script that runs there. */
+  /** POSIX sh code that precedes every script on the host. */
   readonly preamble?: string;
 }
 

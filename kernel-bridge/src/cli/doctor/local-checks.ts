@@ -261,7 +261,7 @@ async function versionOf(
   }
 }
 
-/** JupyterLab beside the command `tpulab` of the wheel, or the checkout's, or else the one on PATH. */
+/** JupyterLab beside the wheel's `tpulab` command, otherwise the checkout's, otherwise the one on PATH. */
 async function jupyterCommand(env: LocalContext['env']): Promise<string> {
   const candidates = [
     ...(env['TPULAB_UV'] ? [path.join(path.dirname(env['TPULAB_UV']), 'jupyter')] : []),

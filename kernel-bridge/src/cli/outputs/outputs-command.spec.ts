@@ -225,7 +225,7 @@ describe('tpulab outputs --into', () => {
       expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);
     }));
 
-  it('reports with --dry-run what it would do, and changes nothing', () =>
+  it('reports planned changes with --dry-run, and changes nothing', () =>
     inState(async state => {
       await state.kernel(KERNEL, story());
       const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);

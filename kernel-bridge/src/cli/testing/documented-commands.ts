@@ -187,7 +187,7 @@ export class Reader {
     this.#placeholders = placeholders;
   }
 
-  /** @param program runs as `tpulab` @param path folders of programs, behind it @param others further placeholders */
+  /** @param program runs as `tpulab` @param path folders of programs, after it @param others further placeholders */
   static async make(options: {
     readonly folder: string;
     readonly program: string;

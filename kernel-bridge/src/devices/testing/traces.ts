@@ -83,13 +83,13 @@ export function ordinal(value: number, style: OrdinalStyle): WireAttribute {
 
 export interface TraceOptions {
   readonly style?: OrdinalStyle;
-  /** Changes all figures at each step. */
+  /** Changes all values at each step. */
   readonly step?: number;
   readonly firstChip?: number;
   readonly chips?: number;
 }
 
-/** Sets all figures to one moment. */
+/** Sets all values to one moment. */
 export function serve(
   server: Pick<MetricServer, 'metrics'>,
   of: Generation,

@@ -1,4 +1,4 @@
-/** Against libzmq, through zeromq.js: an independent implementation, and the one that kernels use. */
+/** Tests against libzmq, through zeromq.js: an independent implementation, which kernels use. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';

@@ -247,7 +247,7 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
-  /** What a gateway does after it has lost its connection, or was restarted. */
+  /** Attaches like a gateway that has lost its connection, or was restarted. */
   async attachOrAdopt(view: GatewayView): Promise<KeeperClient> {
     const client = await attachOrAdopt(this.kernelDir, view, { entry: this.entry });
     this.#clients.push(client);

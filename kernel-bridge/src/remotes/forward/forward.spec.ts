@@ -480,7 +480,7 @@ describe('a WebSocket', () => {
     expect(offered).toBe(false);
   });
 
-  it('a far side that answers with something else is 502', async () => {
+  it('a far side that answers with another protocol is 502', async () => {
     far.close();
     far.closeAllConnections();
     const socketPath = path.join(folder, 'far.sock');

@@ -56,7 +56,7 @@ describe.skipIf(why !== null)(`a slice that loses hosts${why === null ? '' : ` (
       ...['--on', 'vm', '--state-dir', slice.hub.bridge.folder]
     );
 
-  /** What the file shows for a cell: its text, or its error. */
+  /** The cell's result in the file: its text, or its error. */
   async function shown(file: string, at: number): Promise<string> {
     const { cells } = JSON.parse(await readFile(file, 'utf8')) as {
       cells: { outputs: { text?: string | string[]; evalue?: string }[] }[];
