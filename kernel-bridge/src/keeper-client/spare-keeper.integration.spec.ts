@@ -95,7 +95,7 @@ describe('a spare keeper', () => {
     await vi.waitUntil(async () => (await processStart(pid)) === null, PATIENCE);
   });
 
-  it('is not needed: a kernel starts after it was killed', async () => {
+  it('is optional: a kernel starts even after it was killed', async () => {
     const pid = await isReady();
     process.kill(pid, 'SIGKILL');
     await vi.waitUntil(() => spare.pid === null, PATIENCE);

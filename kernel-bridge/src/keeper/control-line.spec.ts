@@ -55,7 +55,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-describe('the command line to an agent', () => {
+describe('the control line to an agent', () => {
   it('writes one line for each command and resolves with the answer of the same id', async () => {
     const request = line.send({ id: 'a', action: 'set', name: 'lr', value: 0.5 });
     const [chunk] = (await once(agent, 'data')) as [Buffer];

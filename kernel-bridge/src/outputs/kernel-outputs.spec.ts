@@ -47,8 +47,8 @@ function threeCells(): KernelStory {
   return story;
 }
 
-describe('the facts about an execution', () => {
-  it('are its cell, code, state, count and times', () =>
+describe('an execution', () => {
+  it('has its cell, code, state, count and times', () =>
     inFolder(async ({ journalDir }) => {
       const story = threeCells();
       story.cell('d', 'fails()', 4, id => {
@@ -84,7 +84,7 @@ describe('the facts about an execution', () => {
       expect(times.every(time => time > 0)).toBe(true);
     }));
 
-  it('omit silent requests that belong to no cell', () =>
+  it('is omitted when it is silent and belongs to no cell', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.end(story.request('inspect()', { silent: true }));
@@ -97,7 +97,7 @@ describe('the facts about an execution', () => {
   it.each([
     ['crashes', (story: KernelStory) => story.status(null, 'restarting')],
     ['is restarted', (story: KernelStory) => story.restart()]
-  ])('become lost with a kernel that %s, until another message about the execution arrives', (_how, end) =>
+  ])('is lost with a kernel that %s, until another message about it arrives', (_how, end) =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const runs = story.request('long()', { cellId: 'runs' });
@@ -123,7 +123,7 @@ describe('the facts about an execution', () => {
     })
   );
 
-  it('become lost without a restart message when another process sends messages', () =>
+  it('is lost without a restart message when another process sends messages', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       story.begin(story.request('long()', { cellId: 'a' }), 'long()', 1);
