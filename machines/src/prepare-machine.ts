@@ -71,8 +71,8 @@ async function serving(
 }
 
 /**
- * The host chooses the path, and ssh expands `$`, `%` and `~` in its argument on this machine: a path with one of these characters would
- * send a variable of this machine to the host.
+ * The host chooses the path, and ssh expands `$`, `%` and `~` in its argument on this machine: a path with one of these
+ * characters would send a variable of this machine to the host.
  */
 export function checkSocketPath(socketPath: string, host: string): void {
   if (isPlainPath(socketPath) && Buffer.byteLength(socketPath) <= SOCKET_PATH_BYTES) return;

@@ -107,7 +107,8 @@ export class RemoteGateway implements Disposable {
     try {
       return await this.#answer(question);
     } catch (error) {
-      // The pooled connection may just have been closed. A request with side effects is not repeated, and a body cannot be sent twice.
+      // The pooled connection may just have been closed. A request with side effects is not repeated, and a body cannot be sent
+      // twice.
       const mayRepeat = SAFE_METHODS.has(question.method) && question.body === undefined;
       if (!mayRepeat || !isClosed(error)) throw malformed(error);
     }

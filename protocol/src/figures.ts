@@ -1,4 +1,6 @@
-/** Numbers formatted for users, the same in pages, the command line and files: percent, sizes, durations, counts, the time of day. */
+/**
+ * Numbers formatted for users, the same in pages, the command line and files: percent, sizes, durations, counts, the time of day.
+ */
 import type { Transfer } from './transfer.js';
 
 /** For example `46%`. */

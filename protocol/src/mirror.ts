@@ -2,9 +2,10 @@
  * A kernel's journal as it grows (`GET /bridge/v1/kernels/ID/journal/stream`), and a gateway's copies of the journals of its
  * remotes (`GET /bridge/v1/machines/NAME/mirror`).
  *
- * The stream is a sequence of frames, `u32 little-endian length | u8 type | body`. Frames of type `records` contain whole records as
- * in the journal's files (docs/journal.md), in order and without holes; frames of type `note` contain a `StreamNote` as JSON. The stream
- * ends after the note `ended`; without it, the connection was lost and the client requests the stream again from its position.
+ * The stream is a sequence of frames, `u32 little-endian length | u8 type | body`. Frames of type `records` contain whole records
+ * as in the journal's files (docs/journal.md), in order and without holes; frames of type `note` contain a `StreamNote` as JSON.
+ * The stream ends after the note `ended`; without it, the connection was lost and the client requests the stream again from its
+ * position.
  */
 import { type Static, Type } from '@sinclair/typebox';
 

@@ -2,7 +2,8 @@
  * Remotes: machines that this gateway reaches over ssh; it forwards their own gateways under `/machines/NAME/…`.
  *
  * `GET`, `POST /bridge/v1/machines`, `GET`, `DELETE /bridge/v1/machines/NAME`, `POST …/NAME/{connect,disconnect,answer,clean}`,
- * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a named list of ssh hosts; the first runs its gateway.
+ * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a named list of ssh hosts; the first runs its
+ * gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { Transfer } from './transfer.js';

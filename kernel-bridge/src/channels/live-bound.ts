@@ -1,12 +1,14 @@
 /**
- * Bounds the live output that a page receives. A cell may print without end and update displays thousands of times per second; a page
- * that shows all of it freezes. Such a page requests bounded output (`?bounded=true`): it gets the same cell, at a rate that it can show.
+ * Bounds the live output that a page receives. A cell may print without end and update displays thousands of times per second; a
+ * page that shows all of it freezes. Such a page requests bounded output (`?bounded=true`): it gets the same cell, at a rate that
+ * it can show.
  *
- * - **Rate.** Messages beyond `perWindow` in a window, and all of the next window, wait until the window's end and are joined: texts of
- *   one stream become one message, the newest update of a display or widget replaces older ones, and `clear_output` drops what it clears.
- * - **Volume.** Once a cell shows `headChars` of text, further text goes into one display from the bridge: `FLOOD_MIME` counts the lines
- *   and bytes, and its text is the last lines. Displays beyond `displays` or `displayBytes` are counted in it too, and a single text or
- *   traceback that is too large is cut.
+ * - **Rate.** Messages beyond `perWindow` in a window, and all of the next window, wait until the window's end and are joined:
+ *   texts of one stream become one message, the newest update of a display or widget replaces older ones, and `clear_output`
+ *   drops what it clears.
+ * - **Volume.** Once a cell shows `headChars` of text, further text goes into one display from the bridge: `FLOOD_MIME` counts
+ *   the lines and bytes, and its text is the last lines. Displays beyond `displays` or `displayBytes` are counted in it too, and
+ *   a single text or traceback that is too large is cut.
  *
  * Nothing is lost: the journal has every message, and clients that do not request bounded output get every message.
  */
@@ -417,8 +419,8 @@ function mergeStates(before: Item, now: Item): void {
 
 /**
  * Joined text without the parts that carriage returns overwrite. The first line may continue a line that a page already shows, so
- * the first return stays; a backspace in it could reach into that line, and such text stays unchanged, as does text that erases a line or
- * moves the cursor up.
+ * the first return stays; a backspace in it could reach into that line, and such text stays unchanged, as does text that erases a
+ * line or moves the cursor up.
  */
 function overwritten(text: string): string {
   if (!/[\r\b]/.test(text) || /\x1b(?:\[\d*)?(?:[AK]|$)/.test(text)) return text;

@@ -1,4 +1,6 @@
-/** `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends the server, and with `--kernels` also its kernels. */
+/**
+ * `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends the server, and with `--kernels` also its kernels.
+ */
 import { Command } from 'commander';
 import { chosenGateway, type StateOptions } from './running-gateway.js';
 import { print, type Streams } from './output.js';

@@ -68,8 +68,9 @@ export class ChipHolders {
 }
 
 /**
- * The lock file of libtpu. A process that uses the chips holds a lock on it until it ends; the lock ends with the process, but the file
- * stays. If another user left the file, it cannot be opened, and libtpu then reports that the TPU is in use although no process uses it.
+ * The lock file of libtpu. A process that uses the chips holds a lock on it until it ends; the lock ends with the process, but
+ * the file stays. If another user left the file, it cannot be opened, and libtpu then reports that the TPU is in use although no
+ * process uses it.
  */
 const LIBTPU_LOCK = '/tmp/libtpu_lockfile';
 

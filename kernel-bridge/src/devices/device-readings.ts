@@ -209,8 +209,8 @@ async function runtimeDetails(clients: readonly MetricClient[]): Promise<Runtime
 }
 
 /**
- * Bucket 0 contains all values below `scale`, bucket i reaches from `scale * growth^(i-1)` to `scale * growth^i`, and the last has no end.
- * Values inside a bucket are assumed to be evenly spread, and the result always lies in [min, max].
+ * Bucket 0 contains all values below `scale`, bucket i reaches from `scale * growth^(i-1)` to `scale * growth^i`, and the last
+ * has no end. Values inside a bucket are assumed to be evenly spread, and the result always lies in [min, max].
  *
  * @returns null if nothing was counted or the buckets are not exponential
  */

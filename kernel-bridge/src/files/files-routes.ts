@@ -1,4 +1,7 @@
-/** `/bridge/v1/files/PATH`, `/bridge/v1/folders/PATH` and `/bridge/v1/trash`: the files below the root folder, for the session page. */
+/**
+ * `/bridge/v1/files/PATH`, `/bridge/v1/folders/PATH` and `/bridge/v1/trash`: the files below the root folder, for the session
+ * page.
+ */
 import { Type } from '@sinclair/typebox';
 import {
   FileEntry,

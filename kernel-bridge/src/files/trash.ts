@@ -1,6 +1,6 @@
 /**
- * The trash: a hidden folder of the root. Each deletion has its own folder there, named after its time, which contains the deleted file
- * under its old path. Links in it are never followed.
+ * The trash: a hidden folder of the root. Each deletion has its own folder there, named after its time, which contains the
+ * deleted file under its old path. Links in it are never followed.
  */
 import { bridgeError } from '@tpulab/platform/errors.js';
 import { randomUUID } from 'node:crypto';
@@ -12,7 +12,10 @@ import { ifMissing } from '@tpulab/platform/missing-files.js';
 
 /** Hidden, so that no client path reaches it. */
 export const TRASH = '.tpulab-trash';
-/** Time, a random part, and the number of names in the old path, which separates the deleted entry from its parents and its contents. */
+/**
+ * Time, a random part, and the number of names in the old path, which separates the deleted entry from its parents and its
+ * contents.
+ */
 const ID = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d\.\d{3}Z)-[0-9a-f]{8}-([1-9]\d{0,2})$/;
 
 /** An entry of the trash: its location and its old path. */

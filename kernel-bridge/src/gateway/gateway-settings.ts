@@ -15,7 +15,9 @@ export function stateDirOf({ stateDir }: Settings): string {
   return stateFolder(stateDir ?? undefined);
 }
 
-/** Variables that the launcher reads in the kernel's environment, which a kernelspec may override. Unset settings add no variable. */
+/**
+ * Variables that the launcher reads in the kernel's environment, which a kernelspec may override. Unset settings add no variable.
+ */
 function kernelVariables({ iopubQueue, iopubAlarmBytes }: Settings): Pick<GatewayOptions, 'env'> {
   const { fallback, variable } = SETTINGS.iopubAlarmBytes;
   const variables = {

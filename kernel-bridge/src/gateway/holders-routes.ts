@@ -1,4 +1,7 @@
-/** Processes that hold the chips (`/bridge/v1/devices/holders`), and how to free them: our own kernels are shut down, others are named. */
+/**
+ * Processes that hold the chips (`/bridge/v1/devices/holders`), and how to free them: our own kernels are shut down, others are
+ * named.
+ */
 import { Type } from '@sinclair/typebox';
 import { type Holder, type HolderKernel, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 import type { ChipHolders, FoundHolder } from '../devices/index.js';

@@ -1,6 +1,6 @@
 /**
- * What the holder of a token may do. One function, `MayDo`, is called for every request, every socket and every message; `sharing/`,
- * which knows kernels and notebooks, implements it. Routes without a declaration are only for the owner.
+ * What the holder of a token may do. One function, `MayDo`, is called for every request, every socket and every message;
+ * `sharing/`, which knows kernels and notebooks, implements it. Routes without a declaration are only for the owner.
  */
 import { type Static, Type } from '@sinclair/typebox';
 

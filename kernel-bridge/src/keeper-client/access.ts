@@ -216,7 +216,9 @@ async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
   }
 }
 
-/** The socket is closed although the process seems to run: it is ending, or has just begun. A hanging keeper accepts connections. */
+/**
+ * The socket is closed although the process seems to run: it is ending, or has just begun. A hanging keeper accepts connections.
+ */
 function isRefusal(error: unknown): boolean {
   const code = (error as { cause?: { code?: unknown } }).cause?.code;
   return error instanceof KeeperError && ['ECONNREFUSED', 'ECONNRESET', 'ENOENT'].includes(String(code));

@@ -1,6 +1,7 @@
 /**
- * The ZMQ sockets of one kernel process. Shell and stdin share an identity, because a kernel sends its `input_request` to
- * the identity of the shell request. There is no high-water mark: messages that cannot be sent yet wait in memory and are not dropped.
+ * The ZMQ sockets of one kernel process. Shell and stdin share an identity, because a kernel sends its `input_request` to the
+ * identity of the shell request. There is no high-water mark: messages that cannot be sent yet wait in memory and are not
+ * dropped.
  */
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import type { ChannelName } from '../jupyter/kernel-message.js';

@@ -1,6 +1,7 @@
 /**
- * One life of a kernel: a process, its sockets and its messages, from the start to the end of the process. A restart is a
- * new life. Verifies kernel messages on channels that can trigger actions, drops the replies to our own requests, and forwards the rest.
+ * One life of a kernel: a process, its sockets and its messages, from the start to the end of the process. A restart is a new
+ * life. Verifies kernel messages on channels that can trigger actions, drops the replies to our own requests, and forwards the
+ * rest.
  */
 import {
   type ChannelName,
@@ -119,8 +120,8 @@ export class KernelLife {
   }
 
   /**
-   * Resolves when the kernel has answered all earlier shell requests, which may take as long as a cell; false when this
-   * life ends before. Uses an execute request with empty, silent code: some kernels answer `kernel_info_request` while they execute.
+   * Resolves when the kernel has answered all earlier shell requests, which may take as long as a cell; false when this life ends
+   * before. Uses an execute request with empty, silent code: some kernels answer `kernel_info_request` while they execute.
    */
   async caughtUp(): Promise<boolean> {
     const nothing = this.own.request('execute_request', {
@@ -134,7 +135,9 @@ export class KernelLife {
     return (await this.#request('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
   }
 
-  /** True when iopub has brought the idle status of a request sent now; false when it was dropped, or when the process ends first. */
+  /**
+   * True when iopub has brought the idle status of a request sent now; false when it was dropped, or when the process ends first.
+   */
   async passedIopub(): Promise<boolean> {
     const question = this.own.request('kernel_info_request');
     const stopped = aborted(this.#stopped.signal);

@@ -47,7 +47,10 @@ export async function readJournalPage(
   return { entries, next, firstSeq, lastSeq };
 }
 
-/** The printed output of an execution up to the record `until`: its streams, the text of its displays and its traceback, in pieces. */
+/**
+ * The printed output of an execution up to the record `until`: its streams, the text of its displays and its traceback, in
+ * pieces.
+ */
 export async function* executionText(
   journalDir: string,
   { msgId, from, until }: { readonly msgId: string; readonly from?: number; readonly until: number }

@@ -1,6 +1,6 @@
 /**
- * Pre-flight checks that clients of the gateway start: `tpulab check` of a saved notebook in a separate process, and the last report
- * of each notebook. One check at a time, because a check uses all cores.
+ * Pre-flight checks that clients of the gateway start: `tpulab check` of a saved notebook in a separate process, and the last
+ * report of each notebook. One check at a time, because a check uses all cores.
  */
 import { createHash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';

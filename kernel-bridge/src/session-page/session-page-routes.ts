@@ -19,8 +19,9 @@ import { bridgeError } from '@tpulab/platform/errors.js';
 /** All files below this folder are assets: their names contain a hash of their content. */
 const ASSETS = '_page/';
 /**
- * Only the page's own scripts; its loader as the one inline script (by hash); no foreign form; only the gateway's frames. Pictures, sound
- * and video load from any https address: such an address can leak nothing from the page, where no script of a notebook runs.
+ * Only the page's own scripts; its loader as the one inline script (by hash); no foreign form; only the gateway's frames.
+ * Pictures, sound and video load from any https address: such an address can leak nothing from the page, where no script of a
+ * notebook runs.
  */
 const policy = (scripts: readonly string[] = []): string =>
   [
@@ -165,7 +166,10 @@ export class PageFiles {
     return path.join(this.folder, ...name.split('/'));
   }
 
-  /** Checked at each request: in a checkout the page may be built while the gateway runs. Hidden files and links are not part of a page. */
+  /**
+   * Checked at each request: in a checkout the page may be built while the gateway runs. Hidden files and links are not part of a
+   * page.
+   */
   async #has(name: string): Promise<boolean> {
     const parts = name.split('/');
     if (!parts.every(part => /^[^.\\\0][^\\\0]*$/.test(part))) return false;
@@ -212,10 +216,10 @@ const FRAME_POLICY = [
 ].join('; ');
 
 /**
- * `/session/_frame`: the empty document in which the session page shows outputs with scripts. Its frame has an opaque origin, so its
- * scripts reach neither the page nor its token, storage or cookies. The page sends it the output, once per load, and receives
- * its height. See docs/decisions/0015-outputs-in-frames.md.
- * It announces itself, and runs the script that the page sends, which turns the output into a document.
+ * `/session/_frame`: the empty document in which the session page shows outputs with scripts. Its frame has an opaque origin, so
+ * its scripts reach neither the page nor its token, storage or cookies. The page sends it the output, once per load, and receives
+ * its height. See docs/decisions/0015-outputs-in-frames.md. It announces itself, and runs the script that the page sends, which
+ * turns the output into a document.
  */
 const FRAME = `<!doctype html>
 <html lang="en">

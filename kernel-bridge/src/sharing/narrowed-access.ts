@@ -91,7 +91,9 @@ export class NarrowedAccess {
     return saved !== null && isSameNotebook(share.stamp, saved.stamp);
   }
 
-  /** For reading, one of its notebooks is enough, because the view shows no other. Running code gives access to the whole kernel. */
+  /**
+   * For reading, one of its notebooks is enough, because the view shows no other. Running code gives access to the whole kernel.
+   */
   #mayUseKernel(actor: Pick<ClientToken, 'rights' | 'share'>, action: Action, id: string): boolean {
     const { rights, share } = actor;
     if (share === undefined && rights?.kernels !== undefined && isNamed(rights.kernels, id)) return true;

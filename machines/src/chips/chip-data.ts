@@ -2,8 +2,8 @@
  * Properties of each generation of chips. Figures are for one chip (package), not for one device.
  *
  * Sources: memory, peak rates and interconnect are the published values of Google's Cloud TPU documentation; cores and devices
- * come from JAX's device list for a topology of that chip; the usable memory is the limit that the XLA:TPU compiler of libtpu 0.0.42.1
- * applied when it compiled programs for each chip. `notes` states where sources differ.
+ * come from JAX's device list for a topology of that chip; the usable memory is the limit that the XLA:TPU compiler of libtpu
+ * 0.0.42.1 applied when it compiled programs for each chip. `notes` states where sources differ.
  */
 import type { ChipSpec } from '@tpulab/protocol';
 

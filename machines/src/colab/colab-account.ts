@@ -1,4 +1,7 @@
-/** The person's Colab account, read through the `colab` command: whether it is usable, the remaining balance, and the running runtimes. */
+/**
+ * The person's Colab account, read through the `colab` command: whether it is usable, the remaining balance, and the running
+ * runtimes.
+ */
 import { lookup } from 'node:dns/promises';
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { RemoteProblem, remoteErrorOf } from '../remote-error.js';

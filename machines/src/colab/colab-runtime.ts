@@ -266,8 +266,8 @@ function notStopped(endpoint: string): RemoteProblem {
 const CONNECT_S = 60;
 
 /**
- * Neither `-s`, with which `colab` creates a runtime if it knows none of that name, nor `--rm`, which would end the runtime at every
- * disconnect: without both, `colab` uses the only runtime of this session file and never creates one.
+ * Neither `-s`, with which `colab` creates a runtime if it knows none of that name, nor `--rm`, which would end the runtime at
+ * every disconnect: without both, `colab` uses the only runtime of this session file and never creates one.
  */
 function colabTarget(program: string, session: string, files: RuntimeFiles, workFolder: string): SshTarget {
   const command = [program, '--config', files.config, 'ssh', '--proxy-mode', '-i', files.key];

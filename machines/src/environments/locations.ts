@@ -78,8 +78,8 @@ function packagedWheel(packageName: string): string | null {
 }
 
 /**
- * The uv that a checkout's setup installs, relative to the sources' package (`kernel-bridge`) and to the bundle that `npm start` runs
- * (`.tpulab/bridge`). For a bridge installed by pip, TPULAB_UV names the uv of its Python environment.
+ * The uv that a checkout's setup installs, relative to the sources' package (`kernel-bridge`) and to the bundle that `npm start`
+ * runs (`.tpulab/bridge`). For a bridge installed by pip, TPULAB_UV names the uv of its Python environment.
  */
 export function installedUv(packageFolder: string = PACKAGE_FOLDER): readonly string[] {
   const program = path.join('tools', 'bin', 'uv');

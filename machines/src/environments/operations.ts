@@ -186,8 +186,8 @@ export interface AddOptions {
 }
 
 /**
- * Turns an environment of the user (venv, conda, uv; its folder or its Python) into a kernel: installs ipykernel and the agent into it, and
- * stores a record of its path beside our own environments. Adding it again updates the agent.
+ * Turns an environment of the user (venv, conda, uv; its folder or its Python) into a kernel: installs ipykernel and the agent
+ * into it, and stores a record of its path beside our own environments. Adding it again updates the agent.
  */
 export async function add(
   catalog: EnvironmentCatalog,

@@ -1,4 +1,7 @@
-/** The scripts that change a host: the files of `host/`, each with its required code in front. `preamble.sh` documents the common rules. */
+/**
+ * The scripts that change a host: the files of `host/`, each with its required code in front. `preamble.sh` documents the common
+ * rules.
+ */
 import { readFileSync } from 'node:fs';
 
 /** Exit codes of the scripts, as in `preamble.sh`; other codes come from the program that the script ran. */

@@ -1,4 +1,7 @@
-/** Makes a host ready: checks it, installs missing parts, starts the gateway there. Can be interrupted and called again at any point. */
+/**
+ * Makes a host ready: checks it, installs missing parts, starts the gateway there. Can be interrupted and called again at any
+ * point.
+ */
 import { type RemoteCheck, sizeText } from '@tpulab/protocol';
 import { ChipTable } from '../chips/chip-table.js';
 import { plainText } from '@tpulab/platform/plain-text.js';

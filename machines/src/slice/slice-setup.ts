@@ -86,7 +86,10 @@ export class SliceSetup {
     await this.#ready;
   }
 
-  /** The hosts of the kernel that is now offered there; null: none. A check shows the name of the kernel, or why a host is not ready. */
+  /**
+   * The hosts of the kernel that is now offered there; null: none. A check shows the name of the kernel, or why a host is not
+   * ready.
+   */
   async offer(name: string, first: FirstHost): Promise<readonly ReadyHost[] | null> {
     const { wanted, onCheck, hosts, before = [] } = this.options;
     try {

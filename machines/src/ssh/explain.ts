@@ -361,7 +361,9 @@ export function jumpsInCircle(path: readonly string[]): RemoteProblem {
 
 const REFUSED = /Too many authentication failures|No more authentication methods/;
 
-/** ssh's message for a connection that sshd does not forward; for a socket without a listener the message is "Connection refused". */
+/**
+ * ssh's message for a connection that sshd does not forward; for a socket without a listener the message is "Connection refused".
+ */
 const FORWARD_REFUSED =
   /channel \d+: open failed: (administratively prohibited|unknown channel type|connect failed: open failed)/;
 

@@ -1,4 +1,7 @@
-/** The destination for ssh, and the hosts that the user's ssh configuration names. ssh itself interprets the settings of these hosts. */
+/**
+ * The destination for ssh, and the hosts that the user's ssh configuration names. ssh itself interprets the settings of these
+ * hosts.
+ */
 import { readdir, readFile } from 'node:fs/promises';
 import { homeFolder } from '@tpulab/platform/user-folders.js';
 import path from 'node:path';

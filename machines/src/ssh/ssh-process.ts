@@ -134,7 +134,9 @@ function passed(names: RegExp): NodeJS.ProcessEnv {
 const NO_OPTION = '[text that is no option]';
 export const BYTE_ORDER_MARK = '[byte order mark]';
 
-/** ssh repeats text of a configuration that it cannot parse. If the text is not an option name, it may be a line of a private key. */
+/**
+ * ssh repeats text of a configuration that it cannot parse. If the text is not an option name, it may be a line of a private key.
+ */
 function withoutWords(line: string, keys: Set<string>): string {
   const [, begin, file = '', word = ''] =
     /^((.*?)(?:: line \d+: Bad configuration option: | line \d+: no argument after keyword ))(.*)$/i.exec(

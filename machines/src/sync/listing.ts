@@ -182,8 +182,8 @@ export function patternsOf(include: readonly string[], exclude: readonly string[
 }
 
 /**
- * The syntax of rsync's manual: a leading `/` anchors the pattern at the folder, a trailing `/` means folders only, and a pattern without
- * `/` and `**` matches the last part of the path.
+ * The syntax of rsync's manual: a leading `/` anchors the pattern at the folder, a trailing `/` means folders only, and a pattern
+ * without `/` and `**` matches the last part of the path.
  */
 function matcher(pattern: string): LeavesOut {
   const isForFolders = pattern.endsWith('/');

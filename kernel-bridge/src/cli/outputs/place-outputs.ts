@@ -11,8 +11,8 @@ import {
 import { codeHash } from '../../outputs/index.js';
 
 /**
- * `changed`: the code of the cell differs from the executed code. `not-run`: this kernel has not run the cell. `ambiguous`: a client
- * that names no cells ran its code, and other cells have the same code.
+ * `changed`: the code of the cell differs from the executed code. `not-run`: this kernel has not run the cell. `ambiguous`: a
+ * client that names no cells ran its code, and other cells have the same code.
  */
 export type Placement = 'written' | 'changed' | 'not-run' | 'ambiguous';
 

@@ -1,4 +1,7 @@
-/** Follows a remote until it is connected or has failed: shows each stage as it arrives, and passes questions of ssh to the person. */
+/**
+ * Follows a remote until it is connected or has failed: shows each stage as it arrives, and passes questions of ssh to the
+ * person.
+ */
 import type { Remote, RemotePrompt, RemoteStage } from '@tpulab/protocol';
 import type { OutputOptions, Streams } from '../output.js';
 import { GatewayRefusal } from '../running-gateway.js';

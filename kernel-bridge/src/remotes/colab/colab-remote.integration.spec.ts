@@ -1,4 +1,7 @@
-/** A Colab runtime as a remote, through the stand-in for `colab` and the sshd of a stand-in VM: from accepting the terms to the end. */
+/**
+ * A Colab runtime as a remote, through the stand-in for `colab` and the sshd of a stand-in VM: from accepting the terms to the
+ * end.
+ */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

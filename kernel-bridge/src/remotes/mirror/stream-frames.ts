@@ -22,7 +22,10 @@ export class StreamError extends Error {
   override readonly name = 'StreamError';
 }
 
-/** Memory for the large frames of one remote, whatever the number of its kernels. If none is free, a kernel waits and its stream pauses. */
+/**
+ * Memory for the large frames of one remote, whatever the number of its kernels. If none is free, a kernel waits and its stream
+ * pauses.
+ */
 export class FrameBudget {
   #free = 2 * MAX_FRAME_BYTES;
   #waiting: { readonly bytes: number; readonly resolve: () => void }[] = [];
