@@ -79,9 +79,9 @@ function rotate(file: string): void {
 }
 
 /*
- * The last guard for uncaught errors. The failed operation has ended; the gateway continues, because kernels and their outputs are in other
- * processes. It ends only after repeated faults, and records the time: after the third end in a minute the next gateway starts without its
- * remotes, whose answers are the likeliest cause.
+ * The last guard for uncaught errors. The failed operation has ended; the gateway continues, because kernels and their outputs are
+ * in other processes. It ends only after repeated faults, and records the time: after the third end in a minute the next gateway
+ * starts without its remotes, whose answers are the most likely cause.
  */
 
 /** Faults per minute that a gateway survives. */

@@ -129,9 +129,9 @@ function figuresOf({ host, devices, sdk }: MachineSample): Map<string, number> {
 const MAX_BYTES = 8 * 1024 * 1024;
 
 /**
- * The points of one tier on disk, as lines of JSON: `{"names": [...]}` whenever the series change, then for each point `[time,
- * count, min, mean, max, ...]`. Two files alternate, so that the space is bounded and old points are dropped without rewriting.
- * Unreadable lines are skipped: for example a line that was being written during a power failure.
+ * The points of one tier on disk, as lines of JSON: `{"names": [...]}` whenever the series change, then for each point
+ * `[time, count, min, mean, max, ...]`. Two files alternate, so that the space is bounded and old points are dropped without
+ * rewriting. Unreadable lines are skipped: for example a line that was being written during a power failure.
  */
 export interface HistoryFileOptions {
   readonly folder: string;

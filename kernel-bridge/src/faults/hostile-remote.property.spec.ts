@@ -1,7 +1,7 @@
 /**
- * A remote that sends arbitrary bytes from a grammar of HTTP and its faults, briefly here and for a chosen time in `npm run
- * fuzz`. Whatever it sends: the gateway stays up, this machine does not change, none of its data leaks, and its disk use is
- * bounded.
+ * A remote that sends arbitrary bytes from a grammar of HTTP and its faults, briefly here and for a chosen time in
+ * `npm run fuzz`. Whatever it sends: the gateway stays up, this machine does not change, none of its data leaks, and its disk use
+ * is bounded.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,7 +1,4 @@
-/**
- * A keeper that does not read while its kernel prints: the cell waits, or its user is notified, as set with `serve
- * --config`.
- */
+/** A keeper that does not read while its kernel prints: the cell waits, or its user is notified, as set with `serve --config`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,7 @@
 /**
- * Steady output, clients that come and go, executions, restarts: the resources of gateway and keeper must not grow. `npm run
- * soak` runs it for long and checks for growth; `npm test` runs it briefly and checks that everything is released when all
- * clients have left.
+ * Steady output, clients that come and go, executions, restarts: the resources of gateway and keeper must not grow.
+ * `npm run soak` runs it for long and checks for growth; `npm test` runs it briefly and checks that everything is released when
+ * all clients have left.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

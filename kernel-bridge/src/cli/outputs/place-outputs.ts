@@ -80,8 +80,8 @@ function repeated(values: readonly string[]): ReadonlySet<string> {
 }
 
 /*
- * Output captured by Output widgets belongs to no cell. A notebook stores it in the saved state of its widgets, from which JupyterLab,
- * nbclient and nbconvert show it in the cells that show the widget.
+ * Output captured by Output widgets belongs to no cell. A notebook stores it in the saved state of its widgets, from which
+ * JupyterLab, nbclient and nbconvert show it in the cells that show the widget.
  */
 
 const VIEW_TYPE = 'application/vnd.jupyter.widget-view+json';

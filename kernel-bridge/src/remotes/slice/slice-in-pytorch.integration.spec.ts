@@ -1,7 +1,7 @@
 /**
  * A slice with the environment `torch-xla`: two stand-in machines, each with a separate network, sshd and disk. It takes a
- * minute, and the environment of 8 GB, so it runs on demand: `TPULAB_SLICE_FAULTS=1 npx vitest run --project integration
- * slice-in-pytorch`.
+ * minute, and the environment of 8 GB, so it runs on demand:
+ * `TPULAB_SLICE_FAULTS=1 npx vitest run --project integration slice-in-pytorch`.
  */
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
