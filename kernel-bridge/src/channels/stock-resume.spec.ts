@@ -131,7 +131,7 @@ describe('a stock client', () => {
     expect(Number(printed.split('\n', 1)[0])).toBeLessThanOrEqual(LINES / 3 + 1);
   });
 
-  it('[22] gets nothing twice and misses nothing when the gateway is stopped in order in the middle of a flood', async () => {
+  it('[22] gets nothing twice and misses nothing when the gateway is shut down cleanly in the middle of a flood', async () => {
     using before = await connect();
     const gate = path.join(folder, 'gate');
     const id = before.execute(counting(gate));

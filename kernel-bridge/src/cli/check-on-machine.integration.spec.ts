@@ -74,7 +74,7 @@ describe.skipIf(why !== null)(`a check on a machine${why === null ? '' : ` (skip
     expect(await runsThere()).toEqual([]);
   });
 
-  it('takes files outside the folder along, and prints the report with local names', async () => {
+  it('also copies files outside the folder, and prints the report with local names', async () => {
     await writeFile('prices.toml', 'date = 2026-01-01\n[chip_hour_usd]\nv5e = 7.5\n');
     await writeFile('tpulab.toml', '[check]\nallow = ["does-not-fit", "budget"]\n');
     process.chdir('sub dir');

@@ -98,7 +98,7 @@ export const SECRET_FIELDS = [
   '*.headers["x-xsrftoken"]'
 ];
 
-/** Long-running commands shut down in order when they are interrupted. */
+/** Long-running commands shut down cleanly when they are interrupted. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**

@@ -92,7 +92,7 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly token?: string | undefined;
   readonly envDir?: string | undefined;
   readonly allowedOrigins?: readonly string[];
-  /** Additional names for the Host header, beside the loopback names. */
+  /** Names for the Host header in addition to the loopback names. */
   readonly allowedHosts?: readonly string[];
   /** Allowed origins may send requests in the browser's credentials mode, and their token in the query (Colab). */
   readonly allowCredentials?: boolean;
@@ -109,7 +109,7 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly maxSockets?: number;
   readonly http?: Partial<HttpLimits>;
   readonly attempts?: Partial<AttemptLimits>;
-  /** Names of variables that a request may set for its kernel, beside `KERNEL_*`. */
+  /** Names of variables that a request may set for its kernel, in addition to `KERNEL_*`. */
   readonly clientEnvs?: readonly string[];
   readonly restartLimit?: number | undefined;
   readonly shutdownWaitMs?: number | undefined;

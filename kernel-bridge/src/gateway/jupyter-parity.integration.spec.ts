@@ -196,7 +196,7 @@ function expectShape(name: string, theirs: unknown, ours: unknown): void {
   }
 }
 
-describe('the bridge beside jupyter_server', () => {
+describe('the bridge compared with jupyter_server', () => {
   it('gives every request the same status, except for listed differences', () => {
     const different = [...jupyter].flatMap(([name, { status }]) => {
       const ours = bridge.get(name)?.status;

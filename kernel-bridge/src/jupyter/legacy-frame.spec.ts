@@ -19,7 +19,7 @@ const message: fc.Arbitrary<KernelMessage> = fc
   }));
 
 describe('[9] legacy frames', () => {
-  it('decode to what was encoded, as text without buffers and as bytes with them', () => {
+  it('decode to the encoded message, as text without buffers and as bytes with them', () => {
     fc.assert(
       fc.property(message, original => {
         const frame = encodeLegacy(original);

@@ -17,7 +17,7 @@ function u64(value: number | bigint): number[] {
 }
 
 describe('[9] v1 frames', () => {
-  it('decode to what was encoded', () => {
+  it('decode to the encoded message', () => {
     fc.assert(
       fc.property(message, original => {
         const frame = encodeV1(original);

@@ -10,7 +10,7 @@ const heldTypes = (history: TelemetryHistory): unknown[] =>
   history.after(0).map(({ json }) => (JSON.parse(json) as { type: unknown }).type);
 
 describe('the history of telemetry', () => {
-  it('numbers messages from 1 and returns those after any number, in order', () => {
+  it('numbers messages from 1 and returns the messages after any number, in order', () => {
     const history = new TelemetryHistory();
     expect([history.firstSeq, history.lastSeq]).toEqual([1, 0]);
     for (const type of ['hello', 'steps', 'devices', 'steps', 'run']) {

@@ -120,7 +120,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     }
   );
 
-  it('keeps what a cell prints, and how it ends, while there is no keeper at all', async () => {
+  it('keeps the output and the end of a cell while there is no keeper at all', async () => {
     const client = await keeper.ready(view);
     const go = `${keeper.launch.cwd}/go`;
     const done = `${keeper.launch.cwd}/done`;

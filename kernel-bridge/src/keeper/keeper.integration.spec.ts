@@ -33,7 +33,7 @@ describe('a keeper with a small kernel', () => {
     await keeper[Symbol.asyncDispose]();
   });
 
-  it('runs a request, and hands out everything about it in order', async () => {
+  it('runs a request, and delivers its messages in order', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const msgId = keeper.execute(client, 'print 3');

@@ -77,7 +77,7 @@ export class RemoteCalls {
     return (await this.gateway.request(health, 'GET', `${below(name)}bridge/v1/health`)).pid;
   }
 
-  /** A preview of a sync; comparing a large folder takes long. */
+  /** A preview of a sync; comparing a large folder takes a long time. */
   planSync(name: string, request: SyncRequest): Promise<SyncPlan> {
     const path = `/${encodeURIComponent(name)}/sync`;
     return this.#request(SyncPlan, 'POST', path, { ...request, dryRun: true }, PLAN_MS);
