@@ -56,6 +56,7 @@ function describeGrowth(name: string, figure: Figure, { overRun, perHour, error,
 
 it(
   'a bridge that is used for long holds no more than in the beginning',
+  { tags: ['long'] },
   async () => {
     await using scene = await Scene.start({ program: await bridgeBuild({ sampled: true }) });
     const second = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });
