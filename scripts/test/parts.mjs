@@ -179,7 +179,7 @@ export const PARTS = [
   },
   {
     name: 'torch',
-    what: 'PyTorch: the seam, the recipes, and notebooks 00 to 04 and 06 to 08, one of them in the page (makes an environment of 8 GB)',
+    what: 'PyTorch: the seam, the recipes, and notebooks 00, 02, 06 and 07, and 04 in the page (makes an environment of 8 GB)',
     limitMin: 45,
     share: 13,
     load: 1.7,
