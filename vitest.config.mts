@@ -75,6 +75,7 @@ function extensionWithDom() {
 
 export default defineConfig({
   test: {
+    tags: [{ name: 'long', description: 'takes long, and shorter specs cover most of it: `npm run test:long`' }],
     projects: [
       unit('protocol', ['protocol/src/**/*.spec.ts']),
       unit('machines', ['{platform,machines}/src/**/*.spec.ts']),

@@ -8,6 +8,6 @@ import pytest
 from tpulab_recipes.runtime import installed_backends
 
 LONG_ON_TORCH_XLA = pytest.mark.skipif(
-    os.environ.get("TPULAB_WHOLE_TORCH") != "1" or "torch_xla" not in installed_backends(),
+    os.environ.get("TPULAB_LONG_TESTS") != "1" or "torch_xla" not in installed_backends(),
     reason="`npm run test:torch` runs it, in the environment torch-xla",
 )

@@ -96,76 +96,81 @@ describe.runIf(SET_UP)('the packages', () => {
     expect(await digestOf(inFolder('again', wheel))).toBe(await digestOf(inFolder('wheels', wheel)));
   });
 
-  it('run JupyterLab with the bridge and a kernel in an empty environment without Node on PATH', async () => {
-    const venv = inFolder('venv');
-    const [wheel = ''] = await readdir(inFolder('wheels'));
-    await runOrExplain('venv', checkout.uv, ['venv', '--python', pythonIn(checkout.tools), venv], {
-      env: UV_ENV
-    });
-    await runOrExplain(
-      'installing',
-      checkout.uv,
-      [
-        ...['pip', 'install', '--python', pythonIn(venv), inFolder('wheels', wheel)],
-        ...['--constraints', lockOf('lab'), '--constraints', lockOf('host')]
-      ],
-      { env: UV_ENV, timeoutMs: 280_000 }
-    );
-    const home = inFolder('home');
-    await mkdir(home);
-    const env = {
-      HOME: home,
-      // The environment is not activated: the parts of the installation are found without PATH.
-      PATH: await plainPath(),
-      LANG: 'C.UTF-8',
-      ...networkVariables(),
-      UV_CACHE_DIR: cache
-    };
-    expect(existsSync(path.join(venv, 'bin', 'node'))).toBe(false);
-    const lab = await startLab(path.join(venv, 'bin', 'jupyter'), env, home);
-    try {
-      const bridge = await lab.bridge();
-      const headers = { Authorization: `token ${bridge.token}`, 'Content-Type': 'application/json' };
-      // Like the launcher: with the uv that was installed with the wheel.
-      const creation = new URL('bridge/v1/environments/jax/creation', bridge.url);
-      const response = await fetch(creation, { method: 'POST', headers });
-      expect(response.status, await response.text()).toBe(202);
-      const made = await vi.waitFor(async () => {
-        const now = await (await fetch(creation, { headers })).json();
-        expect(now.state, JSON.stringify(now)).not.toBe('running');
-        return now;
-      }, WAIT);
-      expect(made).toMatchObject({ state: 'done', error: null });
-      expect(made.stages.map((/** @type {{ title: string }} */ { title }) => title)).toContain(
-        'installing the recipes'
+  it(
+    'run JupyterLab with the bridge and a kernel in an empty environment without Node on PATH',
+    { tags: ['long'] },
+    async () => {
+      const venv = inFolder('venv');
+      const [wheel = ''] = await readdir(inFolder('wheels'));
+      await runOrExplain('venv', checkout.uv, ['venv', '--python', pythonIn(checkout.tools), venv], {
+        env: UV_ENV
+      });
+      await runOrExplain(
+        'installing',
+        checkout.uv,
+        [
+          ...['pip', 'install', '--python', pythonIn(venv), inFolder('wheels', wheel)],
+          ...['--constraints', lockOf('lab'), '--constraints', lockOf('host')]
+        ],
+        { env: UV_ENV, timeoutMs: 280_000 }
       );
-      const lessons = await fetch(new URL('bridge/v1/examples', bridge.url), { method: 'POST', headers });
-      expect(await lessons.json()).toMatchObject({ folder: 'tpulab-lessons', kept: [] });
-      expect(await readdir(path.join(home, 'tpulab-lessons'))).toContain('00-getting-started.ipynb');
-      // The command finds the gateway of the Jupyter server, and gets the lessons too.
-      const tpulab = path.join(venv, 'bin', 'tpulab');
-      const status = await ended(spawn(tpulab, ['status', '--json'], { env, cwd: home }));
-      expect(JSON.parse(status.output)).toMatchObject({ url: bridge.url });
-      const copied = await ended(spawn(tpulab, ['examples', 'mine', '--json'], { env, cwd: home }));
-      expect(JSON.parse(copied.output)).toMatchObject({ folder: path.join(home, 'mine'), kept: [] });
+      const home = inFolder('home');
+      await mkdir(home);
+      const env = {
+        HOME: home,
+        // The environment is not activated: the parts of the installation are found without PATH.
+        PATH: await plainPath(),
+        LANG: 'C.UTF-8',
+        ...networkVariables(),
+        UV_CACHE_DIR: cache
+      };
+      expect(existsSync(path.join(venv, 'bin', 'node'))).toBe(false);
+      const lab = await startLab(path.join(venv, 'bin', 'jupyter'), env, home);
+      try {
+        const bridge = await lab.bridge();
+        const headers = { Authorization: `token ${bridge.token}`, 'Content-Type': 'application/json' };
+        // Like the launcher: with the uv that was installed with the wheel.
+        const creation = new URL('bridge/v1/environments/jax/creation', bridge.url);
+        const response = await fetch(creation, { method: 'POST', headers });
+        expect(response.status, await response.text()).toBe(202);
+        const made = await vi.waitFor(async () => {
+          const now = await (await fetch(creation, { headers })).json();
+          expect(now.state, JSON.stringify(now)).not.toBe('running');
+          return now;
+        }, WAIT);
+        expect(made).toMatchObject({ state: 'done', error: null });
+        expect(made.stages.map((/** @type {{ title: string }} */ { title }) => title)).toContain(
+          'installing the recipes'
+        );
+        const lessons = await fetch(new URL('bridge/v1/examples', bridge.url), { method: 'POST', headers });
+        expect(await lessons.json()).toMatchObject({ folder: 'tpulab-lessons', kept: [] });
+        expect(await readdir(path.join(home, 'tpulab-lessons'))).toContain('00-getting-started.ipynb');
+        // The command finds the gateway of the Jupyter server, and gets the lessons too.
+        const tpulab = path.join(venv, 'bin', 'tpulab');
+        const status = await ended(spawn(tpulab, ['status', '--json'], { env, cwd: home }));
+        expect(JSON.parse(status.output)).toMatchObject({ url: bridge.url });
+        const copied = await ended(spawn(tpulab, ['examples', 'mine', '--json'], { env, cwd: home }));
+        expect(JSON.parse(copied.output)).toMatchObject({ folder: path.join(home, 'mine'), kept: [] });
 
-      const body = JSON.stringify({ name: 'tpulab-jax' });
-      const answer = await fetch(new URL('api/kernels', bridge.url), { method: 'POST', headers, body });
-      const { id } = /** @type {{ id: string }} */ (await answer.json());
-      expect(answer.status).toBe(201);
-      const code = 'import jax.numpy as jnp, tpulab, sys; print("sum", int(jnp.arange(5).sum()), sys.prefix)';
-      expect(await execute(bridge, id, code)).toContain(`sum 10 ${home}/.local/share/tpulab/envs/jax`);
-      // A kernel of JupyterLab's own finds the package too.
-      const own = await run(path.join(venv, 'bin', 'python'), ['-c', 'import tpulab; print(tpulab.steps)']);
-      expect(own.stdout.join('\n')).toContain('function');
-      await expectDocumentation(bridge.url);
-      // The page finds the extension in JupyterLab's search path.
-      const page = await (await fetch(lab.url('lab'), { headers: lab.headers })).text();
-      expect(page).toContain('@tpulab/labextension');
-    } finally {
-      await lab.end();
+        const body = JSON.stringify({ name: 'tpulab-jax' });
+        const answer = await fetch(new URL('api/kernels', bridge.url), { method: 'POST', headers, body });
+        const { id } = /** @type {{ id: string }} */ (await answer.json());
+        expect(answer.status).toBe(201);
+        const code =
+          'import jax.numpy as jnp, tpulab, sys; print("sum", int(jnp.arange(5).sum()), sys.prefix)';
+        expect(await execute(bridge, id, code)).toContain(`sum 10 ${home}/.local/share/tpulab/envs/jax`);
+        // A kernel of JupyterLab's own finds the package too.
+        const own = await run(path.join(venv, 'bin', 'python'), ['-c', 'import tpulab; print(tpulab.steps)']);
+        expect(own.stdout.join('\n')).toContain('function');
+        await expectDocumentation(bridge.url);
+        // The page finds the extension in JupyterLab's search path.
+        const page = await (await fetch(lab.url('lab'), { headers: lab.headers })).text();
+        expect(page).toContain('@tpulab/labextension');
+      } finally {
+        await lab.end();
+      }
     }
-  });
+  );
 
   it('show a page in an empty folder with an empty home, by npx as documented', async () => {
     const place = inFolder('npm');

@@ -45,9 +45,6 @@ const those = (files, folder) => (files.length === 0 ? [folder] : files).map(inR
 /** Two workers on two cores: PyTorch's own threads would wait for each other most of the time. */
 const ONE_THREAD = { OMP_NUM_THREADS: '1' };
 
-/** `npm run test:torch`: also the long tests that require torch_xla (docs/decisions/0022). */
-const WHOLE_TORCH = process.env['TPULAB_WHOLE_TORCH'] === '1';
-
 /** @type {readonly Part[]} */
 export const PARTS = [
   {
@@ -182,7 +179,7 @@ export const PARTS = [
   },
   {
     name: 'torch',
-    what: 'PyTorch: the seam, the recipes, and notebooks 00 to 04 and 06 to 08, one of them in the page (makes an environment of 8 GB)',
+    what: 'PyTorch: the seam, the recipes, and notebooks 00, 02, 06 and 07, and 04 in the page (makes an environment of 8 GB)',
     limitMin: 45,
     share: 13,
     load: 1.7,
@@ -237,9 +234,7 @@ export const PARTS = [
           ...inTwo('loadscope'),
           inRoot('tests/torch_notebooks')
         ]),
-        playwright('torch-browser', chromium, WHOLE_TORCH ? [] : ['--grep=notebook 04'], {
-          TPULAB_TORCH_PAGES: '1'
-        })
+        playwright('torch-browser', chromium, [], { TPULAB_TORCH_PAGES: '1' })
       ];
     }
   }

@@ -15,6 +15,9 @@ import { countJunit, countPlaywright, countVitest } from './counts.mjs';
  * @property {boolean} [mayFindNone] the changes may affect no test of it
  */
 
+/** `npm run test:long`: also the tests marked `long`, which take long and of which shorter tests cover most. */
+const WITH_LONG = process.env['TPULAB_LONG_TESTS'] === '1';
+
 /** @param {string} name */
 export const reportFile = name => path.join(checkout.reports, name);
 /** @param {string} file */
@@ -35,6 +38,7 @@ export function vitest(name, projects, since) {
       'run',
       ...(since === null ? [] : [`--changed=${since}`]),
       ...projects.map(project => `--project=${project}`),
+      ...(WITH_LONG ? [] : ['--tagsFilter=!long']),
       ...['--reporter=dot', '--reporter=json', `--outputFile.json=${report}`]
     ],
     report,
@@ -54,7 +58,11 @@ export function pytest(name, python, args, env) {
   const report = reportFile(`${name}.junit.xml`);
   return {
     command: python,
-    args: ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`, ...args],
+    args: [
+      ...['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`],
+      ...(WITH_LONG ? [] : ['-m', 'not long']),
+      ...args
+    ],
     ...(env ? { env } : {}),
     report,
     count: countJunit
@@ -83,6 +91,7 @@ export function playwright(name, chromium, files, env) {
       inRoot('node_modules/@playwright/test/cli.js'),
       'test',
       ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list,json'],
+      ...(WITH_LONG ? [] : ['--grep-invert=@long']),
       ...files
     ],
     env: { ...env, TPULAB_CHROMIUM: chromium, PLAYWRIGHT_JSON_OUTPUT_FILE: report },

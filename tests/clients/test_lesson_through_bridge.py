@@ -38,6 +38,7 @@ async def executed_lesson(tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
         await bridge.stop()
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("cell_id", sorted(CHECKS))
 async def test_the_cell_prints_the_same_through_the_bridge(
@@ -46,6 +47,7 @@ async def test_the_cell_prints_the_same_through_the_bridge(
     CHECKS[cell_id](executed_lesson)
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_agent_reports_to_the_bridge_and_prints_nothing(executed_lesson: ExecutedLesson) -> None:
     assert all(line.startswith("epoch") for line in executed_lesson.lines("training"))

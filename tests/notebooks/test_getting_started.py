@@ -45,15 +45,16 @@ def run_lesson(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 STOCK, LAUNCHER = "ipykernel_launcher", "tpulab.launcher"
+BOTH = [pytest.param(STOCK, marks=pytest.mark.long), LAUNCHER]
 
 
-@pytest.mark.parametrize("module", [STOCK, LAUNCHER])
+@pytest.mark.parametrize("module", BOTH)
 @pytest.mark.parametrize("cell_id", sorted(CHECKS))
 def test_the_cell_prints_what_numpy_says(run_lesson: Run, module: str, cell_id: str) -> None:
     CHECKS[cell_id](run_lesson(module))
 
 
-@pytest.mark.parametrize("module", [STOCK, LAUNCHER])
+@pytest.mark.parametrize("module", BOTH)
 def test_each_jitted_function_is_compiled_as_often_as_the_text_says(run_lesson: Run, module: str) -> None:
     compiled = run_lesson(module).probe["compiled"]
     assert {name: compiled[name] for name in ("init_lenet", "lenet", "train_step")} == {
@@ -64,10 +65,12 @@ def test_each_jitted_function_is_compiled_as_often_as_the_text_says(run_lesson: 
     assert run_lesson(module).probe["cacheSizes"] == {"train_step": 2, "predict": 2}
 
 
+@pytest.mark.long
 def test_a_batch_size_that_divides_the_images_leaves_one_compilation(run_lesson: Run) -> None:
     assert run_lesson(LAUNCHER, batch_size=479, epochs=1).probe["compiled"]["train_step"] == 1
 
 
+@pytest.mark.long
 def test_two_runs_with_the_same_seed_print_the_same_losses(run_lesson: Run) -> None:
     first, second = run_lesson(STOCK), run_lesson(LAUNCHER)
     assert [line for line in first.lines("training") if line.startswith("epoch")] == [

@@ -32,7 +32,7 @@ TrainingRun.log = record_and_stop
 WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 
 #: `npm run test:torch`: also the long tests that require torch_xla (docs/decisions/0022).
-WHOLE_TORCH = os.environ.get("TPULAB_WHOLE_TORCH") == "1"
+WHOLE_TORCH = os.environ.get("TPULAB_LONG_TESTS") == "1"
 
 #: The voices are trained by plain PyTorch in `npm test`, and by torch_xla in `test:torch` and `test:lessons`.
 VOICES_ON_XLA = WHOLE or WHOLE_TORCH

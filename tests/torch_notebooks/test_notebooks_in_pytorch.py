@@ -74,6 +74,7 @@ class TestGettingStarted:
         assert "recompile" in lesson.values["refused"].lower()
 
 
+@pytest.mark.long
 class TestSingleCore:
     @pytest.fixture(scope="class")
     @classmethod
@@ -162,6 +163,7 @@ class TestMultiCore:
         assert int(slices.replace(",", "")) == pytest.approx(int(whole.replace(",", "")) / 2, rel=0.01)
 
 
+@pytest.mark.long
 class TestProfiling:
     @pytest.fixture(scope="class")
     @classmethod
@@ -230,6 +232,7 @@ SMALL: dict[str, object] = {"model_name": "", "epochs": EPOCHS, "learning_rate":
 IN_EPOCH = 56
 
 
+@pytest.mark.long
 class TestFineTune:
     @pytest.fixture(scope="class")
     @classmethod
@@ -438,6 +441,7 @@ class TestGptSovits:
             assert "image/png" in lesson.mime_types(cell)
 
 
+@pytest.mark.long
 class TestEnglishTts:
     @pytest.fixture(scope="class")
     @classmethod

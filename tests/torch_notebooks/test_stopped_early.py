@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ..notebook_run import COMPILE_QUICKLY
-from .conftest import STOP_IN_THE_FIRST_STEP, WHOLE_TORCH, Execute
+from .conftest import STOP_IN_THE_FIRST_STEP, Execute
 
-pytestmark = pytest.mark.skipif(not WHOLE_TORCH, reason="`npm run test:torch` runs them")
+pytestmark = pytest.mark.long
 
 
 def test_multi_core(execute: Execute) -> None:

@@ -430,6 +430,7 @@ def test_a_program_that_ends_the_compiler_is_named_and_the_others_are_compiled(t
     assert "a fault of the compiler" in ended["message"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("double")
 def test_other_layouts_of_a_step_give_the_same_numbers_and_have_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

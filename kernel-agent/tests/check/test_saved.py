@@ -49,6 +49,7 @@ def test_another_process_runs_the_program_without_compiling_it(file: Path) -> No
     assert loaded["value"] == compiled["value"]
 
 
+@pytest.mark.long
 def test_a_kernel_takes_programs_from_the_folder_in_which_it_starts(file: Path, tmp_path: Path) -> None:
     place = tmp_path / COMPILED_AHEAD
     place.mkdir()

@@ -62,6 +62,7 @@ def test_a_reader_that_stalls_during_a_flood_gets_every_output(short_folder: Pat
     assert delivered(short_folder, LAUNCHER) == FLOOD
 
 
+@pytest.mark.long
 def test_the_same_reader_loses_outputs_of_a_stock_kernel(short_folder: Path) -> None:
     # If this ever fails, ipykernel no longer drops, and the launcher's hook can be removed.
     assert delivered(short_folder, STOCK) < FLOOD

@@ -52,6 +52,7 @@ def kernel(short_folder: Path, environment: Path, tmp_path: Path) -> Iterator[Ke
         yield process
 
 
+@pytest.mark.long
 def test_pip_as_a_magic_and_as_a_program_installs_where_the_kernel_imports(
     kernel: KernelProcess, environment: Path, tmp_path: Path
 ) -> None:

@@ -11,10 +11,7 @@ import pytest
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
-pytestmark = pytest.mark.skipif(
-    os.environ.get("TPULAB_WHOLE_TORCH") != "1",
-    reason="`npm run test:torch` runs it",
-)
+pytestmark = pytest.mark.long
 
 PROGRAM = """
 import torch, transformers

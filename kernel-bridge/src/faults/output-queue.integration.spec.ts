@@ -69,20 +69,24 @@ async function texts(on: Scene, stream: string): Promise<string> {
   return found;
 }
 
-it('a cell waits for its reader when `Bridge.iopub_queue` requires it, and nothing is lost', async () => {
-  // More than the kernel's queue and the socket can store, so the cell stops.
-  const count = 25_000;
-  const on = await sceneWith({ iopub_queue: 'block' });
-  const client = await printingToNobody(on, count, 0);
-  let since = performance.now();
-  let stood = -1;
-  await on.until(() => {
-    if (on.givenOut !== stood) [stood, since] = [on.givenOut, performance.now()];
-    return performance.now() - since > STANDSTILL_MS;
-  }, 'the cell to wait');
-  expect(stood).toBeLessThan(count);
-  await everythingArrives(on, client, count);
-});
+it(
+  'a cell waits for its reader when `Bridge.iopub_queue` requires it, and nothing is lost',
+  { tags: ['long'] },
+  async () => {
+    // More than the kernel's queue and the socket can store, so the cell stops.
+    const count = 25_000;
+    const on = await sceneWith({ iopub_queue: 'block' });
+    const client = await printingToNobody(on, count, 0);
+    let since = performance.now();
+    let stood = -1;
+    await on.until(() => {
+      if (on.givenOut !== stood) [stood, since] = [on.givenOut, performance.now()];
+      return performance.now() - since > STANDSTILL_MS;
+    }, 'the cell to wait');
+    expect(stood).toBeLessThan(count);
+    await everythingArrives(on, client, count);
+  }
+);
 
 it('a cell continues by default, and its user is notified when output waits, and when it no longer does', async () => {
   const count = 2_000;

@@ -57,6 +57,7 @@ function describeGrowth(name: string, figure: Figure, { overRun, perHour, error,
 
 it(
   'a bridge uses no more resources after long use than at the beginning',
+  { tags: ['long'] },
   async () => {
     await using scene = await Scene.start({ program: await bridgeBuild({ sampled: true }) });
     const second = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });

@@ -76,41 +76,45 @@ async function failure(work: Promise<unknown>): Promise<EnvironmentError> {
 }
 
 describe('packages that a user adds', () => {
-  it('are reinstalled by an update, pip is available, and they are omitted only on request', async () => {
-    const { environment } = await make();
-    const place = environment.path ?? '';
-    await run(path.join(place, 'bin', 'pip'), ['--version']);
-    expect(await addedPackages(place)).toEqual([]);
-    await wheel('tinyneed', '1.0', { 'tinyneed.py': '' });
-    await wheel('tinyadd', '1.2', { 'tinyadd.py': '' });
-    await install(place, 'tinyadd');
-    expect((await catalog.list())[0]).toMatchObject({
-      detail: 'Added by you: tinyadd==1.2',
-      added: ['tinyadd==1.2']
-    });
+  it(
+    'are reinstalled by an update, pip is available, and they are omitted only on request',
+    { tags: ['long'] },
+    async () => {
+      const { environment } = await make();
+      const place = environment.path ?? '';
+      await run(path.join(place, 'bin', 'pip'), ['--version']);
+      expect(await addedPackages(place)).toEqual([]);
+      await wheel('tinyneed', '1.0', { 'tinyneed.py': '' });
+      await wheel('tinyadd', '1.2', { 'tinyadd.py': '' });
+      await install(place, 'tinyadd');
+      expect((await catalog.list())[0]).toMatchObject({
+        detail: 'Added by you: tinyadd==1.2',
+        added: ['tinyadd==1.2']
+      });
 
-    for (const lock of ['# another lock file', '# and another one']) {
-      await describeTiny(folders.definitions, 'tiny', { lock });
-      await make();
+      for (const lock of ['# another lock file', '# and another one']) {
+        await describeTiny(folders.definitions, 'tiny', { lock });
+        await make();
+        await run(python(place), ['-c', 'import tinyadd']);
+        expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
+      }
+
+      await unlink(path.join(wheels, 'tinyadd-1.2-py3-none-any.whl'));
+      // Otherwise uv would find the package in its cache.
+      vi.stubEnv('UV_NO_CACHE', '1');
+      const error = await failure(make({ force: true }));
+      expect(error.code).toBe('env_added_packages');
+      expect(error.message).toContain('tinyadd==1.2');
+      expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
+      await make({ force: true, withoutAdded: true });
+      expect(await addedPackages(place)).toEqual([]);
+
+      await wheel('tinyadd', '1.2', { 'tinyadd.py': '' });
+      await make({ force: true, also: ['tinynone==9', 'tinyadd==1.2'] });
       await run(python(place), ['-c', 'import tinyadd']);
       expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
     }
-
-    await unlink(path.join(wheels, 'tinyadd-1.2-py3-none-any.whl'));
-    // Otherwise uv would find the package in its cache.
-    vi.stubEnv('UV_NO_CACHE', '1');
-    const error = await failure(make({ force: true }));
-    expect(error.code).toBe('env_added_packages');
-    expect(error.message).toContain('tinyadd==1.2');
-    expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
-    await make({ force: true, withoutAdded: true });
-    expect(await addedPackages(place)).toEqual([]);
-
-    await wheel('tinyadd', '1.2', { 'tinyadd.py': '' });
-    await make({ force: true, also: ['tinynone==9', 'tinyadd==1.2'] });
-    await run(python(place), ['-c', 'import tinyadd']);
-    expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
-  });
+  );
 });
 
 describe('an environment of the user', () => {

@@ -153,7 +153,7 @@ describe.runIf(PREFIX !== null)('a host that is used for a long time', () => {
 });
 
 describe.runIf(PREFIX !== null)('a new host', () => {
-  it('resumes wherever the connection broke', async () => {
+  it('resumes wherever the connection broke', { tags: ['long'] }, async () => {
     await using host = await newHost(python);
     for (const [at, name] of DONE.entries()) {
       if (name === 'check') continue;
@@ -202,37 +202,40 @@ describe.runIf(PREFIX !== null)('a new host', () => {
     await last.clean();
   });
 
-  it('is set up once for two laptops at the same time, and two with different versions never replace each other in turn', async () => {
-    await using host = await newHost(python);
-    const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
-    const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
-    expect(one).toEqual(other);
+  it(
+    'is set up once for two laptops at the same time, and two with different versions never replace each other in turn',
+    { tags: ['long'] },
+    async () => {
+      await using host = await newHost(python);
+      const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
+      const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
+      expect(one).toEqual(other);
 
-    // The other laptop is updated. The laptop with the older version then leaves the gateway alone, however often it
-    // retries.
-    const newer = await otherVersion(payload, path.join(folder, 'much-newer'), '99.0.0');
-    const updated = new WatchedSetup(host, { payload: newer, cache }, 'other');
-    const after = await updated.prepare('tiny');
-    expect(after.gatewayId).not.toBe(one!.gatewayId);
-    const older = new WatchedSetup(host, { payload, cache }, 'one');
-    for (const attempt of ['once', 'again']) {
-      await expect(older.prepare('tiny'), attempt).rejects.toMatchObject({
-        code: 'setup_other_build',
-        message: expect.stringContaining('TPULab 99.0.0') as string
-      });
-      const { body } = await requestOnSocket(after, 'GET', '/bridge/v1/health');
-      expect(body).toMatchObject({ gatewayId: after.gatewayId });
+      // The other laptop is updated. The laptop with the older version then leaves the gateway alone, however often it tries.
+      const newer = await otherVersion(payload, path.join(folder, 'much-newer'), '99.0.0');
+      const updated = new WatchedSetup(host, { payload: newer, cache }, 'other');
+      const after = await updated.prepare('tiny');
+      expect(after.gatewayId).not.toBe(one!.gatewayId);
+      const older = new WatchedSetup(host, { payload, cache }, 'one');
+      for (const attempt of ['once', 'again']) {
+        await expect(older.prepare('tiny'), attempt).rejects.toMatchObject({
+          code: 'setup_other_build',
+          message: expect.stringContaining('TPULab 99.0.0') as string
+        });
+        const { body } = await requestOnSocket(after, 'GET', '/bridge/v1/health');
+        expect(body).toMatchObject({ gatewayId: after.gatewayId });
+      }
+
+      // Until a person insists: then the newer version waits for a person too.
+      const taken = await older.prepare('tiny', true);
+      await expect(updated.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
+      const { body } = await requestOnSocket(taken, 'GET', '/bridge/v1/health');
+      expect(body).toMatchObject({ gatewayId: taken.gatewayId });
+      await updated.prepare('tiny', true);
+      await expect(older.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
+      await updated.clean();
     }
-
-    // Until a person insists: then the newer version waits for a person too.
-    const taken = await older.prepare('tiny', true);
-    await expect(updated.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
-    const { body } = await requestOnSocket(taken, 'GET', '/bridge/v1/health');
-    expect(body).toMatchObject({ gatewayId: taken.gatewayId });
-    await updated.prepare('tiny', true);
-    await expect(older.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
-    await updated.clean();
-  });
+  );
 
   it('gets its files from here when it cannot reach a package index', async () => {
     const closed = 'http://127.0.0.1:9';

@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("librosa")
 praatio = pytest.importorskip("praatio")
 
+from scipy.linalg import solve_toeplitz  # noqa: E402
+from scipy.signal import resample_poly  # noqa: E402
 from tpulab_recipes.audio.corpus import CorpusSettings, utterance, utterances, write_corpus  # noqa: E402
 from tpulab_recipes.audio.files import load  # noqa: E402
 from tpulab_recipes.audio.formants import VOICES, Voice, synthesise  # noqa: E402
@@ -24,10 +26,10 @@ STEADY = [name for name, one in PHONEMES.items() if one.voice == 1.0 and one.noi
 
 def formants_of(wave: np.ndarray, rate: int) -> np.ndarray:
     """Hz of the resonances of a wave, by linear prediction: what a phonetician's tool shows."""
-    import librosa
-
-    low = librosa.resample(np.float64(wave), orig_sr=rate, target_sr=10_000)
-    roots = np.roots(librosa.lpc(np.diff(low) * np.hamming(len(low) - 1), order=12))
+    low = resample_poly(np.float64(wave), 10_000, rate)
+    windowed = np.diff(low) * np.hamming(len(low) - 1)
+    correlation = np.correlate(windowed, windowed, "full")[len(windowed) - 1 :][:13]
+    roots = np.roots([1, *-solve_toeplitz(correlation[:-1], correlation[1:])])
     roots = roots[np.imag(roots) > 0]
     hz = np.angle(roots) * 10_000 / (2 * np.pi)
     width = -np.log(np.abs(roots)) * 10_000 / np.pi

@@ -103,6 +103,7 @@ def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
     assert rows == {2}, rows
 
 
+@pytest.mark.long
 def test_an_interrupted_halving_continues_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +150,7 @@ def test_networks_that_say_the_noise_are_refused(tiny: Config) -> None:
         Distiller(config, ShapesSource(config, count=64), speaking_network(config))
 
 
+@pytest.mark.long
 def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(
     shallow: Config, tmp_path: Path
 ) -> None:

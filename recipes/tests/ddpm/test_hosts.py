@@ -76,6 +76,7 @@ def alone(teacher: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_two_hosts_train_as_one_does_and_share_a_checkpoint(alone: Path, together: Path) -> None:
     assert json.loads((together / "checks.json").read_text()) == 0, (
         "a step waits until all hosts have compared a value"
@@ -91,6 +92,7 @@ def test_two_hosts_train_as_one_does_and_share_a_checkpoint(alone: Path, togethe
             np.testing.assert_allclose(other[name], one[name], atol=1e-5, err_msg=name)
 
 
+@pytest.mark.long
 def test_the_evaluator_runs_inside_a_training_of_two_hosts(alone: Path, together: Path) -> None:
     found = []
     for folder in (alone, together):
@@ -101,6 +103,7 @@ def test_the_evaluator_runs_inside_a_training_of_two_hosts(alone: Path, together
     assert ours == pytest.approx(mine, rel=0.01)
 
 
+@pytest.mark.long
 def test_two_hosts_sample_the_images_that_one_does(alone: Path, together: Path) -> None:
     found = []
     for folder in (alone, together):
@@ -114,6 +117,7 @@ def test_two_hosts_sample_the_images_that_one_does(alone: Path, together: Path) 
         np.testing.assert_allclose(ours[name], mine[name], atol=1e-4, err_msg=name)
 
 
+@pytest.mark.long
 def test_two_hosts_distil_as_one_does(alone: Path, together: Path) -> None:
     students: list[tuple[float, Any]] = []
     for place in (alone, together):

@@ -121,6 +121,7 @@ def _train_and_sample(tmp_path: Path, preset: str, settings: Mapping[str, Any], 
     return np.asarray(np.load(f"{out}/images.npz")["images"])
 
 
+@pytest.mark.long
 def test_an_evaluation_of_many_images_saves_some_and_counts_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +151,7 @@ def test_an_evaluation_of_many_images_saves_some_and_counts_all(
     np.testing.assert_array_equal(np.load(out / "images.npz")["images"], whole[:35])
 
 
+@pytest.mark.long
 def test_pixels_are_trained_and_sampled_without_an_encoder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

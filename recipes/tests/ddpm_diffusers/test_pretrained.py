@@ -314,6 +314,7 @@ for line in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.long
 def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_jax(
     tmp_path: Path, models: Path, jax_python: Path
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_training_in_slices_is_the_training_of_one_device(alone: tuple[Path, d
         np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
 
 
+@pytest.mark.long
 def test_two_processes_with_slices_train_as_one_with_all(alone: tuple[Path, dict], tmp_path: Path) -> None:
     """The code is torch_tpu's too, which needs a chip for each process."""
     sharded, (folder, whole) = _run(tmp_path, "processes", 2), alone

@@ -46,6 +46,7 @@ def _run(folder: Path, processes: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_two_processes_with_unequal_shares_are_one_with_all_rows(tmp_path: Path) -> None:
     one, two = _run(tmp_path, 1), _run(tmp_path, 2)
     for recipe in one:

@@ -138,42 +138,46 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await hub.until('connected', 'colab');
   });
 
-  it('has a folder where kernels start, unless another one is named, and notebooks run there', async () => {
-    const project = path.join(vm.folder, 'project');
-    await mkdir(project);
-    await writeFile(path.join(project, 'data.csv'), '1,2');
-    const copied = (to: string): string => `1 file, 3 bytes copied to colab:${to}.\n`;
-    expect(await tpulab('copy', 'push', 'colab', project)).toBe(copied(`${CONTENT}/project`));
-    expect(await tpulab('copy', 'push', 'colab', project, '--to', 'a/b')).toBe(copied(`${CONTENT}/a/b`));
-    expect(await tpulab('copy', 'push', 'colab', project, '--to', '~/b')).toBe(copied('/root/b'));
-    expect(await tpulab('copy', 'pull', 'colab', `${project}/b`, '--from', '~/b')).toContain(
-      '1 file, 3 bytes'
-    );
-    const lines = ['import os', 'print(os.getcwd(), open("project/data.csv").read())'];
-    const cell = { cell_type: 'code', id: 'a', metadata: {}, source: lines.join('\n'), outputs: [] };
-    const notebook = path.join(vm.folder, 'run.ipynb');
-    await writeFile(
-      notebook,
-      JSON.stringify({
-        cells: [{ ...cell, execution_count: null }],
-        metadata: {},
-        nbformat: 4,
-        nbformat_minor: 5
-      })
-    );
-    await tpulab('execute', notebook, '--on', 'colab');
-    expect(await readFile(notebook, 'utf8')).toContain(`${CONTENT} 1,2`);
-    // The page starts a kernel for a folder that it has synced.
-    const body = { name: 'lossless', path: `${CONTENT}/project/train.ipynb` };
-    const started = await hub.rest('POST', '/machines/colab/api/kernels', { body });
-    expect(started.status).toBe(201);
-    const folders = await vm.machine.run(
-      'for pid in $(pgrep -f tpulab.launcher); do readlink /proc/$pid/cwd; done'
-    );
-    expect(folders.split('\n')).toContain(`${CONTENT}/project`);
-    const { id } = started.body as { id: string };
-    expect((await hub.rest('DELETE', `/machines/colab/api/kernels/${id}`)).status).toBe(204);
-  });
+  it(
+    'has a folder where kernels start, unless another one is named, and notebooks run there',
+    { tags: ['long'] },
+    async () => {
+      const project = path.join(vm.folder, 'project');
+      await mkdir(project);
+      await writeFile(path.join(project, 'data.csv'), '1,2');
+      const copied = (to: string): string => `1 file, 3 bytes copied to colab:${to}.\n`;
+      expect(await tpulab('copy', 'push', 'colab', project)).toBe(copied(`${CONTENT}/project`));
+      expect(await tpulab('copy', 'push', 'colab', project, '--to', 'a/b')).toBe(copied(`${CONTENT}/a/b`));
+      expect(await tpulab('copy', 'push', 'colab', project, '--to', '~/b')).toBe(copied('/root/b'));
+      expect(await tpulab('copy', 'pull', 'colab', `${project}/b`, '--from', '~/b')).toContain(
+        '1 file, 3 bytes'
+      );
+      const lines = ['import os', 'print(os.getcwd(), open("project/data.csv").read())'];
+      const cell = { cell_type: 'code', id: 'a', metadata: {}, source: lines.join('\n'), outputs: [] };
+      const notebook = path.join(vm.folder, 'run.ipynb');
+      await writeFile(
+        notebook,
+        JSON.stringify({
+          cells: [{ ...cell, execution_count: null }],
+          metadata: {},
+          nbformat: 4,
+          nbformat_minor: 5
+        })
+      );
+      await tpulab('execute', notebook, '--on', 'colab');
+      expect(await readFile(notebook, 'utf8')).toContain(`${CONTENT} 1,2`);
+      // The page starts a kernel for a folder that it has synced.
+      const body = { name: 'lossless', path: `${CONTENT}/project/train.ipynb` };
+      const started = await hub.rest('POST', '/machines/colab/api/kernels', { body });
+      expect(started.status).toBe(201);
+      const folders = await vm.machine.run(
+        'for pid in $(pgrep -f tpulab.launcher); do readlink /proc/$pid/cwd; done'
+      );
+      expect(folders.split('\n')).toContain(`${CONTENT}/project`);
+      const { id } = started.body as { id: string };
+      expect((await hub.rest('DELETE', `/machines/colab/api/kernels/${id}`)).status).toBe(204);
+    }
+  );
 
   it('continues while it is disconnected, is found again without a prompt, and is not forgotten while it runs', async () => {
     await hub.post('disconnect', undefined, 'colab');

@@ -151,25 +151,29 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     }, WAIT);
   });
 
-  it("can be done by two gateways at the same time, and neither damages the other's files", async () => {
-    const together = new Together(2);
-    const start = (cache: string): Promise<Hub> => {
-      const setup = createHostSetup({ payload, cache: path.join(folder, cache), uv: UV });
-      return Hub.start(vm.laptop, { remotes: { setup: together.each(setup) } });
-    };
-    await using one = await start('cache');
-    await using other = await start('cache');
-    const hubs = [one, other];
-    await Promise.all(hubs.map(each => each.add({ install: true, environment: 'tiny' })));
-    for (const each of hubs) {
-      await vi.waitFor(async () => {
-        expect((await each.remote()).state, await each.log()).toBe('connected');
-      }, WAIT);
-      const { stages } = await each.remote();
-      expect(stages.map(({ state }) => state)).not.toContain('failed');
+  it(
+    "can be done by two gateways at the same time, and neither damages the other's files",
+    { tags: ['long'] },
+    async () => {
+      const together = new Together(2);
+      const start = (cache: string): Promise<Hub> => {
+        const setup = createHostSetup({ payload, cache: path.join(folder, cache), uv: UV });
+        return Hub.start(vm.laptop, { remotes: { setup: together.each(setup) } });
+      };
+      await using one = await start('cache');
+      await using other = await start('cache');
+      const hubs = [one, other];
+      await Promise.all(hubs.map(each => each.add({ install: true, environment: 'tiny' })));
+      for (const each of hubs) {
+        await vi.waitFor(async () => {
+          expect((await each.remote()).state, await each.log()).toBe('connected');
+        }, WAIT);
+        const { stages } = await each.remote();
+        expect(stages.map(({ state }) => state)).not.toContain('failed');
+      }
+      const sentTwice = together.sent.filter((name, at, all) => all.indexOf(name) < at);
+      expect(sentTwice.filter(name => SENT_BY_ALL.test(name))).toHaveLength(3);
+      expect(await vm.run('cd ~/.tpulab/incoming; find . -type f')).toBe('');
     }
-    const sentTwice = together.sent.filter((name, at, all) => all.indexOf(name) < at);
-    expect(sentTwice.filter(name => SENT_BY_ALL.test(name))).toHaveLength(3);
-    expect(await vm.run('cd ~/.tpulab/incoming; find . -type f')).toBe('');
-  });
+  );
 });

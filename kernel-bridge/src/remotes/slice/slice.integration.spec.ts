@@ -119,20 +119,24 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
     expect(await runCell(), await hub.log()).toBe('4 6\n');
   });
 
-  it('sets up a host again that was recreated under its name, and reports that', async () => {
-    await vms[1]!.machine.powerOff();
-    expect(await runCell()).toMatch(/^Host 1 \(.*\) could not be reached: /);
-    await vi.waitFor(async () => expect(ofSlice(await hub.remote())?.state).toBe('warning'), WAIT);
-    await slice.createAgain(1);
-    await vi.waitFor(
-      async () => expect(ofSlice(await hub.remote())?.state, await hub.log()).toBe('ok'),
-      WAIT
-    );
-    expect(ofSlice(await hub.remote())?.message).toContain(
-      'Host 1 was recreated and has been set up. Restart its kernel to use all hosts.'
-    );
-    expect(await runCell(), await hub.log()).toBe('4 6\n');
-  });
+  it(
+    'sets up a host again that was recreated under its name, and reports that',
+    { tags: ['long'] },
+    async () => {
+      await vms[1]!.machine.powerOff();
+      expect(await runCell()).toMatch(/^Host 1 \(.*\) could not be reached: /);
+      await vi.waitFor(async () => expect(ofSlice(await hub.remote())?.state).toBe('warning'), WAIT);
+      await slice.createAgain(1);
+      await vi.waitFor(
+        async () => expect(ofSlice(await hub.remote())?.state, await hub.log()).toBe('ok'),
+        WAIT
+      );
+      expect(ofSlice(await hub.remote())?.message).toContain(
+        'Host 1 was recreated and has been set up. Restart its kernel to use all hosts.'
+      );
+      expect(await runCell(), await hub.log()).toBe('4 6\n');
+    }
+  );
 
   it('accepts the key of the first host for one program only, and removes it with everything else', async () => {
     const [first, second] = vms;
