@@ -1,4 +1,7 @@
-/** Runs each cell with too much output on each side, types letters beside it, and interrupts it. Records the figures. */
+/**
+ * Runs each cell with too much output on each side, types letters in another cell meanwhile, and interrupts it. Records the
+ * figures.
+ */
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,11 +16,11 @@ interface Side {
   readonly kernel: string;
   readonly write: (file: string, text: string) => Promise<void>;
   readonly address: (file: string) => string;
-  /** Starts a kernel for a notebook; the result ends it. */
+  /** Starts a kernel for a notebook; resolves with a function that ends it. */
   readonly session: (path: string, name: string) => Promise<() => Promise<void>>;
 }
 
-/** The action of a cell until it is interrupted, or until its end. */
+/** The measured cells: an endless one runs until it is interrupted. */
 const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless: boolean }>> = {
   nothing: { code: 'pass', isEndless: false },
   'endless print': { code: "while True: print('x'*200)", isEndless: true },
@@ -95,7 +98,7 @@ function measureKeys(): void {
   new PerformanceObserver(keys).observe({ type: 'event', durationThreshold: 16 } as PerformanceObserverInit);
 }
 
-/** Until it is shown in the cell, which has had `count` of them. */
+/** Types a letter into a cell that shows `count` letters, and waits until it is shown. */
 async function letter(page: Page, count: number): Promise<void> {
   const editor = page.locator(EDITOR).nth(1);
   await page.keyboard.type('x');
@@ -116,7 +119,7 @@ interface Measured {
   interruptMs: number | null;
 }
 
-/** With the known state of a page that has frozen. */
+/** A page that freezes keeps the values measured so far. */
 async function measure(side: Side, cell: string, seconds: number): Promise<Measured> {
   const browser = await chromium.launch({
     executablePath: findChromium() ?? '',

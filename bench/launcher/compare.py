@@ -148,7 +148,8 @@ def joined(messages: list[Any]) -> list[Any]:
 
 
 def difference(stock: list[Any], launcher: list[Any]) -> str:
-    """Empty when both printed the same; else the losses of the stock kernel (its queue has a mark)."""
+    """Empty when both printed the same; else the losses of the stock kernel (its queue has a high-water
+    mark)."""
     stock, launcher = joined(stock), joined(launcher)
     if stock == launcher:
         return ""

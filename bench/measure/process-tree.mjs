@@ -12,7 +12,7 @@ const KERNEL = /tpulab\.launcher|ipykernel|light_kernel\.py/;
  * @property {'server' | 'keeper'} role
  * @property {number} cpuMs since its start
  * @property {number} rssMb
- * @property {number} pssMb with its part of shared memory: the memory that the machine lacks because of it
+ * @property {number} pssMb with its proportional share of shared memory
  * @property {number} peakMb since `forgetPeaks`
  */
 
@@ -41,7 +41,7 @@ export function forgetPeaks(samples) {
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, '5');
     } catch {
-      // Not allowed everywhere; the peak then covers the whole life, which the caller can only overstate.
+      // Not allowed everywhere; the peak then covers the whole life of the process, so it can only be too high.
     }
   }
 }

@@ -36,7 +36,7 @@ const CASES = [
     count: full,
     share: 1
   },
-  // Four times as expensive for the kernel itself.
+  // Four times as expensive for the kernel itself, so a quarter of them.
   { name: 'flushed prints', code: flushedPrints, count: full, share: 0.25 }
 ];
 const PEER_SHARE = 0.2;
