@@ -99,7 +99,7 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   const stranger = 2 ** 22 + 1;
   await machine.addHolder(stranger, 'train', [3]);
 
-  // Without returning the widget: its parts refer to each other without end.
+  // The widget is not returned, because its parts refer to each other.
   await page.evaluate(() =>
     window.jupyterapp.commands.execute('docmanager:open', { path: 'other.ipynb' }).then(() => undefined)
   );

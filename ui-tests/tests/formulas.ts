@@ -1,4 +1,4 @@
-/** Sixty texts with math, for which the session page gives the same result as JupyterLab (finding W11). */
+/** Sixty texts with math, for which the session page gives the same result as JupyterLab. */
 
 /** In Markdown cells; each list is a cell. */
 const MARKDOWN: readonly (readonly string[])[] = [
