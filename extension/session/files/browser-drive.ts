@@ -1,4 +1,4 @@
-/** JupyterLab's view of one file on the user's own computer. A save replaces only the version that this page has seen last. */
+/** JupyterLab's view of one file on the user's own computer. A save replaces only the version that this page last saw. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { type BridgeDrive, utf8 } from './drive.js';
