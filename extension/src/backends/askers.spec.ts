@@ -15,7 +15,7 @@ type Settings = ServerConnection.ISettings | null;
 type RequestOf = (settings: Settings) => Promise<unknown>;
 
 const BASE = 'http://bridge.test/';
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 /** The requested timeouts, in order; `elapse` ends them all. */
 let timeoutsMs: number[];
@@ -123,7 +123,7 @@ describe('what is sent', () => {
   });
 });
 
-describe('how long an answer is waited for', () => {
+describe('the wait for an answer', () => {
   it.each([
     ['outputs', [60_000]],
     ['kept', [30_000]],
@@ -143,7 +143,7 @@ describe('how long an answer is waited for', () => {
     expect(timeoutsMs).toEqual(expected);
   });
 
-  it('is cut short when it is not wanted any more', async () => {
+  it('ends early when the answer is no longer needed', async () => {
     const stopping = new AbortController();
     const asking = [
       new OutputsApi(() => silent(), 'bridge/v1/kernels/k').record(7, stopping.signal),

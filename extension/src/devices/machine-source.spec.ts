@@ -5,7 +5,7 @@ import { machineSample } from '../events/samples.spec-data.js';
 import { MachineSource } from './machine-source.js';
 import { MachineTelemetry } from './machine-telemetry.js';
 
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 
 const CHIP = {

@@ -1,4 +1,7 @@
-/** The present state of the devices: a row for each, or a grid of many, with their problems. The panel's section and the widget show it. */
+/**
+ * The current state of the devices: a row for each, or a grid of many, with their problems. The panel's section and the widget show
+ * it.
+ */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo } from 'react';
 import type { DevicesMessage, DevicesPage, MachineSample } from '@tpulab/protocol';
@@ -135,7 +138,7 @@ function Remarks({
   );
 }
 
-/** Why there are no figures of chips, in a sentence with the remedy. */
+/** Why there are no chip metrics, in a sentence with the remedy. */
 interface NoTelemetry {
   readonly text: string;
   /** The user can do something. */
@@ -148,7 +151,7 @@ interface KnownOfMachine {
   readonly runtime: DevicesMessage | null;
 }
 
-/** Null when chips report their figures, or when none are expected (a machine without chips whose runtime is known). */
+/** Null when chips report their metrics, or when none are expected (a machine without chips whose runtime is known). */
 export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): NoTelemetry | null {
   const { sample, page, runtime } = known;
   if (!sample) return { text: trans.__('Waiting for the first sample of the machine.'), act: false };

@@ -4,7 +4,7 @@ import type { MachineSource } from '../devices/machine-source.js';
 import { PageActions, type PageActionsOptions } from './actions.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 
 function scene(agrees: boolean, shutdown: () => Promise<void>) {
@@ -44,7 +44,7 @@ it('releases chips when the user agrees, and checks the holders again', async ()
   expect(failures).toEqual([]);
 });
 
-it('leaves the kernel alone when somebody does not', async () => {
+it('leaves the kernel alone when the user does not agree', async () => {
   const { actions, asked: requests, machine, shutdown } = scene(false, () => Promise.resolve());
   actions.release('other', source(machine));
   await vi.waitFor(() => expect(requests).toEqual(['Release the chips?']), WAIT);
@@ -52,7 +52,7 @@ it('leaves the kernel alone when somebody does not', async () => {
   expect(shutdown).not.toHaveBeenCalled();
 });
 
-it('says when the kernel cannot be shut down', async () => {
+it('reports that the kernel cannot be shut down', async () => {
   const {
     actions,
     said: failures,

@@ -24,7 +24,7 @@ export function verdict(report: CheckReport, trans: TranslationBundle): string {
     .join(' ');
 }
 
-/** Rows below the programs, for each machine. An epoch and the largest batch are figures that a check was asked for. */
+/** Rows below the programs, for each machine. The epoch and the largest batch appear only if the check was asked for them. */
 export function sumsOf(
   { machines, programs, totals, prices }: CheckReport,
   trans: TranslationBundle

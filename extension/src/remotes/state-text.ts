@@ -8,7 +8,7 @@ export interface IStateText {
   readonly detail: string;
 }
 
-/** The marker of a state: `ask` wants an answer, `off` is at rest. */
+/** The marker of a state: `ask` needs an answer, `off` is idle. */
 export type Tone = 'ok' | 'busy' | 'ask' | 'error' | 'off';
 
 export function toneOf(state: RemoteState): Tone {

@@ -121,7 +121,7 @@ function isSame(one: ILostGroup, other: ILostGroup | null): boolean {
   return one.cellId === other?.cellId && (!isNumbered || one.executionCount === other.executionCount);
 }
 
-/** Whether the hosts of a slice were lost, as shown by the cells of a notebook. */
+/** A cell that has run, with the data that shows whether hosts of its slice were lost. */
 export interface IRunCell {
   readonly id: string;
   readonly executionCount: number | null;

@@ -127,7 +127,7 @@ test('its return is reported; the same kernel then starts on it and reruns the c
   expect(scene.shown).toBeNull();
 });
 
-test('where it does not start, it is offered again', async () => {
+test('a kernel that does not start is offered again', async () => {
   scene = new Scene();
   scene.onStart = () => Promise.reject(new Error('no kernel'));
   await comeBack();

@@ -150,7 +150,7 @@ interface IPrimaryProps {
   readonly trans: TranslationBundle;
 }
 
-/** It names its target, where there is room for that. */
+/** The button names its target if there is room. */
 function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProps): JSX.Element {
   const isThere =
     active?.target.kind === 'remote' && actions.remotes.get(active.target.name)?.state === 'connected';
