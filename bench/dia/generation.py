@@ -59,13 +59,13 @@ def static(name: str) -> dict[str, Any]:
     def run() -> list[tuple[int, float]]:
         groups, last = [], [time.perf_counter()]
 
-        def look(row: int) -> None:
+        def record(row: int) -> None:
             backend.sync()
             now = time.perf_counter()
             groups.append((row, (now - last[0]) * 1e3 / GROUP))
             last[0] = now
 
-        generation.generate(model, backend, [TEXT], settings, on_progress=look)
+        generation.generate(model, backend, [TEXT], settings, on_progress=record)
         return groups
 
     before = backend.compilations()

@@ -132,10 +132,10 @@ async function measure(side: Side, cell: string, seconds: number): Promise<Measu
   });
   const file = `${cell.replace(/\W+/g, '-')}-${side.name.replace(/\W+/g, '-')}.ipynb`;
   const end = await side.session(file, side.kernel);
-  const looking = look(browser, { side, cell, file, seconds }, found).catch((error: unknown) =>
+  const measuring = measureInPage(browser, { side, cell, file, seconds }, found).catch((error: unknown) =>
     console.log(`${cell}, ${side.name}: ${String(error).split('\n')[0]}`)
   );
-  await Promise.race([looking, late]);
+  await Promise.race([measuring, late]);
   clearTimeout(timer);
   await browser.close();
   // An uninterrupted cell would slow down the next measurement.
@@ -143,7 +143,7 @@ async function measure(side: Side, cell: string, seconds: number): Promise<Measu
   return found;
 }
 
-async function look(
+async function measureInPage(
   browser: Browser,
   { side, cell, file, seconds }: { side: Side; cell: string; file: string; seconds: number },
   found: Measured
@@ -217,7 +217,7 @@ test('floods', async () => {
     seconds,
     file,
     sides: named,
-    cells: asked
+    cells: chosen
   } = JSON.parse(process.env['TPULAB_FLOOD_BENCH'] ?? '{}') as {
     seconds: number;
     file: string;
@@ -230,8 +230,8 @@ test('floods', async () => {
     const labGateway = await lab.reach();
     const made = (url: string, token: string | null) => async (path: string, name: string) => {
       const sessions = new URL('api/sessions', url).href;
-      const asked = { path, name: path, type: 'notebook', kernel: { name } };
-      const { id } = JSON.parse(await ask(sessions, token, 'POST', asked)) as { id: string };
+      const session = { path, name: path, type: 'notebook', kernel: { name } };
+      const { id } = JSON.parse(await ask(sessions, token, 'POST', session)) as { id: string };
       return () => ask(`${sessions}/${id}`, token, 'DELETE').then(() => undefined);
     };
     const inLab = {
@@ -255,7 +255,7 @@ test('floods', async () => {
       { name: 'JupyterLab, stock kernel', kernel: 'python3', ...inLab, session: made(`${lab.url}/`, null) }
     ];
     const results: Record<string, Record<string, object>> = {};
-    for (const cell of Object.keys(CELLS).filter(name => name.includes(asked))) {
+    for (const cell of Object.keys(CELLS).filter(name => name.includes(chosen))) {
       for (const side of sides.filter(({ name }) => name.includes(named))) {
         const found = await measure(side, cell, CELLS[cell]?.isEndless ? seconds : Math.min(seconds, 30));
         console.log(`${cell}, ${side.name}: ${JSON.stringify(found)}`);

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * What kernels cost a server: memory and processor time with 1, 16 and 64 idle ones, and the time from the request for a kernel to
+ * What kernels cost a server: memory and CPU time with 1, 16 and 64 idle ones, and the time from the request for a kernel to
  * its first idle.
  *
  * `npm run bench -- kernels [--peers NAME,…] [--samples N] [--quick] [--no-save]`. The idle kernels are light ones that only answer (their

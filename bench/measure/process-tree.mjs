@@ -1,5 +1,5 @@
 // @ts-check
-/** The cost of a server: processor time and memory of its processes, without the kernels themselves. Linux only: /proc. */
+/** The cost of a server: CPU time and memory of its processes, without the kernels themselves. Linux only: /proc. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 /** Clock ticks of /proc are a hundredth of a second on every Linux that Node runs on. */
@@ -47,7 +47,7 @@ export function forgetPeaks(samples) {
 }
 
 /**
- * Processor time between two samples; a new process counts in full.
+ * CPU time between two samples; a new process counts in full.
  * @param {readonly ProcessSample[]} before
  * @param {readonly ProcessSample[]} after
  */

@@ -68,7 +68,7 @@ function stateOf(kernel: KernelTelemetry): PanelState {
   return new PanelState(followed as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
 }
 
-/** As the gateway sends it: text, so that parsing it counts too. */
+/** A frame as the gateway sends it: text, so that parsing it counts too. */
 function frameOf(panel: number, data: object, topic: string): string {
   seqs[panel] = (seqs[panel] ?? 0) + 1;
   return JSON.stringify({ op: 'events', events: [{ topic, kernelId: `k${panel}`, seq: seqs[panel], data }] });
@@ -102,7 +102,7 @@ function stepOf(index: number): StepSample {
   };
 }
 
-/** Made beforehand, because making them is the gateway's work and not the page's. */
+/** Prepares all frames, because making them is the gateway's work and not the page's. */
 function prepareFrames(count: number): string[][] {
   return Array.from({ length: count }, () => {
     const samples = Array.from({ length: STEPS_PER_FRAME }, (_, at) => stepOf(made + at));

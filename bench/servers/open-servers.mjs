@@ -51,7 +51,7 @@ export async function withServers(wanted, work) {
       process.once(signal, () => reject(new Error(`The benchmark was ended by ${signal}.`)));
     }
   });
-  interrupted.catch(() => undefined); // even when no caller waits for it any more
+  interrupted.catch(() => undefined); // even when no caller waits for it
   try {
     const jupyterPath = join(folder, 'jupyter');
     /** @param {string} name */

@@ -17,7 +17,7 @@ import { BRIDGE, DIRECT, PEERS, withServers } from '../servers/open-servers.mjs'
 import { peersPython } from '../servers/peers-environment.mjs';
 
 const ROUNDS = 4;
-/** A server that lost the idle status will not send it any more. */
+/** A server that lost the idle status never sends it. */
 const SILENCE_MS = 15_000;
 const BARE = 'bare';
 
