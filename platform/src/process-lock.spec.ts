@@ -17,8 +17,8 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** Starts many claims together; returns the locks that succeeded. */
-async function race(takers: number): Promise<ProcessLock[]> {
-  const tries = await Promise.allSettled(Array.from({ length: takers }, () => takeProcessLock(file)));
+async function race(claimants: number): Promise<ProcessLock[]> {
+  const tries = await Promise.allSettled(Array.from({ length: claimants }, () => takeProcessLock(file)));
   for (const one of tries) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(LockHeldError);
   return tries.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
 }
@@ -131,7 +131,7 @@ describe('a process lock', () => {
     await writeFile(file, ENDED);
     let holders = 0;
     let most = 0;
-    const taker = async (): Promise<void> => {
+    const claimant = async (): Promise<void> => {
       for (let turn = 0; turn < 20; turn++) {
         try {
           const lock = await takeProcessLock(file);
@@ -144,7 +144,7 @@ describe('a process lock', () => {
         }
       }
     };
-    await Promise.all(Array.from({ length: 8 }, taker));
+    await Promise.all(Array.from({ length: 8 }, claimant));
     expect(most).toBe(1);
   });
 });
