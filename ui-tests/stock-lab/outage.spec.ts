@@ -88,7 +88,7 @@ interface SavedCell {
   readonly outputs: readonly { readonly text?: readonly string[] }[];
 }
 
-/** None while the file is being written: Lab empties it first. */
+/** The saved cells; none while the file is being written, because Lab empties it first. */
 function savedCells(text: string): readonly SavedCell[] {
   try {
     return (JSON.parse(text) as { cells: SavedCell[] }).cells;
@@ -108,7 +108,7 @@ function notebook(): object {
   };
 }
 
-/** Not awaited in the page: a running cell would keep the call open. */
+/** Runs a command without waiting for it in the page: a running cell would keep the call open. */
 async function run(page: Page, command: string): Promise<void> {
   await page.evaluate(id => void window.jupyterapp.commands.execute(id), command);
 }

@@ -110,7 +110,7 @@ export const FORMULAS = JSON.stringify({
 
 export const FORMULA_COUNT = MARKDOWN.flat().length + HTML.length + LATEX.length;
 
-/** In the page: each text as displayed, with the meaning of its formulas in MathML. */
+/** Runs in the page: returns each text as displayed, with the meaning of its formulas in MathML. */
 export function shownMath(): string[] {
   const places =
     '.jp-RenderedMarkdown, .jp-OutputArea-output .jp-RenderedHTMLCommon, .jp-OutputArea-output.jp-RenderedHTMLCommon, .jp-RenderedLatex';

@@ -40,7 +40,7 @@ async function check(
   }
 }
 
-/** As a table in the form that `npm run check -- format` leaves unchanged. */
+/** The rows as a Markdown table that `npm run check -- format` leaves unchanged. */
 function table(rows: readonly (readonly string[])[]): string[] {
   const [head = []] = rows;
   const widths = head.map((_, at) => Math.max(...rows.map(row => row[at]?.length ?? 0)));

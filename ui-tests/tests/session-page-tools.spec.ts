@@ -182,7 +182,7 @@ test('a long notebook draws the cells near the visible ones, and stays at the ch
   const scroller = page.locator('.jp-Notebook .jp-WindowedPanel-outer');
   await expect(source(0)).toBeVisible();
 
-  // To the end, while its cells are still being created; and it stays there when they all are.
+  // The view scrolls to the end while cells are still being created, and stays there when all of them are.
   await scroller.evaluate(node => {
     node.scrollTop = node.scrollHeight;
   });
@@ -200,7 +200,7 @@ test('a long notebook draws the cells near the visible ones, and stays at the ch
   const printed = page.locator('.jp-OutputArea-output').getByText('at the end');
   await expect(printed).toBeInViewport();
 
-  // To the beginning with the key; typed text still goes to the focused cell, however far it is scrolled away.
+  // The key jumps to the beginning; typed text still goes to the focused cell, however far it is scrolled away.
   await page.keyboard.press('Escape');
   await page.keyboard.press('Control+Home');
   // Immediately: Chromium's own animation continues after a later jump, and ends at the beginning.

@@ -65,7 +65,7 @@ export async function runAll(page: Page, gateway: SessionGateway, notebook: stri
   return cells;
 }
 
-/** In the dialog "Connect to a TPU…", up to ssh's question about an unknown host. */
+/** Chooses the VM in the dialog "Connect to a TPU…", up to ssh's question about an unknown host. */
 export async function chooseVm(dialog: Locator): Promise<void> {
   await dialog.getByRole('option', { name: /^vm/ }).click();
   await dialog.getByRole('button', { name: 'Connect to vm' }).click();
