@@ -162,7 +162,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   }
 }
 
-/** Possible only for a notebook's file. */
+/** Notices about an old format; only a notebook's file has one. */
 function formatNotices({ commands }: SessionPage, session: OpenSession): Notice[] {
   const { saving, context, notices } = session;
   const { state } = saving;

@@ -54,7 +54,7 @@ function settings(answer: (request: Request) => Promise<Response>): Settings {
 const answering = (status: number, body: string): Settings =>
   settings(() => Promise.resolve(new Response(body, { status, statusText: 'So' })));
 const away = (): Settings => settings(() => Promise.reject(new TypeError('refused')));
-/** Never answers until the caller gives up. */
+/** Settings of a server that never answers, until the caller gives up. */
 const silent = (): Settings =>
   settings(
     ({ signal }) =>

@@ -310,7 +310,7 @@ function rateText(bytesPerS: number): string {
   return `${sizeText(bytesPerS)}/s`;
 }
 
-/** Not every system reports these. */
+/** Whether the system reports this metric. */
 function isReported(figure: number | null | undefined): boolean {
   return typeof figure === 'number';
 }

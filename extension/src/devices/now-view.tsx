@@ -290,7 +290,7 @@ const Tile = memo(
   (a, b) => (Object.keys(a) as (keyof TileProps)[]).every(name => sameField(a[name], b[name]))
 );
 
-/** Each sample has a new memory object; its text contains everything visible. */
+/** Compares memory by its text: each sample has a new memory object, and the text contains everything visible. */
 function sameField(a: TileProps[keyof TileProps], b: TileProps[keyof TileProps]): boolean {
   if (typeof a === 'number' && typeof b === 'number') return Math.round(a) === Math.round(b);
   const text = (of: TileProps[keyof TileProps]): unknown =>

@@ -125,7 +125,7 @@ test('a kernel that the bridge no longer has is released', async () => {
   expect(manager.runningCount).toBe(0);
 });
 
-test('lost connections of the Jupyter server are reported, those of the bridge are not', async () => {
+test('lost connections of the Jupyter server are reported, lost connections of the bridge are not', async () => {
   await manager.ready;
   let failures = 0;
   manager.connectionFailure.connect(() => failures++);

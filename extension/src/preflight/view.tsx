@@ -539,7 +539,7 @@ interface LayoutsProps {
   readonly trans: TranslationBundle;
 }
 
-/** All that were compiled, the best first. */
+/** All compiled layouts, the best first. */
 function Layouts({ machine, rows, trans }: LayoutsProps): JSX.Element {
   const heads = [
     trans.__('Layout'),

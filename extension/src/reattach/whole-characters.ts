@@ -71,7 +71,7 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
   };
 }
 
-/** Including text that was loaded, typed or received with half a character. */
+/** Makes saved text well formed, even if it was loaded, typed or received with half a character. */
 export function saveWellFormed({ context: { model } }: Pick<NotebookPanel, 'context'>): void {
   const toJSON = model.toJSON.bind(model);
   model.toJSON = () => wellFormedValues(toJSON()) as ReturnType<typeof toJSON>;

@@ -136,7 +136,7 @@ export function remoteCards(
     }));
 }
 
-/** Without a countdown, which would change the card every second. */
+/** The state on a card, without a countdown, which would change the card every second. */
 function cardState(remote: Remote, now: number, trans: TranslationBundle): string {
   return remote.state === 'reconnecting' ? trans.__('reconnecting') : stateText(remote, now, trans).label;
 }

@@ -97,8 +97,8 @@ function OnePlace(props: RunsPageProps & { readonly list: StoredRunList }): JSX.
     ...{ grouped: true, unfolded: [] }
   });
   useEffect(() => {
-    const looking = list.poll(POLL_MS);
-    return () => looking.dispose();
+    const polling = list.poll(POLL_MS);
+    return () => polling.dispose();
   }, [list]);
   const wanted = list.runs.filter(run => (chosen.includes(run.key) || run.key === opened) && !isWhole(run));
   const missing = wanted.map(({ key, summary }) => `${key} ${summary.lastAt}`).join('\n');

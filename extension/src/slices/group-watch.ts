@@ -39,7 +39,7 @@ export class GroupWatch implements IDisposable {
     }
   }
 
-  /** Null: all hosts run, or the kernel is no slice. */
+  /** Null: all hosts run, or the kernel is not a slice. */
   get lost(): ILostGroup | null {
     return this._lost;
   }

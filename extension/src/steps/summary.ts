@@ -124,7 +124,7 @@ export function progressOf(run: Run, summary: StepSummary): Progress | null {
   return { done, total, remainingMs: done < total ? remainingMs(run, summary, total - done) : null };
 }
 
-/** Nothing while it is paused, and before enough steady steps. The agent knows all steps and the coming evaluations. */
+/** Null while the run is paused, and before enough steady steps. The agent knows all steps and the coming evaluations. */
 function remainingMs({ state, control, throughput }: Run, summary: StepSummary, left: number): number | null {
   if (state !== 'running' || control?.state === 'paused') {
     return null;

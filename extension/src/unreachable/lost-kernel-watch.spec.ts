@@ -162,7 +162,7 @@ test('another kernel removes the notice', () => {
   expect(scene.shown).not.toBeNull();
   scene.notebook.useKernel({ id: 'k2', name: 'python3' });
   expect(scene.shown).toBeNull();
-  // The kernel is not on my-tpu, so events there do not concern the notebook any more.
+  // The kernel is not on my-tpu, so events there no longer concern the notebook.
   scene.report('preempted');
   expect(scene.shown).toBeNull();
 });

@@ -169,7 +169,7 @@ function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProp
   );
 }
 
-/** Of the open notebook; null before its first check. */
+/** The last check of the open notebook; null before the first one. */
 async function lastCheck({ remotes }: RemoteActions, page: IConnectPage): Promise<NotebookCheck['last']> {
   const notebook = (await page.notebook())?.replace(/^RTC:/, '') ?? '';
   // The files of other drives are elsewhere.
