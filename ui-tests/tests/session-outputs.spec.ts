@@ -194,7 +194,7 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await cell(page, 0).getByRole('button', { name: 'Trust this notebook…' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Trust' }).click();
   await expect(frame(page, 0).getByRole('button')).toHaveText(seenBy(33));
-  await expect(cell(page, 7)).toContainText('This widget asks its kernel, which has ended');
+  await expect(cell(page, 7)).toContainText('This widget gets its content from its kernel, which has ended');
   await expect(cell(page, 7).locator('.jp-OutputArea')).toContainText('Asking object');
   await expect(page.getByText('Widgets are not live: run their cells.')).toBeVisible();
   expect(await page.evaluate('globalThis.__ran')).toBeUndefined();

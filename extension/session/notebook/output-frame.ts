@@ -163,7 +163,7 @@ export class OutputFrame {
         return;
       case 'missing':
         this.showText(
-          trans.__('This output needs the network: %1 did not come.', shortened(message.address))
+          trans.__('This output needs the network: %1 could not be loaded.', shortened(message.address))
         );
         return;
       case 'refused':

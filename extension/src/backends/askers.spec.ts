@@ -200,7 +200,7 @@ describe('the message of a missing answer', () => {
         remotes: remote('remotes.unreachable', 'The TPULab server on this machine cannot be reached.'),
         control: control(
           'unreachable',
-          'The kernel did not answer; look whether it still runs, and try again.'
+          'The kernel did not answer; check whether it still runs, and try again.'
         ),
         runs: 'resolved: false'
       }

@@ -111,7 +111,7 @@ it.each<[string, Answers, string]>([
   [
     'where the file is there still',
     { 'DELETE devices/lock': [200, lock('held')] },
-    'The TPULab server did not say what became of the lock file; look whether it is still there.'
+    'The TPULab server did not report whether it removed the lock file; check whether it still exists.'
   ]
 ])('says why the lock file stays: %s', async (_, answers, why) => {
   bridge(answers);

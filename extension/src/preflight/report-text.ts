@@ -57,7 +57,7 @@ export function sumsOf(
     ),
     row(trans.__('Bound by'), ({ bound }) => bound),
     row(trans.__('Collectives'), moved),
-    row(trans.__('Price an hour'), (_, machine) => money(machine.chips, machine)),
+    row(trans.__('Price per hour'), (_, machine) => money(machine.chips, machine)),
     row(trans.__('1,000 steps from'), (total, machine) => money(total.chipHoursFor1000Steps, machine)),
     ...requested.filter(([, texts]) => texts.some(text => text !== null))
   ];

@@ -516,7 +516,7 @@ function ChosenBar(
           key={key}
           type="button"
           className="jp-TPULab-button"
-          title={trans.__('Choose %1 no longer', summary.name)}
+          title={trans.__('Remove %1 from the chosen runs', summary.name)}
           onClick={() => onToggle(key)}
         >
           <Letter letter={LETTERS[at] ?? ''} /> {summary.name} <span aria-hidden="true">×</span>
@@ -580,7 +580,7 @@ function LabelForm({
 }): JSX.Element {
   const [text, setText] = useState(label === 'tags' ? (labels.tags ?? []).join(', ') : (labels[label] ?? ''));
   const names = {
-    tags: trans.__('Tags, with commas between'),
+    tags: trans.__('Tags, separated by commas'),
     note: trans.__('Note'),
     group: trans.__('Group')
   };
