@@ -2,8 +2,8 @@
 /**
  * All benchmarks of the kernel bridge one after the other, and a summary of them in `bench/results/summary.md`.
  *
- * `npm run bench -- all [--quick] [--no-save]`. On a quiet machine of two cores within 15 minutes, with `--quick` within 4. A benchmark that
- * fails is reported and does not stop the others.
+ * `npm run bench -- all [--quick] [--no-save]`. Takes up to 15 minutes on a quiet machine with two cores, up to 4 with `--quick`.
+ * A benchmark that fails is reported and does not stop the others.
  */
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { RESULTS } from './measure/results.mjs';
 import { summaryOf } from './measure/summary.mjs';
 
 const NAMES = ['roundtrip', 'throughput', 'buffers', 'clients', 'kernels', 'catch-up'];
-/** Longer than any of them takes on a busy machine. */
+/** Longer than any benchmark takes on a busy machine. */
 const DEADLINE_MS = 15 * 60_000;
 
 const { values } = parseArgs({

@@ -1,10 +1,10 @@
-"""What the allocator settings of the kernelspecs bring a training on XLA:CPU: steps with and without them.
+"""The effect of the kernelspecs' allocator settings on training on XLA:CPU: steps with and without them.
 
 glibc returns memory of large arrays to the system immediately, and every step then pays for getting the same
-pages again. `environments/jax/environment.json` raises both of its thresholds (`MALLOC_…`). Here processes
-with and without them train the small diffusion model in turns; printed are the median of a step, the share of
-it in the system, and the largest memory of the process. `npm run bench -- allocator [--steps N] [--turns N]`.
-Writes `bench/results/allocator.json`. Means nothing on macOS, which has another allocator.
+pages again. `environments/jax/environment.json` raises both of its thresholds (`MALLOC_…`). Processes
+with and without them train the small diffusion model in turns. Prints the median step time, the share of
+system time in it, and the peak memory of the process. `npm run bench -- allocator [--steps N] [--turns N]`.
+Writes `bench/results/allocator.json`. Meaningless on macOS, which has another allocator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "bench" / "results" / "allocator.json"
-#: Steps before the first that counts: compiling, and the first use of all memory.
+#: First steps that do not count: they compile, and touch all memory for the first time.
 WARM_UP = 5
 
 

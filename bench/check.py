@@ -1,6 +1,6 @@
 """`tpulab check` of a notebook with five programs for one chip: the first time, and again.
 
-The second check finds the compiler's answers of the first. Needs the environment `aot`, or a Python with
+The second check reuses the first one's cached compiler results. Needs the environment `aot`, or a Python with
 libtpu in TPULAB_AOT_PYTHON.
 
 Run in the environment `jax`: `python bench/check.py [--json FILE] [--chips v5e-8]`.

@@ -1,10 +1,10 @@
-"""A training step of the diffusion recipe beside the same network in torch, and beside plain flax; input
-alone; sharding.
+"""A training step of the diffusion recipe beside the same network in torch and in plain flax; its input
+pipeline alone; sharding.
 
 All sides in one run, in turns. `--torch PYTHON` names a Python with torch and diffusers (default: the
-environment `torch-xla`'s, where it is there). Sections: `step` (ours, plain flax and optax without our
-additions, torch), `input` (batches a second of the pipeline alone), `sharding` (one device and eight XLA:CPU
-devices on the same cores).
+environment `torch-xla`'s, if it exists). Sections: `step` (ours, plain flax and optax without our additions,
+torch), `input` (batches per second of the pipeline alone), `sharding` (one device and eight XLA:CPU devices
+on the same cores).
 
 Run in the environment `jax`: `python bench/ddpm.py [--json FILE] [--steps N] [--only SECTION]`.
 """
@@ -33,8 +33,8 @@ TORCH_STEP = Path(__file__).parent / "torch_sides" / "ddpm_step.py"
 
 
 def median_ms(step: Callable[[], Any], steps: int) -> dict[str, float]:
-    """Medians of single steps, each waited for: on the clock, and of processors. On a machine with other work
-    only the second is meaningful."""
+    """Median wall time and CPU time of single steps, each awaited. On a busy machine only the CPU time is
+    meaningful."""
     step()
     times, used = [], []
     for _ in range(steps):
@@ -104,8 +104,8 @@ def plain_step() -> Callable[[], Any]:
 
 
 def torch_ms(python: str, steps: int) -> dict[str, float] | None:
-    """Median step, as `median_ms`, of the exported network in torch, in a separate process; None without
-    such a Python."""
+    """Median step times (see `median_ms`) of the exported network in torch, in a separate process; None if
+    that Python does not exist."""
     if not Path(python).exists():
         return None
     from tpulab_recipes.ddpm.export.exporter import export_to_diffusers

@@ -1,10 +1,10 @@
-"""Reading encodings through a store that answers after a time: how long until the first batch of a million
-records, and how many batches a second come with text states.
+"""Reading encodings from a store with latency: the time until the first batch of a million records, and the
+batches per second with text states.
 
 Run in the environment `jax`: `python bench/ddpm_bucket.py [--json FILE]`. The store is in memory; every
-request waits `--latency-ms` and then gets its bytes at `--megabytes` a second, as an object of a bucket does.
+request waits `--latency-ms` and then gets its bytes at `--megabytes` per second, as from a storage bucket.
 Records are those of `cifar10` and of `laion256` (latents of 32 x 32, text states of CLIP and T5 with 30
-tokens); the first section has small records, a million of them, as only their number matters.
+tokens); the first section reads a million small records, because only their number matters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tpulab_recipes.ddpm.presets import load_config  # noqa: E402
 from tpulab_recipes.images.tfrecord import TAIL_BYTES, write_record  # noqa: E402
 from tpulab_recipes.runtime.prefetch import prefetched  # noqa: E402
 
-#: Words of a caption, as tokens.
+#: Tokens per caption.
 TOKENS = 30
 
 
@@ -71,7 +71,7 @@ class SlowStore(AsyncFileSystem):  # type: ignore[misc]
     async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         names = [f"encodings-{shard:05d}" for shard in range(self.shards)]
         found = [f"{path.rstrip('/')}/{name}{end}" for name in names for end in (".json", "-000.tfrecord")]
-        # A page of a listing has a thousand names.
+        # A listing page has a thousand names.
         for _page in range(-(-len(found) // 1000)):
             await self._wait(100_000)
         return [{"name": name, "size": 0, "type": "file"} for name in found] if detail else found
@@ -113,7 +113,7 @@ def first_batch(records: int) -> dict[str, float]:
 
 
 def batch_rate(preset: str, workers: int | None, seconds: float) -> dict[str, float]:
-    """Milliseconds per batch of 256, and this process's processor time for it."""
+    """Milliseconds per batch of 256, and this process's CPU time for it."""
     config = load_config(preset).but({"train.batch_size": 256})
     if workers is not None:
         config = config.but({"dataset.read_workers": workers})

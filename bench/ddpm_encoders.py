@@ -1,11 +1,11 @@
-"""Pictures and captions a second of the encoders of `ddpm encode`: on the host CPU in float32, and by the
-path of accelerators (`--encode-on`, batches in bfloat16 in one program), in turns. Also for a second of CPU
-time, which other work on the machine disturbs less.
+"""Throughput of the encoders of `ddpm encode`, in pictures and captions per second: on the host CPU in
+float32, and on the path for accelerators (`--encode-on`, bfloat16 batches in one program), in turns. Also per
+second of CPU time, which other work on the machine disturbs less.
 
 Run in the environment `torch-xla`: `python bench/ddpm_encoders.py [--device xla|cuda] [--json FILE]`. The
-models have the structure of the published ones, a smaller width and random weights: a VAE that makes latents
-of an eighth of the side, as Stable Diffusion's, CLIP's text model and T5's encoder. Without a chip `xla` is
-XLA:CPU, which has no bfloat16 units: its figures show the cost of the path and not the speed of a TPU.
+models have the structure of the published ones, a smaller width and random weights: a VAE whose latents have
+an eighth of the side length, as in Stable Diffusion, CLIP's text model and T5's encoder. Without a chip `xla`
+is XLA:CPU, which has no bfloat16 units: its figures show the cost of the path and not the speed of a TPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import published  # noqa: E402
 from tpulab_recipes.ddpm.data import torch_models  # noqa: E402
 
 SIDE, TOKENS, WIDTH = 128, 77, 256
-#: Twice the rows of a program of an accelerator.
+#: Two batches of the accelerator's program.
 PICTURES, CAPTIONS = 16, 128
 
 
@@ -84,7 +84,7 @@ def encoders(folder: Path) -> dict[str, tuple[int, Callable[[], list[np.ndarray]
 
 
 def measured(seconds: float, call: Callable[[], Any]) -> Iterator[tuple[float, float]]:
-    """Seconds of each call on the clock and of CPU time, for this long; the first, which loads and compiles,
+    """Yields the wall and CPU seconds of each call, for `seconds`; the first call, which loads and compiles,
     does not count."""
     call()
     end = time.perf_counter() + seconds

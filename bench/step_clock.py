@@ -1,14 +1,14 @@
 """What the step clock costs: the same loop with and without `tpulab.steps`, groups of steps in turn.
 
 For programs of several lengths it prints the lower quartile of both step times (a busy machine only adds),
-their difference, the difference of two plain groups beside it (noise), and the processor time of the agent's
-threads as a share of the measured time. Also: what the import hook adds to looking for a module.
+their difference, the difference of two plain groups beside it (noise), and the CPU time of the agent's
+threads as a share of the measured time. Also: what the import hook adds to the search for a module.
 
-For steps of 1, 3, 6 and 8 ms it prints how many of them are watched, and what that takes of the processor:
-the time of the loop's own thread more than in a plain group beside it, and the time of the agent's threads.
-Wall time of a busy machine says nothing about so little; processor time does, but for cold caches.
+For steps of 1, 3, 6 and 8 ms it prints the number of watched steps and the CPU cost of watching them: the
+additional time of the loop's own thread over a plain group beside it, and the time of the agent's threads.
+Wall time on a busy machine is too noisy for such small costs; CPU time is not, except for cold caches.
 Run in the `jax` environment: `python bench/step_clock.py [--json FILE] [--seconds N]`. A socket that a thread
-reads stands for the keeper, so that batches are really sent. Exit code 1: more than 1 % (and the noise) for
+reads replaces the keeper, so that batches are really sent. Exit code 1: more than 1 % (plus the noise) for
 steps of a millisecond or longer.
 """
 
@@ -63,15 +63,15 @@ def program(size: int, repeats: int) -> Callable[[Any], Any]:
     return step
 
 
-#: Groups with and without the clock take turns, so that a busy machine affects both alike. One lasts about so
-#: long: the clock's work at the end of a loop, which comes after each group here, must not count as a
-#: cost of steps.
+#: Groups with and without the clock take turns, so that a busy machine affects both alike. A group lasts
+#: about this long, so that the clock's work at the end of a loop, which comes after each group here, does not
+#: count as a cost of steps.
 GROUP_S = 0.2
 GROUP_LEAST, GROUP_MOST = 10, 500
 
 
 def group_seconds(step: Callable[[Any], Any], x: Any, loop: Iterator[int], count: int) -> float:
-    """Time of a group of steps. Each waits for its result, as a loop that prints its loss does."""
+    """Seconds of a group of steps. Each waits for its result, like a loop that prints its loss."""
     start = time.perf_counter()
     for _ in range(count):
         next(loop)
@@ -80,7 +80,7 @@ def group_seconds(step: Callable[[Any], Any], x: Any, loop: Iterator[int], count
 
 
 def background_seconds() -> float:
-    """Processor time of the agent's threads: spent in both kinds of group, so it is counted separately."""
+    """CPU time of the agent's threads: spent in both kinds of group, so it is counted separately."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return 0.0  # macOS does not report it
     names = ("tpulab-agent", "tpulab-device-clock")
@@ -132,16 +132,16 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
     }
 
 
-#: Lengths of steps for which the number of watched steps is printed, in milliseconds.
+#: Step times for which the number of watched steps is printed, in milliseconds.
 WATCHED_MS = (1, 3, 6, 8)
-#: A loop that reads its loss once in so many steps, and runs ahead of the device between.
+#: The loop reads its loss once in this many steps, and runs ahead of the device in between.
 READ_EVERY = 8
 
 
 def processor_group(
     step: Callable[[Any], Any], x: Any, loop: Iterator[int], count: int
 ) -> tuple[float, float]:
-    """Processor time of this thread, and wall time, of a group of steps."""
+    """CPU seconds of this thread and wall seconds of a group of steps."""
     start, spent = time.perf_counter(), time.thread_time()
     for number in range(count):
         next(loop)

@@ -1,6 +1,6 @@
 /**
  * Browser tests: the real JupyterLab, extension, bridge and kernel. A spec gets its Lab from the fixture `lab`
- * (tests/fixtures.ts), on a free port and with a state folder of its own.
+ * (tests/fixtures.ts), on a free port and with its own state folder.
  */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -55,7 +55,7 @@ const DISABLED_FEATURES = [
 /** The longest files, which start first: at the end no worker runs one of them alone. */
 const LONG = /(newcomer|remote-faults|diffusion|lesson)\.spec\.ts$/;
 
-/** Images are made on demand, and PyTorch pages are tested where its environment exists; nothing else then. */
+/** A variable selects one kind of special test, such as images or PyTorch pages; without one, the ordinary specs run. */
 function filesToRun(): Project[] {
   if (process.env['TPULAB_SCREENSHOTS'] === '1') return [{ name: 'images', testMatch: '*.screenshots.ts' }];
   // A notebook that compiles for minutes, in the session page.
@@ -64,7 +64,7 @@ function filesToRun(): Project[] {
   if (process.env['TPULAB_OUTPUTS'] === '1') return [{ name: 'outputs', testMatch: '*.outputs.ts' }];
   // Other people's extensions together with ours: `npm run test:smoke`.
   if (process.env['TPULAB_SMOKE'] === '1') return [{ name: 'smoke', testMatch: '*.smoke.ts' }];
-  // Each of its tests trains a notebook of its own.
+  // Each of these tests trains a separate notebook.
   if (process.env['TPULAB_TORCH_PAGES'] === '1')
     return [{ name: 'torch', testMatch: '*.torch.ts', fullyParallel: true }];
   return [
@@ -77,8 +77,8 @@ export default defineConfig({
   testDir: 'tests',
   projects: filesToRun(),
   outputDir: 'test-results',
-  // Test files, two at a time: each waits for its kernel or its machine while the other one computes. A worker has a Lab of
-  // its own, shared by its files with the same options; stand-in VMs have networks of their own.
+  // Test files, two at a time: each waits for its kernel or its machine while the other one computes. Each worker has
+  // its own Lab, shared by its files with the same options; each stand-in VM has its own network.
   workers: 2,
   timeout: 480_000,
   expect: { timeout: 120_000 },

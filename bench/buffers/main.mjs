@@ -2,9 +2,9 @@
 /**
  * Large buffers both ways: 200 of 1 MB and 20 of 50 MB, as comm messages carry them, and the memory that the server needs for them.
  *
- * `npm run bench -- buffers [--peers NAME,…] [--quick] [--no-save]`. Servers take turns, for each size and direction. Out is
- * from the kernel to the client, in from the client to the kernel. Each size is also written to a plain file on the same disk: the
- * journal cannot be faster than that. Writes `bench/results/buffers.json`.
+ * `npm run bench -- buffers [--peers NAME,…] [--quick] [--no-save]`. Servers take turns, for each size and direction. "Out" is
+ * from the kernel to the client, "in" from the client to the kernel. Each size is also written to a plain file on the same disk:
+ * the journal cannot be faster than that. Writes `bench/results/buffers.json`.
  */
 import { randomUUID } from 'node:crypto';
 import { writePlainly } from '../measure/disk.mjs';

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Catching up with a long journal: a client that attaches behind a million messages, its first output, its rate, the gateway's memory.
+ * Catching up with a long journal: a client attaches behind a million messages; its first output, its rate, the gateway's memory.
  *
  * `npm run bench -- catch-up [--samples N] [--quick] [--no-save]`. The journal is written by the bridge's own writer under the id of a kernel
  * that is then started; no peer has a journal to catch up with, so there is no comparison. Writes `bench/results/catch-up.json`.

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Fan-out to 1, 4 and 16 clients of one kernel: deliveries a second and what each costs the server.
+ * Fan-out to 1, 4 and 16 clients of one kernel: deliveries per second, and the server's cost of each.
  *
  * `npm run bench -- clients [--peers NAME,…] [--samples N] [--quick] [--no-save]`. All clients run in this process, read alike and count
  * everything. Servers take turns, for each number of clients. Writes `bench/results/clients.json`.
@@ -99,7 +99,11 @@ async function measure(server, kernelId, count, messages) {
   };
 }
 
-/** Until each has everything or no message has come for a while. @param {readonly Client[]} clients @param {number} messages */
+/**
+ * Waits until each client has everything or no message has come for a while.
+ * @param {readonly Client[]} clients
+ * @param {number} messages
+ */
 async function allHave(clients, messages) {
   const isDone = (/** @type {Client} */ client) =>
     client.tally.delivered >= messages || performance.now() - client.receivedAt > SILENCE_MS;

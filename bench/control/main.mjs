@@ -2,11 +2,12 @@
 /**
  * How soon a training in a busy cell answers a command, beside kernel_info on Jupyter's control channel and a comm message on its shell channel.
  *
- * `npm run bench -- control [--samples N] [--quick] [--no-save]`. One kernel of the bridge trains in a synchronous cell, with steps of 5 and
- * of 200 ms that either sleep (as one that waits for a device) or compute in Python without releasing the interpreter. Commands
- * (`set`) and kernel_info requests are sent in turn, at moments independent of the steps. Three times are measured per command: until the
- * page is notified that the agent has accepted it; until it is notified that it was applied; and the second without the command's
- * wait in the kernel for the boundary between two steps. The aim for the last: at most 50 ms. Writes `bench/results/control.json`.
+ * `npm run bench -- control [--samples N] [--quick] [--no-save]`. One kernel of the bridge trains in a synchronous cell, with steps
+ * of 5 and of 200 ms that either sleep (like a step that waits for a device) or compute in Python without releasing the
+ * interpreter. Commands (`set`) and kernel_info requests are sent in turn, at moments independent of the steps. Three durations are
+ * measured per command: until the page is notified that the agent has accepted it; until the page is notified that the agent has
+ * applied it; and the second without the command's wait in the kernel for the next step boundary. The aim for the last: at most 50
+ * ms. Writes `bench/results/control.json`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { machineFacts, versionsOf } from '../measure/machine.mjs';

@@ -10,7 +10,7 @@ export class Page {
   #replies = new Map();
   /** @type {(() => void) | null} */
   #onComm = null;
-  /** @type {Map<string, (told: { at: number, message: any }) => void>} by id of the command */
+  /** @type {Map<string, (report: { at: number, message: any }) => void>} by id of the command */
   #commands = new Map();
   /** @type {Set<string>} */
   #runs = new Set();

@@ -1,9 +1,9 @@
 """Times Dia's generation on XLA:CPU and in plain PyTorch; prints a JSON line. Run by `main.mjs` in the
 environment `torch-xla`.
 
-A random model of 2 + 2 layers that never ends a text, greedy, one text. `row_ms` is the median time of a
-row around row 10, 100 and 1,000; each group of rows waits for the device at its end. Beside it
-transformers' own `generate`: CPU time of a row of both in one run, and the share of equal tokens.
+Greedy decoding of one text by a random model of 2 + 2 layers that never ends a text. `row_ms` is the median
+time of a row around row 10, 100 and 1,000; each group of rows waits for the device at its end. For
+comparison, transformers' own `generate`: CPU time per row of both in one run, and the share of equal tokens.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def around(groups: list[tuple[int, float]]) -> dict[str, float]:
 
 
 def endless(model: Any) -> Any:
-    """Weights of zero for EOS on channel 0: another id is always more probable."""
+    """Zeroes the weights of EOS on channel 0, so that another id is always more probable."""
     with torch.no_grad():
         model.logits_dense.weight[model.config.decoder_config.eos_token_id] = 0
     return model.eval()
@@ -59,13 +59,13 @@ def static(name: str) -> dict[str, Any]:
     def run() -> list[tuple[int, float]]:
         groups, last = [], [time.perf_counter()]
 
-        def look(row: int) -> None:
+        def record(row: int) -> None:
             backend.sync()
             now = time.perf_counter()
             groups.append((row, (now - last[0]) * 1e3 / GROUP))
             last[0] = now
 
-        generation.generate(model, backend, [TEXT], settings, on_progress=look)
+        generation.generate(model, backend, [TEXT], settings, on_progress=record)
         return groups
 
     before = backend.compilations()
@@ -83,7 +83,7 @@ def growing(name: str, rows: int) -> dict[str, Any]:
     """transformers' own cache, which grows: on XLA each row has its own shapes."""
     backend = make(name, "cpu")
     model = backend.prepare(endless(tiny_model()))
-    # Without it, the time of reading the masks back would be included.
+    # Otherwise the time would include reading the masks back.
     make_static(model)
     text, mask = generation._padded([TEXT], 128)
     text, mask = backend.to_device([torch.cat([text, torch.zeros_like(text)]), mask.repeat(2, 1)])

@@ -1,5 +1,5 @@
 """Trains the tiny model on the synthetic corpus with the recipe's defaults, and prints a JSON line: the
-cross-entropy of held-out clips, whole and for each channel, before and after each epoch, and the seconds.
+cross-entropy of held-out clips, overall and per channel, before and after each epoch, and the seconds.
 
 `python learning.py FOLDER` stores sound and codes in FOLDER: encoding takes longer than training. Run by
 `main.mjs` in the environment `torch-xla`.

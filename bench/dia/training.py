@@ -4,7 +4,7 @@
 The same batches of random codes, of mixed lengths in one window, go to the recipe's compiled step on XLA:CPU,
 to the same step in plain PyTorch, and to transformers' model as its documentation trains it. Groups of steps
 take turns, and each waits for the device at its end; a figure is the lower quartile of its groups, because
-other work on the machine only adds.
+other work on the machine only adds time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def clips(count: int = 40) -> list[Clip]:
 
 
 def recipe(name: str) -> tuple[Callable[[Any], None], Callable[[], None], dict[str, float]]:
-    """The step on a batch of the host, the wait for the device, and the compile time."""
+    """The step on a host batch, the wait for the device, and the compile time."""
     backend = make(name, "cpu")
     trainer = Trainer(CONFIG, tiny_model(), backend, 10_000)
     batch = next(train_batches(clips(), CONFIG, trainer.layout))

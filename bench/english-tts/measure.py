@@ -3,9 +3,9 @@
 
 `steps`: the lesson's training step in the recipe (XLA:CPU and plain PyTorch) and the same network in a plain
 loop of torch, groups of steps in turns, one thread, the lower quartile of the groups. `input`: batches alone.
-`overhead`: what profiler and memory manager take of a batch. `learning` (with a folder): trains the lesson on
-plain PyTorch with all cores, and has the held-out sentences recognised at intervals. `preparation`: features
-and statistics of as many hours as LJSpeech 1.1 has, in shorter clips.
+`overhead`: the share of a batch's time that profiler and memory manager take. `learning` (with a folder):
+trains the lesson on plain PyTorch with all cores, and has the held-out sentences recognised at intervals.
+`preparation`: features and statistics of as many hours as LJSpeech 1.1 has, in shorter clips.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def step_times(data: Any) -> dict[str, float]:
 
 
 def overhead(step_ms: float) -> dict[str, float]:
-    """Percent of a step of this length."""
+    """Cost of profiler and memory manager, in percent of a step of this length."""
     manager = AdaptiveMemoryManager(DeviceType.CPU)
     began = time.perf_counter()
     for number in range(CHECKS):

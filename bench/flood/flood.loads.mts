@@ -1,4 +1,7 @@
-/** Runs each cell with too much output on each side, types letters beside it, and interrupts it. Records the figures. */
+/**
+ * Runs each cell with too much output on each side, types letters in another cell meanwhile, and interrupts it. Records the
+ * figures.
+ */
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,11 +16,11 @@ interface Side {
   readonly kernel: string;
   readonly write: (file: string, text: string) => Promise<void>;
   readonly address: (file: string) => string;
-  /** Starts a kernel for a notebook; the result ends it. */
+  /** Starts a kernel for a notebook; resolves with a function that ends it. */
   readonly session: (path: string, name: string) => Promise<() => Promise<void>>;
 }
 
-/** The action of a cell until it is interrupted, or until its end. */
+/** The measured cells: an endless one runs until it is interrupted. */
 const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless: boolean }>> = {
   nothing: { code: 'pass', isEndless: false },
   'endless print': { code: "while True: print('x'*200)", isEndless: true },
@@ -95,7 +98,7 @@ function measureKeys(): void {
   new PerformanceObserver(keys).observe({ type: 'event', durationThreshold: 16 } as PerformanceObserverInit);
 }
 
-/** Until it is shown in the cell, which has had `count` of them. */
+/** Types a letter into a cell that shows `count` letters, and waits until it is shown. */
 async function letter(page: Page, count: number): Promise<void> {
   const editor = page.locator(EDITOR).nth(1);
   await page.keyboard.type('x');
@@ -116,7 +119,7 @@ interface Measured {
   interruptMs: number | null;
 }
 
-/** With the known state of a page that has frozen. */
+/** A page that freezes keeps the values measured so far. */
 async function measure(side: Side, cell: string, seconds: number): Promise<Measured> {
   const browser = await chromium.launch({
     executablePath: findChromium() ?? '',
@@ -129,10 +132,10 @@ async function measure(side: Side, cell: string, seconds: number): Promise<Measu
   });
   const file = `${cell.replace(/\W+/g, '-')}-${side.name.replace(/\W+/g, '-')}.ipynb`;
   const end = await side.session(file, side.kernel);
-  const looking = look(browser, { side, cell, file, seconds }, found).catch((error: unknown) =>
+  const measuring = measureInPage(browser, { side, cell, file, seconds }, found).catch((error: unknown) =>
     console.log(`${cell}, ${side.name}: ${String(error).split('\n')[0]}`)
   );
-  await Promise.race([looking, late]);
+  await Promise.race([measuring, late]);
   clearTimeout(timer);
   await browser.close();
   // An uninterrupted cell would slow down the next measurement.
@@ -140,7 +143,7 @@ async function measure(side: Side, cell: string, seconds: number): Promise<Measu
   return found;
 }
 
-async function look(
+async function measureInPage(
   browser: Browser,
   { side, cell, file, seconds }: { side: Side; cell: string; file: string; seconds: number },
   found: Measured
@@ -214,7 +217,7 @@ test('floods', async () => {
     seconds,
     file,
     sides: named,
-    cells: asked
+    cells: chosen
   } = JSON.parse(process.env['TPULAB_FLOOD_BENCH'] ?? '{}') as {
     seconds: number;
     file: string;
@@ -227,8 +230,8 @@ test('floods', async () => {
     const labGateway = await lab.reach();
     const made = (url: string, token: string | null) => async (path: string, name: string) => {
       const sessions = new URL('api/sessions', url).href;
-      const asked = { path, name: path, type: 'notebook', kernel: { name } };
-      const { id } = JSON.parse(await ask(sessions, token, 'POST', asked)) as { id: string };
+      const session = { path, name: path, type: 'notebook', kernel: { name } };
+      const { id } = JSON.parse(await ask(sessions, token, 'POST', session)) as { id: string };
       return () => ask(`${sessions}/${id}`, token, 'DELETE').then(() => undefined);
     };
     const inLab = {
@@ -252,7 +255,7 @@ test('floods', async () => {
       { name: 'JupyterLab, stock kernel', kernel: 'python3', ...inLab, session: made(`${lab.url}/`, null) }
     ];
     const results: Record<string, Record<string, object>> = {};
-    for (const cell of Object.keys(CELLS).filter(name => name.includes(asked))) {
+    for (const cell of Object.keys(CELLS).filter(name => name.includes(chosen))) {
       for (const side of sides.filter(({ name }) => name.includes(named))) {
         const found = await measure(side, cell, CELLS[cell]?.isEndless ? seconds : Math.min(seconds, 30));
         console.log(`${cell}, ${side.name}: ${JSON.stringify(found)}`);

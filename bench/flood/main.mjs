@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Cells that put out too much, in the session page and in JupyterLab with TPULab, beside JupyterLab with a stock kernel: how long a letter
- * takes to appear in another cell meanwhile, how much memory the page has, and how soon an interrupt shows.
+ * Cells with too much output, in the session page and in JupyterLab with TPULab, beside JupyterLab with a stock kernel: how long a
+ * letter takes to appear in another cell meanwhile, how much memory the page has, and how soon an interrupt shows.
  *
  * `npm run bench -- flood [--seconds N] [--sides TEXT] [--cells TEXT] [--no-save]`. One Chromium, a page after the other on the same machine. Writes
  * `bench/results/flood.json`.
@@ -22,7 +22,7 @@ const CHECKOUT = dirname(dirname(HERE));
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '60' },
-    // The ones whose name contains this text.
+    // Selects those whose name contains this text.
     sides: { type: 'string', default: '' },
     cells: { type: 'string', default: '' },
     'no-save': { type: 'boolean', default: false }

@@ -1,4 +1,4 @@
-"""Times the first stage of GPT-SoVITS: tokens a second with a cache of one size and with one that grows;
+"""Times the first stage of GPT-SoVITS: tokens per second with a static and with a growing cache;
 prints a JSON line. Run by `main.mjs` in the environment `torch-xla`.
 
 A random model of 4 layers and width 256 that never ends, one text of 40 phonemes, greedy.

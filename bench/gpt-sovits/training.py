@@ -3,7 +3,7 @@ in the environment `torch-xla`.
 
 The same batches go to the recipe's compiled updates, and to the same modules eagerly. Groups of steps take
 turns, and each waits for the device at its end; a figure is the lower quartile of its groups, because other
-work on the machine only adds.
+work on the machine only adds time.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def machine() -> dict[str, Any]:
 
 
 def clock_jax() -> dict[str, Any]:
-    """The step clock beside the truth: the same loop with a wait for each step."""
+    """The step clock against the true step time: the same loop with a wait for each step."""
     import jax
     import jax.numpy as jnp
 
@@ -71,7 +71,7 @@ def clock_jax() -> dict[str, Any]:
 
 
 def clock_torch() -> dict[str, Any]:
-    """The same in PyTorch: the reference are events of the device."""
+    """The same in PyTorch, with device events as the reference."""
     import torch
 
     device = "cpu" if on_cpu() else "cuda"
@@ -177,7 +177,8 @@ def executable() -> dict[str, Any]:
 
 
 def ddpm() -> dict[str, Any]:
-    """The whole training step of the diffusion recipe: steps a second, and its share of the peak."""
+    """The whole training step of the diffusion recipe: steps per second, and the share of the device's
+    peak."""
     from tpulab_recipes.common.progress import Silent
     from tpulab_recipes.ddpm.presets import PRESETS
     from tpulab_recipes.ddpm.training.benchmark import measured_rows
@@ -275,7 +276,7 @@ def main() -> int:
     if not options.out:
         parser.error("say where the figures go: measure.py OUT.json")
     own = [ROOT / "kernel-agent" / "src", ROOT / "recipes" / "src"]
-    # After the packages of this Python, which has its own NumPy: packed ones only fill gaps.
+    # Behind the packages of this Python, which has its own NumPy: packed ones only fill gaps.
     paths = [*map(str, own), *([options.packages] if options.packages else [])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"

@@ -1,8 +1,8 @@
 // @ts-check
 /**
  * Passes TCP connections on and delays all bytes, in each direction by half of a round trip: `node delay-relay.mjs PORT` prints the port on which
- * it listens, and each line on its standard input is a new round trip in milliseconds. It replaces the path to a
- * machine far away where the kernel has no netem: the window of TCP is not narrowed by it, and no packet is lost.
+ * it listens, and each line on its standard input is a new round trip in milliseconds. It simulates the path to a
+ * distant machine where the operating system has no netem; unlike a real path, it neither narrows TCP's window nor loses packets.
  */
 import { connect, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -23,7 +23,7 @@ server.listen(0, '127.0.0.1', () => {
 });
 
 /**
- * In order: a piece is never due before an earlier one.
+ * Keeps the order: a chunk is never due before an earlier one.
  * @param {import('node:net').Socket} from
  * @param {import('node:net').Socket} into
  */

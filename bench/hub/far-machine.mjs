@@ -1,5 +1,5 @@
 // @ts-check
-/** A sshd of our own on this machine, a connection to it that can be delayed, and an ssh that knows both. No root is needed. */
+/** A separate sshd on this machine, a connection to it with an adjustable delay, and an ssh configured for both. Needs no root. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -56,7 +56,7 @@ export async function openFarMachine(folder, env) {
       .join(' ')}`
   ];
   await writeFile(own('sshd_config'), `${settings.join('\n')}\n`);
-  // As root it requires this folder, which its package creates when it starts a server.
+  // As root, sshd requires this folder, which its package creates only when it starts a server.
   if (process.getuid?.() === 0) await mkdir('/run/sshd', { recursive: true, mode: 0o755 });
   const sshd = startChild([SSHD, '-D', '-e', '-f', own('sshd_config')], {
     env: process.env,

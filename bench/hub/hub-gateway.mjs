@@ -1,5 +1,5 @@
 // @ts-check
-/** A gateway that reaches another one over ssh, and the other one, which it starts there. */
+/** A near gateway, and the far gateway that it starts and reaches over ssh. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile } from 'node:fs/promises';

@@ -44,7 +44,7 @@ const FLOOD_BYTES = 100;
 const folder = await mkdtemp(path.join(tmpdir(), 'tph-'));
 /** @type {(() => Promise<unknown>)[]} last opened first */
 const closers = [() => rm(folder, { recursive: true, force: true, maxRetries: 5 })];
-// Ctrl-C reaches the servers too, but not the kernels: those must still be ended by their owners.
+// Ctrl-C reaches the servers too, but not the kernels: their owners must still end those.
 const interrupted = new Promise((_, reject) => {
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
     process.once(signal, () => reject(new Error(`The benchmark was ended by ${signal}.`)));

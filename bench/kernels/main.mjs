@@ -1,6 +1,7 @@
 // @ts-check
 /**
- * What kernels cost a server: memory and processor time with 1, 16 and 64 idle ones, and the time from asking for a kernel to its first idle.
+ * What kernels cost a server: memory and CPU time with 1, 16 and 64 idle ones, and the time from the request for a kernel to
+ * its first idle.
  *
  * `npm run bench -- kernels [--peers NAME,…] [--samples N] [--quick] [--no-save]`. The idle kernels are light ones that only answer (their
  * memory is not counted); timed kernels are real ones, started in turn. Writes `bench/results/kernels.json`.
@@ -80,7 +81,7 @@ async function measureStarts(servers) {
       // The first one warms the disk's cache for all.
       if (round >= 0) times.get(server.name)?.push(performance.now() - start);
       await server.endKernel(kernel);
-      // The remains of a start (a kernel that ends, a process held ready for the next) must not burden another server's.
+      // The leftovers of a start (a kernel that ends, a process prepared for the next) must not slow down another server's start.
       await new Promise(resolve => setTimeout(resolve, REST_MS));
     }
   }
@@ -102,7 +103,7 @@ async function startAndAsk(server, spec) {
 
 /**
  * @param {import('../servers/server.mjs').Server} server
- * @param {string[]} kernels that run; more are added
+ * @param {string[]} kernels the running ones; new ones are appended
  * @param {number} count
  * @returns {Promise<Error | null>}
  */

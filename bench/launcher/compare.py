@@ -3,7 +3,7 @@
 Usage: python compare.py [--outputs N] [--rounds N] [--json FILE]. Run it in the environment `jax`.
 
 The kernels run the same cells in turns, with one reader each that reads everything. A cell times itself: wall
-and processor time of the kernel's process for each output. The messages of one round are compared frame by
+and CPU time of the kernel's process for each output. The messages of one round are compared frame by
 frame; only ids, times and the order of keys in a parent header may differ.
 """
 
@@ -148,7 +148,8 @@ def joined(messages: list[Any]) -> list[Any]:
 
 
 def difference(stock: list[Any], launcher: list[Any]) -> str:
-    """Empty when both printed the same; else the losses of the stock kernel (its queue has a mark)."""
+    """Empty when both printed the same; else the losses of the stock kernel (its queue has a high-water
+    mark)."""
     stock, launcher = joined(stock), joined(launcher)
     if stock == launcher:
         return ""

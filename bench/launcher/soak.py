@@ -2,10 +2,10 @@
 
 Usage: python soak.py [--rounds N] [--lines N] [--stall SECONDS] [--json FILE], in the environment `jax`.
 
-Each round is a new kernel. Its reader is a process of its own, which stalls after 1000 lines: in odd
-rounds it is stopped (SIGSTOP), in even ones it sleeps, so that its libzmq takes in what its mark allows. A
-round is whole when every line has come, once and in order. It is silent when the reader runs, nothing has
-come for `SILENCE_S`, and the end is missing; then the stacks of the kernel's threads are shown.
+Each round is a new kernel. Its reader is a separate process, which stalls after 1000 lines: in odd rounds it
+is stopped (SIGSTOP), in even ones it sleeps, so that its libzmq buffers as much as its high-water mark
+allows. A round is complete when every line has come, once and in order. It is silent when the reader runs,
+nothing has come for `SILENCE_S`, and the end is missing; then the stacks of the kernel's threads are shown.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def play(folder: Path, number: int, lines: int, stall_s: float) -> dict[str, Any
 
 
 class Words:
-    """The reader's text, waiting no longer than requested."""
+    """The reader's lines; each is awaited no longer than requested."""
 
     def __init__(self, reader: subprocess.Popen[bytes]) -> None:
         assert reader.stdout is not None

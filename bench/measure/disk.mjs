@@ -1,5 +1,5 @@
 // @ts-check
-/** The rate of the disk: the same bytes written to a file as by the journal's writer, and nothing else. */
+/** The throughput of the disk: writes the same bytes to a plain file as the journal's writer, and does nothing else. */
 import { closeSync, fdatasync, openSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';

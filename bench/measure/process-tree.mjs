@@ -1,5 +1,5 @@
 // @ts-check
-/** The cost of a server: processor time and memory of its processes, without the kernels themselves. Linux only: /proc. */
+/** The cost of a server: CPU time and memory of its processes, without the kernels themselves. Linux only: /proc. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 /** Clock ticks of /proc are a hundredth of a second on every Linux that Node runs on. */
@@ -12,7 +12,7 @@ const KERNEL = /tpulab\.launcher|ipykernel|light_kernel\.py/;
  * @property {'server' | 'keeper'} role
  * @property {number} cpuMs since its start
  * @property {number} rssMb
- * @property {number} pssMb with its part of shared memory: the memory that the machine lacks because of it
+ * @property {number} pssMb with its proportional share of shared memory
  * @property {number} peakMb since `forgetPeaks`
  */
 
@@ -41,13 +41,13 @@ export function forgetPeaks(samples) {
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, '5');
     } catch {
-      // Not allowed everywhere; the peak then covers the whole life, which the caller can only overstate.
+      // Not allowed everywhere; the peak then covers the whole life of the process, so it can only be too high.
     }
   }
 }
 
 /**
- * Processor time between two samples; a new process counts in full.
+ * CPU time between two samples; a new process counts in full.
  * @param {readonly ProcessSample[]} before
  * @param {readonly ProcessSample[]} after
  */

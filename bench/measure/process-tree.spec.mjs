@@ -18,7 +18,7 @@ describe.runIf(process.platform === 'linux')('the figures of a process tree', ()
       const samples = sampleTree(server.pid ?? null);
       expect(samples.map(({ role }) => role)).toEqual(['server', 'keeper']);
       expect(total(samples, 'rssMb')).toBeGreaterThan(total(samples, 'rssMb', 'keeper'));
-      // They share Node's program.
+      // Both map the memory of the same Node executable.
       expect(total(samples, 'pssMb')).toBeGreaterThan(0);
       expect(total(samples, 'pssMb')).toBeLessThan(total(samples, 'rssMb'));
     } finally {
@@ -34,7 +34,7 @@ describe.runIf(process.platform === 'linux')('the figures of a process tree', ()
   });
 });
 
-it('counts a process in full that was not there before', () => {
+it('counts a new process in full', () => {
   const sample = (/** @type {number} */ pid, /** @type {number} */ cpuMs) =>
     /** @type {const} */ ({ pid, role: 'server', cpuMs, rssMb: 0, pssMb: 0, peakMb: 0 });
   expect(cpuMsBetween([sample(1, 100)], [sample(1, 130), sample(2, 50)])).toBe(80);

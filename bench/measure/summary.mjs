@@ -130,10 +130,10 @@ const READERS = {
     )) {
       lines.push({
         what: `idle kernels, ${count}`,
-        // The keeper that waits for the next kernel is one of them.
+        // The keepers include one that waits for the next kernel.
         aim: count === '1' ? 'gateway 90 MB, a keeper 30 MB' : '',
         measured: `${shown(pssMb)} MB (each process's resident memory: ${shown(rssMb)}), of keepers ${shown(keepersMb)}; ${shown(cpuMsPerSecond)} ms CPU a second`,
-        // Older results have no such figure.
+        // Older results lack this value.
         met: count === '1' && pssMb !== undefined ? serverMb <= 90 && keepersMb <= 2 * 30 : null
       });
     }

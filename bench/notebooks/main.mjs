@@ -1,11 +1,11 @@
 // @ts-check
 /**
- * The notebooks 00 to 08 through a bridge, from top to bottom, with the settings that they have when they are opened.
+ * The notebooks 00 to 08 through a bridge, from top to bottom, with their default settings.
  *
  * Seconds are the sum of the times of the cells, without the start of bridge and kernel; the compilers' part is printed beside it.
- * CPU seconds are the kernel's on all cores, its start included: on a machine with other work they show the effort that the seconds hide.
- * The aim: 90 s on two processor cores, 180 s for 05, 120 s for 06 to 08. Needs the environments `jax` and `torch-xla`, and the Python of the
- * client tests (`npm test -- clients` makes it). Exit code 1: one took longer, or failed.
+ * CPU seconds are the kernel's on all cores, its start included: on a busy machine only they show the work of a notebook. The aim:
+ * 90 s on two CPU cores, 180 s for 05, 120 s for 06 to 08. Needs the environments `jax` and `torch-xla`, and the Python of the
+ * client tests (`npm test -- clients` creates it). Exit code 1: a notebook took longer, or failed.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';

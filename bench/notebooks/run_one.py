@@ -1,7 +1,7 @@
-"""Runs one notebook through a bridge with the settings that it has when it is opened; prints what it took.
+"""Runs one notebook through a bridge with its default settings; prints its times.
 
 `python run_one.py FILE`, with the checkout on PYTHONPATH, in the environment of the Python clients. The last
-line is JSON. The folders of the cache are empty: the first run of a reader, who has its environment already.
+line is JSON. The cache folders are empty, as at a reader's first run in an existing environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-#: Longer than any of them may take on a busy machine.
+#: Longer than any cell may take on a busy machine.
 CELL_DEADLINE_S = 1200
 
 COUNT_IN_JAX = """
@@ -41,8 +41,8 @@ print(json.dumps({"programs": made.count, "compileS": made.seconds, "cpuS": time
 
 
 def seconds_of(cells: list[Any]) -> dict[str, float]:
-    """Seconds from the kernel's note that it starts a cell to the client's note that it has ended, by cell
-    id."""
+    """Seconds by cell id, from the kernel's `execute_input` to its `execute_reply`, as the client records
+    them."""
     took = {}
     for cell in cells:
         times = cell.metadata.get("execution", {})

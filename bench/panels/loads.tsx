@@ -1,4 +1,4 @@
-/** The same load for our line charts and for the peer's: 600 points of four series that move; and a slice of many devices. */
+/** The loads: 600 moving points of four series, the same for our line charts and the peer's; and a slice of many devices. */
 import type { JSX } from 'react';
 import { Line, LineChart, XAxis, YAxis } from 'recharts';
 import { LineView } from '../../extension/src/ui/charts/line-view.js';
@@ -26,12 +26,12 @@ function valueAt(series: number, x: number): number {
   return Math.sin(x / 20 + series) * 40 + 50 + Math.cos(x / 3 + series * 2) * 5;
 }
 
-/** Different drawings before they repeat. */
+/** Number of different drawings before they repeat. */
 export const TURNS = 40;
 const ours: number[][][] = [];
 const peers: object[][] = [];
 
-/** Made beforehand, in the form that each library requires: making them is not drawing. */
+/** Prepares the data in each library's format, so that only drawing is measured. */
 export function prepare(): void {
   for (let turn = ours.length; turn < TURNS; turn += 1) {
     const xs = Array.from({ length: POINTS }, (_, at) => turn + at);
@@ -63,7 +63,7 @@ export function OurLines({ loop, turn, chart }: LinesProps): JSX.Element {
   );
 }
 
-/** Like the dashboard of GPUs draws its charts: React components, without animation. */
+/** Draws charts as the GPU dashboard does: React components, without animation. */
 export function PeerLines({ turn }: LinesProps): JSX.Element {
   const data = peers[turn] ?? [];
   return (

@@ -1,17 +1,17 @@
 // @ts-check
 /**
- * How much of the page's main thread eight live step panels take, seen and hidden.
+ * How much of the page's main thread eight live step panels take, visible and hidden.
  *
  * `npm run bench -- panels [--seconds N] [--heap-minutes N] [--no-save]`. Builds the panels as they are, opens them in Chromium and feeds each
- * ten frames a second with ten steps in each. The share is processor time of the page's main thread, as Chromium counts it.
+ * ten frames a second with ten steps in each. The share is CPU time of the page's main thread, as Chromium counts it.
  * Reading the frames without any panel is measured in the same run, to compare with; so are eight line charts against charts of
- * Recharts, which the dashboards of GPUs draw with, and a grid of 256 devices. Writes `bench/results/panels.json`.
+ * Recharts, which GPU dashboards use, and a grid of 256 devices. Writes `bench/results/panels.json`.
  *
- * `--heap-minutes N` measures only another thing: how the heap of three such pages, open together, grows
+ * `--heap-minutes N` measures only how the heap of three such pages, open together, grows
  * in N minutes. Writes `bench/results/panels-heap.json`.
  *
- * `--hosts N` measures the panel of a slice of N hosts with four chips each, and the tabs of what each printed, beside a slice of four.
- * Writes `bench/results/slice-panel.json`.
+ * `--hosts N` measures the panel of a slice of N hosts with four chips each, and the tabs with each host's output, beside a slice
+ * of four. Writes `bench/results/slice-panel.json`.
  */
 import { createServer } from 'node:http';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -42,7 +42,7 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds);
 const heapMinutes = Number(values['heap-minutes']);
 const hosts = Number(values.hosts);
-/** Lines that each host printed; a fold shows about so much while a cell runs. */
+/** Lines per host; a fold shows about this many while a cell runs. */
 const TAB_LINES = 100;
 if (!(seconds >= 1 && seconds <= 600)) {
   console.error(`--seconds takes 1 to 600, not "${values.seconds}".`);
@@ -322,7 +322,7 @@ async function sample(page, devtools) {
   const counts = await page.evaluate(() => /** @type {any} */ (window).bench.counts());
   return {
     at: value('Timestamp'),
-    // Processor time: on a busy machine the time of tasks counts waiting for a core too.
+    // CPU time: on a busy machine, task time includes waiting for a core.
     task: value('ThreadTime'),
     script: value('ScriptDuration'),
     layout: value('LayoutDuration') + value('RecalcStyleDuration'),

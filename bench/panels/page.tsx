@@ -68,7 +68,7 @@ function stateOf(kernel: KernelTelemetry): PanelState {
   return new PanelState(followed as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
 }
 
-/** As the gateway sends it: text, so that parsing it counts too. */
+/** A frame as the gateway sends it: text, so that parsing it counts too. */
 function frameOf(panel: number, data: object, topic: string): string {
   seqs[panel] = (seqs[panel] ?? 0) + 1;
   return JSON.stringify({ op: 'events', events: [{ topic, kernelId: `k${panel}`, seq: seqs[panel], data }] });
@@ -102,7 +102,7 @@ function stepOf(index: number): StepSample {
   };
 }
 
-/** Made beforehand, because making them is the gateway's work and not the page's. */
+/** Prepares all frames, because making them is the gateway's work and not the page's. */
 function prepareFrames(count: number): string[][] {
   return Array.from({ length: count }, () => {
     const samples = Array.from({ length: STEPS_PER_FRAME }, (_, at) => stepOf(made + at));
@@ -133,13 +133,13 @@ declare global {
       mount(): void;
       /** Eight line charts of four series and 600 points, redrawn ten times a second: ours, or the peer's. */
       mountLines(kind: 'ours' | 'recharts'): void;
-      /** Devices of a slice in the grid, with new figures twice a second. */
+      /** Devices of a slice in the grid, with new values twice a second. */
       mountDevices(count: number): void;
-      /** The panel of a slice with a run on so many hosts, and the grid of its chips, four a host; figures twice a second. */
+      /** The panel of a slice with a run on `count` hosts, and the grid of its chips, four per host; new values twice a second. */
       mountHosts(count: number): void;
-      /** Makes tabs of the output of so many hosts, so many lines each; returns ms until they are laid out. */
+      /** Creates tabs with the output of `count` hosts, `lines` lines each; returns ms until they are laid out. */
       openTabs(count: number, lines: number): number;
-      /** Removes the mounted parts and stops their figures. */
+      /** Removes the mounted parts and stops their updates. */
       unmount(): void;
       /** Feeds prepared frames; 0 stops. */
       feed(frames: number): void;

@@ -1,11 +1,11 @@
 // @ts-check
 /**
- * The training steps of notebooks 01, 03 and 04 in PyTorch: XLA:CPU against plain PyTorch, and with the agent against without.
+ * The training steps of notebooks 01, 03 and 04 in PyTorch: XLA:CPU against plain PyTorch, and with and without the agent.
  *
  * Groups of steps in turn in one process for each notebook (`measure.py`); a figure is the lower quartile of its groups,
- * because other work on the machine only adds. "noise" compares two plain kinds with each other. Needs the environment
+ * because other work on the machine only adds time. "noise" compares two plain kinds with each other. Needs the environment
  * `torch-xla`. Options: `--rounds N` (default 8), `--steps N` in a group (default 8), `--no-save`. Exit code 1: the agent
- * costs more than 1 % and the noise.
+ * costs more than 1 % plus the noise.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

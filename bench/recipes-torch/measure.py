@@ -2,7 +2,7 @@
 `torch-xla`.
 
 Groups of steps in turn, in one process: torch_xla with `tpulab.run`, torch_xla without it, and plain PyTorch
-on the processor. Each group waits for the device at its end, so that all of its work is in its time.
+on the CPU. Each group waits for the device at its end, so that all of its work is in its time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Batches = Callable[[], Iterable[Any]]
 
 
 def keeper() -> str:
-    """A socket that a thread reads replaces the keeper, so that the agent's measurements are really sent."""
+    """Replaces the keeper by a socket that a thread reads, so that the agent's measurements are really
+    sent."""
     path = os.path.join(tempfile.mkdtemp(prefix="tl-"), "k.sock")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -121,7 +122,7 @@ def main() -> None:
         measure()  # compiles, and fills the caches
     times: dict[str, list[float]] = {name: [] for name in kinds}
     for turn in range(options.rounds):
-        # In another order each time, so that none always follows the same one.
+        # In another order each time, so that no kind always follows the same other one.
         for name in random.Random(turn).sample(sorted(kinds), len(kinds)):
             times[name].append(kinds[name]())
     quartile = {name: statistics.quantiles(values, n=4)[0] for name, values in times.items()}

@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * What looking at the chips costs the gateway: processor time with nobody looking, and with a page that looks at 2 samples a second.
+ * The gateway's cost of sampling the chips: CPU time without a page, and with a page that shows 2 samples per second.
  *
  * `npm run bench -- sampler [--seconds N] [--no-save]`. Each gateway is a real one beside a stand-in for the runtime's metric server,
- * for 0, 8 and 256 devices. The bound that the project sets itself: below 1 % of a core for 8 devices. Writes `bench/results/sampler.json`.
+ * for 0, 8 and 256 devices. The project's own bound: below 1 % of a core for 8 devices. Writes `bench/results/sampler.json`.
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -2,7 +2,10 @@
 /** One client of one kernel: sends requests and records when each is answered. Costs little for each message. */
 import { executeContent } from './messages.mjs';
 
-/** Every output of the benchmarks carries this and eight digits: found without parsing, so that reading costs all alike. */
+/**
+ * Every output of the benchmarks carries this and eight digits: found without parsing, so that reading costs the same for every
+ * server.
+ */
 export const MARK = '#';
 const MARK_BYTE = 0x23;
 const DIGITS = 8;
@@ -17,7 +20,7 @@ const DIGITS = 8;
 /**
  * @typedef {object} Tally
  * @property {number} delivered
- * @property {number} disordered numbers that came after a higher one, or again
+ * @property {number} disordered numbers that came after a higher one, or twice
  * @property {number} missing between the first and the last received one
  * @property {number} lastAt
  * @property {number} bytes of buffers

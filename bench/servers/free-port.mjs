@@ -1,5 +1,5 @@
 // @ts-check
-/** A port of 127.0.0.1 that no program listens on just now. */
+/** A port of 127.0.0.1 on which no program currently listens. */
 import { createServer } from 'node:net';
 
 /** @returns {Promise<number>} */

@@ -1,11 +1,14 @@
 // @ts-check
-/** The code that the kernels run. The mark is made with `chr`, so that the code that is sent back does not look like output. */
+/**
+ * The code that the kernels run. The mark is made with `chr`, so that the code that the kernel sends back does not look like
+ * output.
+ */
 import { MARK } from './client.mjs';
 
 const MARK_CODE = `chr(${MARK.charCodeAt(0)})`;
 const NUMBER = '%08d';
 
-/** Messages of about so many bytes of text, numbered. @param {number} count @param {number} bytes */
+/** Numbered messages with about `bytes` bytes of text each. @param {number} count @param {number} bytes */
 export function displayData(count, bytes) {
   return `
 def _bench():
@@ -54,7 +57,7 @@ def _bench_opened(comm, message):
             _bench_count += 1
 get_ipython().kernel.comm_manager.register_target("${COMM_TARGET}", _bench_opened)`;
 
-/** Prints the number of received ones. */
+/** Prints the number of received buffers. */
 export const BUFFERS_SHOWN = `
 _bench_template = ${MARK_CODE} + "${NUMBER}"
 print(_bench_template % _bench_count)

@@ -1,4 +1,4 @@
-"""A kernel that answers and does nothing else: idle ipykernels would hide the needs of a server."""
+"""A kernel that answers and does nothing else: the cost of idle ipykernels would hide the server's."""
 
 from __future__ import annotations
 

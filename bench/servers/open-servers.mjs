@@ -45,13 +45,13 @@ export async function withServers(wanted, work) {
   const folder = await mkdtemp(join(tmpdir(), 'tpulab-bench-'));
   /** @type {(() => Promise<void>)[]} last opened first */
   const closers = [() => rm(folder, { recursive: true, force: true, maxRetries: 5 })];
-  // Ctrl-C reaches the servers too, but not the kernels: those must still be ended by their owners.
+  // Ctrl-C reaches the servers too, but not the kernels: their owners must still end those.
   const interrupted = new Promise((_, reject) => {
     for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
       process.once(signal, () => reject(new Error(`The benchmark was ended by ${signal}.`)));
     }
   });
-  interrupted.catch(() => undefined); // also when no caller waits for it any more
+  interrupted.catch(() => undefined); // even when no caller waits for it
   try {
     const jupyterPath = join(folder, 'jupyter');
     /** @param {string} name */
@@ -100,7 +100,7 @@ async function open(name, python, place) {
   if (name === RELAY) return openBareRelay(place);
   if (name === 'jupyverse') return openJupyverse(python, place);
   const variant = VARIANTS[name];
-  if (!variant) throw new Error(`Nothing is known of "${name}".`);
+  if (!variant) throw new Error(`Unknown server "${name}".`);
   return openJupyterServer(variant, python, place);
 }
 

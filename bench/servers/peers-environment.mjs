@@ -1,5 +1,5 @@
 // @ts-check
-/** The Python environment of the compared servers, from `environments/bench-peers`; made at the first use. */
+/** The Python environment of the compared servers, from `environments/bench-peers`; created at the first use. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkout } from '../../scripts/setup/checkout.mjs';
@@ -19,7 +19,7 @@ const peersEnvironment = {
   make: context => makePythonEnvironment({ name: 'bench-peers', place: PLACE }, context)
 };
 
-/** Its Python. Another one with the same packages may be named, for machines without a checkout's set-up. */
+/** Its Python; on machines without a checkout's set-up, the variable names another one with the same packages. */
 export async function peersPython() {
   const named = process.env['TPULAB_BENCH_PEERS_PYTHON'];
   if (named !== undefined) return named;

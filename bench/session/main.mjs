@@ -3,8 +3,8 @@
  * How soon the session page shows a notebook and `1 + 1`, beside JupyterLab with the extension: bytes, times, scrolling, a flood of lines.
  *
  * `npm run bench -- session [--loads N] [--no-save]`, or with `--loads 0` the scrolling and the flood alone. Gateway, JupyterLab and Chromium run on this machine; each load has an empty browser
- * cache, a notebook that was never run, and a kernel that runs already. The slow profile is Chromium's own: 10 Mbit/s, 40 ms, a processor
- * of a quarter of the speed. Times are the page's own, from navigation. Writes `bench/results/session.json`.
+ * cache, a notebook that was never run, and a running kernel. The slow profile is Chromium's own: 10 Mbit/s, 40 ms, a quarter
+ * of the CPU speed. Times are the page's own, from navigation. Writes `bench/results/session.json`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

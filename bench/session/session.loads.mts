@@ -13,7 +13,7 @@ interface Load {
   readonly requests: number;
 }
 
-/** One of the two: the place of its notebooks, how it is opened, and the gateway of its kernels. */
+/** One of the two pages: the folder of its notebooks, how it opens one, and the gateway of its kernels. */
 interface Side {
   readonly name: string;
   readonly write: (file: string, text: string) => Promise<void>;
@@ -34,7 +34,7 @@ const WHEEL_TURNS = 200;
 const LINES = 20_000;
 const WAIT_MS = 180_000;
 
-/** As stated with the figures: 10 Mbit/s, 40 ms, a quarter of the processor. */
+/** Slows the page down as stated with the results: 10 Mbit/s, 40 ms, a quarter of the CPU speed. */
 async function slowDown(session: CDPSession): Promise<void> {
   const throughput = 10_000_000 / 8;
   await session.send('Network.emulateNetworkConditions', {
@@ -46,17 +46,17 @@ async function slowDown(session: CDPSession): Promise<void> {
   await session.send('Emulation.setCPUThrottlingRate', { rate: 4 });
 }
 
-/** In the page, from its first moment: when editor and result are first drawn, in milliseconds since navigation. */
+/** Runs in the page: records when editor and result are first drawn, in milliseconds since navigation. */
 function watch([editor, result]: readonly [string, string]): void {
   const seen: { editorMs?: number; resultMs?: number } = {};
   (globalThis as unknown as { seen: object }).seen = seen;
-  const look = (): void => {
+  const check = (): void => {
     if (seen.editorMs === undefined && document.querySelector(editor) !== null)
       seen.editorMs = performance.now();
     if (document.querySelector(result)?.textContent.trim() === '2') seen.resultMs ??= performance.now();
-    if (seen.resultMs === undefined) requestAnimationFrame(look);
+    if (seen.resultMs === undefined) requestAnimationFrame(check);
   };
-  look();
+  check();
 }
 
 const seenAt = (page: Page, what: 'editorMs' | 'resultMs'): Promise<number> =>
@@ -195,7 +195,7 @@ async function scroll(browser: Browser, side: Side): Promise<object> {
   return { ...found, distancePx, editors };
 }
 
-/** Until the last line is shown; then, as soon as it is printed, how long a letter takes to appear in another cell. */
+/** The time until a flood's last line is shown, and then the time until a letter appears in another cell. */
 async function flood(browser: Browser, side: Side): Promise<object> {
   const cells = [`for i in range(${LINES}): print("line", i)`, ''];
   const page = await opened(browser, side, 'flood.ipynb', cells);

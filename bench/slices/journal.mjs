@@ -116,7 +116,7 @@ await withServers([], async ({ bridge }) => {
 /** @typedef {{ bytes: number, text: string, lastFold: string }} Seen */
 
 /**
- * A client, and its received messages of each request.
+ * A client, and the messages that it receives for each request.
  *
  * @param {import('../servers/bridge.mjs').Bridge} bridge
  * @param {string} kernelId

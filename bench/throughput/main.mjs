@@ -17,7 +17,7 @@ import { BRIDGE, DIRECT, PEERS, withServers } from '../servers/open-servers.mjs'
 import { peersPython } from '../servers/peers-environment.mjs';
 
 const ROUNDS = 4;
-/** A server that lost the idle status will not send it any more. */
+/** A server that lost the idle status never sends it. */
 const SILENCE_MS = 15_000;
 const BARE = 'bare';
 
@@ -36,7 +36,7 @@ const CASES = [
     count: full,
     share: 1
   },
-  // Four times as expensive for the kernel itself.
+  // Four times as expensive for the kernel itself, so a quarter of them.
   { name: 'flushed prints', code: flushedPrints, count: full, share: 0.25 }
 ];
 const PEER_SHARE = 0.2;

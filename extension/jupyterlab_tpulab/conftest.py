@@ -1,4 +1,4 @@
-"""A state folder of its own for each test, the fake gateway, and the check that no process is left behind."""
+"""A separate state folder for each test, the fake gateway, and the check that no process is left behind."""
 
 from __future__ import annotations
 

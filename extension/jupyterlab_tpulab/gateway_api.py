@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 
-# A living gateway answers in milliseconds, on a machine that is busy with other tasks in seconds. A gateway
-# that counts as dead, or as one that refuses, is replaced, or left alone with its kernels.
+# A living gateway answers in milliseconds, on a busy machine in seconds. The limit is generous because a
+# gateway that seems dead or refusing is replaced, or left alone with its kernels.
 TIMEOUT_S = 20.0
 
 
@@ -22,7 +22,7 @@ class GatewayApi:
     token: str
 
     async def proves_itself(self, proof_key: str, timeout_s: float = TIMEOUT_S) -> bool:
-        """True when it knows the key that only the gateway and its user have. No secret is sent."""
+        """True when the server knows the key that only the gateway and its user have. Sends no secret."""
         challenge = secrets.token_hex(32)
         response = await self._request(
             "GET", f"bridge/v1/identity?challenge={challenge}", timeout_s, {"Accept": "application/json"}
@@ -33,7 +33,7 @@ class GatewayApi:
         return isinstance(proof, str) and hmac.compare_digest(proof.encode(), wanted.encode())
 
     async def is_serving(self, timeout_s: float = TIMEOUT_S) -> bool:
-        """True when it answers its health route to our token. Starting counts: it is alive."""
+        """True when the health route accepts our token. A starting gateway counts: it is alive."""
         response = await self._request("GET", "bridge/v1/health", timeout_s)
         if response is None or response.code not in (200, 503):
             return False

@@ -128,7 +128,7 @@ class GatewayProcess:
         except TimeoutError:
             raise BridgeError(
                 "bridge.slowStart",
-                f"The kernel bridge did not say within {timeout_s:g} s that it is ready; it is started "
+                f"The kernel bridge did not report within {timeout_s:g} s that it is ready; it is started "
                 f"again. See {options.state_dir / 'gateway.log'}.",
             ) from None
         except ValueError:

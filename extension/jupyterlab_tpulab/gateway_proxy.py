@@ -1,7 +1,7 @@
 """The bridge at the Jupyter server's own address, for pages that cannot reach it (JupyterHub, https).
 
 `<base_url>tpulab/gateway/…` is passed on to the bridge by jupyter-server-proxy, which is optional. This
-server puts the bridge's token in, so it never reaches the browser; cookies and origin of the page stay here.
+server adds the bridge's token, so it never reaches the browser; the page's cookies and origin stay here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def proxy_handler() -> type[JupyterHandler] | None:
 
         def proxy_request_headers(self) -> Any:
             headers = super().proxy_request_headers()
-            # The bridge answers under its own names only; all else is between the page and this server.
+            # The bridge accepts only its own host names; the other headers are between the page and this
+            # server.
             for name in ("Host", "Cookie", "Origin", "X-XSRFToken", "Referer"):
                 headers.pop(name, None)
             return headers
@@ -77,6 +78,6 @@ def proxy_handler() -> type[JupyterHandler] | None:
 
 
 def without_cookies(response: RewritableResponse) -> None:
-    """The proxy's target sets no cookies for this server."""
+    """Removes cookies: the proxy's target must set none for this server."""
     if "Set-Cookie" in response.headers:
         del response.headers["Set-Cookie"]

@@ -54,7 +54,7 @@ def find_state_dir(configured: str, environ: Mapping[str, str]) -> Path:
     """Configured, `$TPULAB_STATE_DIR`, `$XDG_STATE_HOME/tpulab` or `~/.local/state/tpulab`."""
     if configured or environ.get(STATE_VARIABLE):
         return Path(configured or environ[STATE_VARIABLE]).expanduser().absolute()
-    # The specification of these folders wants relative values ignored.
+    # The XDG specification requires that relative values are ignored.
     base = Path(environ.get("XDG_STATE_HOME", ""))
     if base.is_absolute():
         return base / "tpulab"
@@ -112,14 +112,14 @@ def write_owner(state_dir: Path, owner: OwnerRecord) -> None:
 
 
 def forget_owner(state_dir: Path, gateway_pid: int) -> None:
-    """Unless another server has meanwhile started a gateway, and recorded it."""
+    """Removes the record, unless another server has meanwhile started a gateway and recorded it."""
     owner = read_owner(state_dir)
     if owner is not None and owner.gateway_pid == gateway_pid:
         (state_dir / "lab.json").unlink(missing_ok=True)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process with this id exists, be it ours or not."""
+    """Whether a process with this id exists, ours or not."""
     if pid <= 0:
         return False
     try:
@@ -132,7 +132,7 @@ def is_alive(pid: int) -> bool:
 
 
 def process_start(pid: int) -> str | None:
-    """Differs between two processes with the same pid; None for no process (`process-identity.ts`)."""
+    """A mark that differs between processes with the same pid; None without one (`process-identity.ts`)."""
     if sys.platform == "linux":
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

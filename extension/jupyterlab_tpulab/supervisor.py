@@ -122,7 +122,7 @@ class BridgeSupervisor:
                 message = f"The kernel bridge could not be started: {error}. See the Jupyter server's log."
                 self._log.exception("The kernel bridge could not be started.")
                 self.status = BridgeStatus("failed", message=message)
-            await self._let_go()
+            await self._release()
             self._failures = 1 if loop.time() - since > STABLE_S else self._failures + 1
             await asyncio.sleep(
                 min(LONGEST_PAUSE_S, self._settings.first_pause_s * 2 ** (self._failures - 1))
@@ -207,7 +207,7 @@ class BridgeSupervisor:
         while gateway.record.is_running():
             await asyncio.sleep(self._settings.watch_interval_s)
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         gateway, self._gateway = self._gateway, None
         if gateway is not None and gateway.process is not None:
             await gateway.process.terminate()

@@ -84,7 +84,7 @@ def test_a_page_elsewhere_gets_the_path_of_the_proxy_and_no_token(bridge: Bridge
         assert not {"cookie", "origin", "x-xsrftoken"} & set(sent)
 
 
-def test_nobody_passes_without_the_token_of_the_jupyter_server(bridge: Bridge) -> None:
+def test_the_proxy_requires_the_token_of_the_jupyter_server(bridge: Bridge) -> None:
     with serving(bridge, arguments=["--ServerApp.allow_remote_access=True"]) as server:
         server.bridge("ready")
         url = f"{server.url}tpulab/gateway/bridge/v1/health"

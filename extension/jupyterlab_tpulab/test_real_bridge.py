@@ -83,7 +83,7 @@ def wait_until_ended(pids: list[int]) -> None:
         time.sleep(0.05)
 
 
-def test_the_end_of_the_server_is_the_end_of_gateway_keepers_and_kernels(
+def test_stopping_the_server_ends_gateway_keepers_and_kernels(
     bridge: Bridge, environ: dict[str, str]
 ) -> None:
     with serving(bridge, environ=environ) as server:
@@ -107,7 +107,6 @@ def test_kept_kernels_and_those_of_a_killed_server_are_found_by_the_next_one(
     wait_until_ended(pids)
 
 
-# X3
 def test_the_documented_lines_run_a_notebook_of_the_usual_kernel_name(
     bridge: Bridge, environ: dict[str, str], tmp_path: Path
 ) -> None:

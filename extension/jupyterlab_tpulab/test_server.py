@@ -24,7 +24,7 @@ TOKEN = "server-token"
 
 
 class Server:
-    """A Jupyter server in a process of its own."""
+    """A Jupyter server in a separate process."""
 
     def __init__(
         self, bridge: Bridge, port: int, environ: dict[str, str], arguments: Sequence[str] = ()
@@ -122,7 +122,7 @@ def serving(
 
 
 @pytest.mark.usefixtures("config_home")
-def test_answers_who_may_use_the_server_and_nobody_else(bridge: Bridge) -> None:
+def test_answers_only_users_of_the_server(bridge: Bridge) -> None:
     with serving(bridge) as server:
         body = server.bridge("ready")
         assert body["url"] == bridge.starts[0]["url"]
@@ -139,7 +139,7 @@ def test_answers_who_may_use_the_server_and_nobody_else(bridge: Bridge) -> None:
 
 
 @pytest.mark.usefixtures("config_home")
-def test_without_the_command_the_server_works_and_states_what_to_do(bridge: Bridge) -> None:
+def test_without_the_command_the_server_works_and_names_the_remedy(bridge: Bridge) -> None:
     with serving(bridge, environ={"TPULAB_BRIDGE_COMMAND": '["no-such-program"]'}) as server:
         body = server.bridge("failed")
         assert "TPULAB_BRIDGE_COMMAND" in body["message"]

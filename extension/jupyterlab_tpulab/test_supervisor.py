@@ -30,7 +30,7 @@ async def ready(supervisor: BridgeSupervisor) -> BridgeSupervisor:
     return supervisor
 
 
-async def test_starts_a_gateway_and_says_where_it_is(bridge: Bridge) -> None:
+async def test_starts_a_gateway_and_reports_its_address(bridge: Bridge) -> None:
     supervisor = bridge.supervisor()
     supervisor.start()
     assert supervisor.status.status == "starting"
@@ -44,7 +44,7 @@ async def test_starts_a_gateway_and_says_where_it_is(bridge: Bridge) -> None:
     assert not is_running(bridge.pids[0])
 
 
-async def test_starts_a_killed_gateway_again_on_the_same_port_with_another_token(bridge: Bridge) -> None:
+async def test_restarts_a_killed_gateway_on_the_same_port_with_another_token(bridge: Bridge) -> None:
     supervisor = await ready(bridge.supervisor())
     before = supervisor.status
     os.kill(bridge.pids[0], signal.SIGKILL)
@@ -57,7 +57,7 @@ async def test_starts_a_killed_gateway_again_on_the_same_port_with_another_token
     await supervisor.stop(keep_kernels=False)
 
 
-async def test_takes_another_port_when_the_old_one_is_gone_for_good(bridge: Bridge) -> None:
+async def test_takes_another_port_when_the_old_one_stays_occupied(bridge: Bridge) -> None:
     blocker = socket.socket()
     blocker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
@@ -175,7 +175,7 @@ async def test_takes_over_the_gateway_of_a_server_that_was_killed_and_ends_it(br
     await until(lambda: not is_running(pid))
 
 
-async def test_takes_over_the_gateway_of_a_server_whose_process_id_another_has_now(bridge: Bridge) -> None:
+async def test_takes_over_the_gateway_of_a_server_whose_process_id_was_reused(bridge: Bridge) -> None:
     pid = await orphan(bridge)
     # Alive, and not the process that started the gateway.
     state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), pid, "long ago/1"))
@@ -205,7 +205,7 @@ async def test_another_users_gateway_that_refuses_our_pages_is_reported(bridge: 
     await owner.stop(keep_kernels=False)
 
 
-async def test_ignores_a_stale_record_whose_process_is_gone(bridge: Bridge) -> None:
+async def test_ignores_a_stale_record_whose_process_has_ended(bridge: Bridge) -> None:
     bridge.state_dir.mkdir()
     (bridge.state_dir / "gateway.json").write_text('{"url": "http://127.0.0.1:1/", "pid": 999999999}')
     state.write_token(bridge.state_dir, "old")
@@ -250,7 +250,7 @@ class Stranger:
 
 
 def left_behind(bridge: Bridge, **record: object) -> None:
-    """The record and the token of a gateway that was killed."""
+    """Writes the record and the token of a killed gateway."""
     bridge.state_dir.mkdir()
     (bridge.state_dir / "gateway.json").write_text(json.dumps(record))
     state.write_token(bridge.state_dir, "old-token")

@@ -46,7 +46,7 @@ const ANYWIDGET_CHANGES = [
   ]
 ];
 /**
- * anywidget is a module that hands its exports to a global `define`, which other packages would mistake for their own meanwhile. It
+ * anywidget passes its exports to a global `define`, which other packages would meanwhile mistake for their own. It
  * gives up a widget whose code does not run within two seconds, even if the code works: Plotly's 4 MB take longer on a
  * busy computer. Here the code has a minute, and its own error is reported immediately.
  */

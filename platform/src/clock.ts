@@ -1,4 +1,4 @@
-/** The wall clock may be set, and stands still for no suspended machine; the monotonic clock is not set, and counts no suspension. */
+/** The wall clock can be set, and includes suspensions of the machine; the monotonic clock cannot be set, and excludes them. */
 
 export interface Clock {
   /** Unix milliseconds; may be set. */
@@ -9,10 +9,10 @@ export interface Clock {
 
 const SYSTEM_CLOCK: Clock = { now: () => Date.now(), elapsed: () => performance.now() };
 
-/** A clock that is being corrected drifts less; a clock that was set, or slept, is off by more. */
+/** More than gradual corrections of a clock, and less than setting it or a suspension. */
 const JUMP_MS = 60_000;
 
-/** Notices that the wall clock was set, or the machine suspended, between two questions. */
+/** Notices that the wall clock was set, or the machine suspended, between two checks. */
 export class ClockJumps {
   #ahead: number;
 
@@ -20,7 +20,7 @@ export class ClockJumps {
     this.#ahead = clock.now() - clock.elapsed();
   }
 
-  /** Whether that happened since the last question. */
+  /** Whether that happened since the last check. */
   hasJumped(): boolean {
     const before = this.#ahead;
     this.#ahead = this.clock.now() - this.clock.elapsed();

@@ -1,4 +1,4 @@
-/** Tells a disk without room for bytes from one without room for files, and both from a user's quota. */
+/** Distinguishes a disk without space, a disk that can hold no more files, and an exceeded user quota. */
 import { statfsSync } from 'node:fs';
 import path from 'node:path';
 

@@ -9,12 +9,12 @@ const failing = (): never => {
 it.each([
   ['throws', failing],
   ['rejects', () => Promise.reject(new Error('of a handler'))]
-] as const)('a handler that %s ends what it belongs to', async (_how, handler) => {
+] as const)('a handler that %s ends its connection, client or timer', async (_how, handler) => {
   const ended = new Promise(resolve => guarded(resolve, handler)());
   expect(await ended).toMatchObject({ message: 'of a handler' });
 });
 
-it('so does a listener of an emitter, and the other listeners receive the event', () => {
+it('a failing listener of an emitter is reported, and the other listeners receive the event', () => {
   const emitter = new EventEmitter();
   const seen: unknown[] = [];
   guardEvents(emitter, error => seen.push((error as Error).message));

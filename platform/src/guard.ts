@@ -1,6 +1,6 @@
 /**
- * Handlers run for one connection, client or timer. An error thrown by such a handler must end that, and nothing else: thrown out of
- * an event it would end the process. So the guard is added where handlers are registered.
+ * Handlers run for one connection, client or timer. An error in a handler must end only that connection, client or timer; uncaught
+ * in an event, it would end the process. So the guard is added where handlers are registered.
  */
 import type { EventEmitter } from 'node:events';
 

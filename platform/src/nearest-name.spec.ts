@@ -15,7 +15,7 @@ describe('the nearest name', () => {
     expect(nearestName(typed, names)).toBe(expected);
   });
 
-  it('is none where nothing is near', () => {
+  it('is null if no name is near', () => {
     expect(nearestName('tensorflow', names)).toBeNull();
     expect(nearestName('jax', [])).toBeNull();
   });

@@ -37,7 +37,7 @@ describe('texts of a remote machine', () => {
     );
   });
 
-  it('stay what they are when they are plain', () => {
+  it('stay unchanged when they are plain', () => {
     expect(plainText('The server on vm-1 does not answer (ECONNRESET), größer 東京 😀.')).toBe(
       'The server on vm-1 does not answer (ECONNRESET), größer 東京 😀.'
     );
@@ -48,7 +48,7 @@ describe('texts of a remote machine', () => {
     expect(plainValue(value)).toEqual({ a: ['xy', 1, null, true], 'k ': { b: 0 } });
   });
 
-  it('on a terminal can have colours and lines, and steer nothing', () => {
+  it('on a terminal can have colours and lines, and control nothing', () => {
     fc.assert(
       fc.property(HOSTILE, text => {
         const shown = forTerminal(text).replace(/\x1b\[[0-9;:]*m/g, '');

@@ -160,7 +160,7 @@ async function machineId(): Promise<string> {
   return '';
 }
 
-/** Differs between two processes with the same pid; null when there is no such process. */
+/** A mark that differs between two processes with the same pid; null when there is no such process. */
 export async function processStart(pid: number): Promise<string | null> {
   if (process.platform === 'linux') {
     try {

@@ -17,8 +17,8 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** Starts many claims together; returns the locks that succeeded. */
-async function race(takers: number): Promise<ProcessLock[]> {
-  const tries = await Promise.allSettled(Array.from({ length: takers }, () => takeProcessLock(file)));
+async function race(claimants: number): Promise<ProcessLock[]> {
+  const tries = await Promise.allSettled(Array.from({ length: claimants }, () => takeProcessLock(file)));
   for (const one of tries) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(LockHeldError);
   return tries.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
 }
@@ -35,7 +35,7 @@ async function beatAt(agoMs: number): Promise<void> {
   await utimes(file, then, then);
 }
 
-// H8, F4: pids of another machine or container identify other processes here.
+// Pids of another machine or container identify other processes here.
 describe('a process lock of another machine or container', () => {
   it('is held while its heartbeat is fresh, whichever way the clocks differ, and the refusal names the machine', async () => {
     for (const agoMs of [0, 50_000, -50_000]) {
@@ -113,11 +113,11 @@ describe('a process lock', () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  it('is given to one only when many want a free one', async () => {
+  it('is given to only one of many claimants when it is free', async () => {
     expect(await race(16)).toHaveLength(1);
   });
 
-  it('is given to one only when many find a stale one, again and again', async () => {
+  it('is given to only one of many claimants when it is stale, again and again', async () => {
     for (let round = 0; round < 40; round++) {
       await writeFile(file, ENDED);
       const taken = await race(12);
@@ -131,7 +131,7 @@ describe('a process lock', () => {
     await writeFile(file, ENDED);
     let holders = 0;
     let most = 0;
-    const taker = async (): Promise<void> => {
+    const claimant = async (): Promise<void> => {
       for (let turn = 0; turn < 20; turn++) {
         try {
           const lock = await takeProcessLock(file);
@@ -144,7 +144,7 @@ describe('a process lock', () => {
         }
       }
     };
-    await Promise.all(Array.from({ length: 8 }, taker));
+    await Promise.all(Array.from({ length: 8 }, claimant));
     expect(most).toBe(1);
   });
 });

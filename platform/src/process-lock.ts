@@ -4,8 +4,8 @@
  * The file names its holder by pid and start time. A holder that has ended does not have to be removed first, which
  * would race: two processes that find the same stale file could both remove one and create another. Instead a new holder
  * creates a second file, named after the content of the stale one, and so on. All are created as hard links, which only
- * one process can create, and the last living one in the chain holds the lock. To release is to remove the first file, and with
- * it the whole chain, because the next first file has other content.
+ * one process can create, and the last living one in the chain holds the lock. Removing the first file releases the
+ * lock, and makes the whole chain obsolete, because the next first file has other content.
  *
  * A holder on another machine, or in another container, is not visible from here. It touches its file for as long as it
  * lives, and holds the lock until it has not done so for a while (`process-identity.ts`).

@@ -45,7 +45,7 @@ describe('the shape of a value', () => {
     expect(isShaped(shape, { a: true })).toBe(true);
     expect(isShaped(shape, { b: '', c: 1 })).toBe(true);
     expect(shape.fault({ a: true, c: 1 })).toBe('"/b" is missing');
-    // Names that every object inherits are not values of it.
+    // Names that every object inherits do not count as its values.
     expect(object({ toString: text() }).fault({})).toBe('"/toString" is missing');
     expect(object({}, {}, { exact: true }).fault({ constructor: 1 })).toBe('"/constructor" is not known');
   });

@@ -11,9 +11,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-// Cases H6 and B15.
 it.each(['my state', "q'q", '100%25', 'x${HOME}', 'jürgen', 'a#b', 'a\\b', '~x', 'n'.repeat(100)])(
-  'a folder named %j is not given to other programs; its own is short, plain, private and the same each time',
+  'a folder named %j is not given to other programs; its substitute is short, plain, private and the same each time',
   name => {
     vi.stubEnv('XDG_RUNTIME_DIR', folder);
     const near = path.join(folder, name, 'run', 'ssh');
@@ -26,7 +25,7 @@ it.each(['my state', "q'q", '100%25', 'x${HOME}', 'jürgen', 'a#b', 'a\\b', '~x'
   }
 );
 
-it('a short and plain one is used unchanged, and an odd one where only this program reads it', () => {
+it('a short and plain folder is used unchanged, and any other only where this program alone reads it', () => {
   for (const [name, odd] of [
     ['run', false],
     ['my run', true]

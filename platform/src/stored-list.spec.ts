@@ -50,7 +50,7 @@ describe('a list in a file', () => {
   });
 
   it.each(['', '{"version":1,"names":["a"', '\0\0\0\0'])(
-    'that a power loss left as %j counts as absent, and is kept aside',
+    'that a power loss left as %j counts as absent, and is archived',
     async text => {
       await mkdir(path.dirname(file));
       await writeFile(file, text);

@@ -28,7 +28,7 @@ function accountFolder(): string | undefined {
   }
 }
 
-/** A base folder. The specification wants a relative value ignored. */
+/** A base folder. The specification requires that a relative value is ignored. */
 export function xdgFolder(name: keyof typeof DEFAULTS, env: Env = process.env): string {
   const set = env[name] ?? '';
   return path.isAbsolute(set) ? set : path.join(homeFolder(env), DEFAULTS[name]);

@@ -15,7 +15,7 @@ it('a deadline fires after its time, whatever is collected meanwhile', async () 
   expect(limit.signal.reason).toMatchObject({ name: 'TimeoutError' });
 });
 
-it('a deadline fires with the signal that it was made from, also one that has fired', async () => {
+it('a deadline fires with its source signal, even one that has already fired', async () => {
   const controller = new AbortController();
   using limit = deadline(60_000, controller.signal);
   const fired = once(limit.signal, 'abort');
@@ -26,8 +26,8 @@ it('a deadline fires with the signal that it was made from, also one that has fi
   expect(late.signal.aborted).toBe(true);
 });
 
-// A connection that was lost and restored eleven times made Node warn of a leak.
-it('waits that are over leave no listener on a signal that lives on', async () => {
+// Node warns of a leak at eleven listeners, as of a connection that was lost and restored as often.
+it('finished waits leave no listener on a long-lived signal', async () => {
   const controller = new AbortController();
   const { signal } = controller;
   for (let count = 0; count < 20; count += 1) {

@@ -22,7 +22,7 @@ c.ServerApp.jpserver_extensions = {"jupyterlab_tpulab": True}
 c.LabApp.labextensions_path = [given["labextensions"]]
 c.LabApp.workspaces_dir = given["workspaces"]
 c.LabApp.user_settings_dir = given["userSettings"]
-# Notebook 7 has its own names for the same.
+# Notebook 7 has its own names for the same settings.
 c.JupyterNotebookApp.labextensions_path = [given["labextensions"]]
 c.JupyterNotebookApp.workspaces_dir = given["workspaces"]
 c.JupyterNotebookApp.user_settings_dir = given["userSettings"]

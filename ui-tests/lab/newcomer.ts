@@ -1,5 +1,5 @@
 /**
- * The product right after cloning: started by `npm start`, with a home folder of its own, a PATH with the programs that the
+ * The product right after cloning: started by `npm start`, with its own home folder, a PATH with the programs that the
  * README requires, and no variable of ours. Nothing else installed on this machine may help.
  */
 import { type ChildProcess, spawn } from 'node:child_process';

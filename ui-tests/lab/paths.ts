@@ -13,7 +13,7 @@ export const LABEXTENSION = join(CHECKOUT, 'extension', 'jupyterlab_tpulab', 'la
 export const LABEXTENSION_NAME = '@tpulab/labextension';
 export const PROBES = join(CHECKOUT, 'tests', 'probes');
 export const IMAGES = join(CHECKOUT, 'docs', 'images');
-/** An environment with third-party widgets and outputs, with a kernel of its own. */
+/** An environment with third-party widgets and outputs, and its own kernel. */
 export const OTHERS_PYTHON = join(CHECKOUT, '.tpulab', 'test', 'agent', 'bin', 'python');
-/** Pattern of the folder with packages that are no part of TPULab's own environments, including the real anywidget. */
+/** Pattern of the folder with packages that are not part of TPULab's own environments, including the real anywidget. */
 export const OTHER_PACKAGES = join(CHECKOUT, '.tpulab', 'test', 'agent', 'lib', 'python*', 'site-packages');

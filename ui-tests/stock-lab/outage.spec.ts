@@ -34,12 +34,12 @@ interface Case {
 const CASES: readonly Case[] = [
   { sockets: 'direct', outageMs: 60_000, when: 'for a minute, with its sockets at the bridge' },
   { sockets: 'direct', outageMs: 3_000, when: 'for some seconds, with its sockets at the bridge' },
-  // jupyter_server tries five times within half a minute and then gives up, so a longer outage cannot be expected of it.
+  // jupyter_server tries five times within half a minute and then gives up, so it does not survive a longer outage.
   { sockets: 'gateway', outageMs: 3_000, when: "for some seconds, behind jupyter_server's gateway client" }
 ];
 
 for (const { sockets, outageMs, when } of CASES) {
-  test(`a running cell is complete after the bridge was out of reach ${when}`, async ({ page }) => {
+  test(`a running cell is complete after the bridge was unreachable ${when}`, async ({ page }) => {
     await using lab = await StockLab.start(sockets);
     const file = (name: string): string => join(lab.rootDir, name);
     await writeFile(file('count.ipynb'), JSON.stringify(notebook()));
@@ -88,7 +88,7 @@ interface SavedCell {
   readonly outputs: readonly { readonly text?: readonly string[] }[];
 }
 
-/** None while the file is being written: Lab empties it first. */
+/** The saved cells; none while the file is being written, because Lab empties it first. */
 function savedCells(text: string): readonly SavedCell[] {
   try {
     return (JSON.parse(text) as { cells: SavedCell[] }).cells;
@@ -108,7 +108,7 @@ function notebook(): object {
   };
 }
 
-/** Not awaited in the page: a running cell would keep the call open. */
+/** Runs a command without waiting for it in the page: a running cell would keep the call open. */
 async function run(page: Page, command: string): Promise<void> {
   await page.evaluate(id => void window.jupyterapp.commands.execute(id), command);
 }

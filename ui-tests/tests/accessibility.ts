@@ -12,7 +12,7 @@ export async function checkAccessibility(page: Page, ...roots: Locator[]): Promi
     }, MARK);
   }
   await transitionsEnded(page);
-  // Legacy mode: without a page of its own that merges frames of other origins. Nothing of ours has such a frame.
+  // Legacy mode: axe opens no extra page to merge frames of other origins. Our parts have no such frames.
   const axe = new AxeBuilder({ page }).include(`[${MARK}]`).setLegacyMode();
   const { violations, passes } = await axe.analyze();
   const found = violations.map(

@@ -99,7 +99,7 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   const stranger = 2 ** 22 + 1;
   await machine.addHolder(stranger, 'train', [3]);
 
-  // Without returning the widget: its parts refer to each other without end.
+  // The widget is not returned, because its parts refer to each other.
   await page.evaluate(() =>
     window.jupyterapp.commands.execute('docmanager:open', { path: 'other.ipynb' }).then(() => undefined)
   );
@@ -114,7 +114,7 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   await expect(mine).toContainText(`pid ${pid}`);
   await expect(mine).toContainText('user ada · python3 · kernel ');
   await expect(mine).toContainText('idle for');
-  // A process that is no kernel of the bridge cannot be ended from here.
+  // A process that is not a kernel of the bridge cannot be ended from here.
   const theirs = holders.filter({ hasText: 'train' });
   await expect(theirs).toContainText('holds chip 3');
   await expect(theirs).toContainText('Not a TPULab kernel; it belongs to ada');

@@ -10,7 +10,7 @@ const WIDTHS = [360, 520, 800, 1_600] as const;
 /** The other themes differ in colours, not in sizes. */
 const THEMES = ['dark', 'high contrast', 'light'] as const;
 
-test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds nothing in three themes', async ({
+test('no part of it is cut in any state, from 360 to 1,600 px, and axe finds nothing in three themes', async ({
   page
 }) => {
   const answers = await StandInAnswers.give(page);

@@ -20,7 +20,7 @@ test(`sets ${FORMULA_COUNT} formulas as JupyterLab does`, async ({ browser }) =>
     await ours.goto(gateway.link('math.ipynb'));
     await expect.poll(async () => (await theirs.evaluate(shownMath)).at(-1)).toMatch(/^\[.*\]$/);
     await expect.poll(async () => (await ours.evaluate(shownMath)).at(-1)).toMatch(/^\[.*\]$/);
-    // Until there are no more changes: JupyterLab typesets one place after the other.
+    // Waits until nothing changes any more: JupyterLab typesets one place after the other.
     let before: string[] = [];
     await expect
       .poll(async () => {

@@ -1,4 +1,4 @@
-/** Sixty texts with math, for which the session page gives the same result as JupyterLab (finding W11). */
+/** Sixty texts with math, for which the session page gives the same result as JupyterLab. */
 
 /** In Markdown cells; each list is a cell. */
 const MARKDOWN: readonly (readonly string[])[] = [
@@ -110,7 +110,7 @@ export const FORMULAS = JSON.stringify({
 
 export const FORMULA_COUNT = MARKDOWN.flat().length + HTML.length + LATEX.length;
 
-/** In the page: each text as displayed, with the meaning of its formulas in MathML. */
+/** Runs in the page: returns each text as displayed, with the meaning of its formulas in MathML. */
 export function shownMath(): string[] {
   const places =
     '.jp-RenderedMarkdown, .jp-OutputArea-output .jp-RenderedHTMLCommon, .jp-OutputArea-output.jp-RenderedHTMLCommon, .jp-RenderedLatex';

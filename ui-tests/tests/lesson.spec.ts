@@ -108,7 +108,7 @@ test('the slider works both ways', async ({ page }) => {
   expect(cells.map(({ id }) => id)).toContain('slider');
 
   await page.notebook.runCell(all.indexOf('slider'), true);
-  // In the notebook: the charts of the side panel have sliders of their own.
+  // In the notebook: the charts of the side panel have their own sliders.
   const handle = page.getByRole('feed', { name: 'Cells' }).getByRole('slider');
   await expect(handle).toBeVisible();
   await expect(page.getByText('Python sees a learning rate of 0.100')).toBeVisible();

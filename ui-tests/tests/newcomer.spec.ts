@@ -63,7 +63,7 @@ function untilTraining(text: string): string {
   return JSON.stringify({ ...notebook, cells: notebook.cells.slice(0, training) });
 }
 
-/** The project has this machine, and one that is not ready. ssh to it uses gcloud's settings, which include its host key. */
+/** Adds this machine to the project, and one that is not ready. ssh to it uses gcloud's settings, which include its host key. */
 async function putIntoProject({ laptop, network }: StandInVm): Promise<void> {
   const nodes = [
     ['my-tpu', 'v5litepod-8', 'READY'],
@@ -127,7 +127,7 @@ test('a TPU VM of the project is chosen in the dialog, and gets all that it lack
   await expect(environment).toContainText('for the CPU');
   await expect(stages.filter({ hasText: 'uv' })).toContainText('downloaded by the machine');
   for (const stage of await stages.all()) await expect(stage).toHaveClass(/jp-mod-(done|skipped)/);
-  // It is no TPU; this is the only remark.
+  // The only remark is that it is not a TPU.
   const remarks = dialog.getByRole('note');
   await expect(remarks.filter({ hasText: /no TPU chips/i })).toHaveCount(1);
   expect(await vm.run('ls ~/.tpulab')).toContain('envs\n');
@@ -169,7 +169,7 @@ test('a lesson runs there from the command line, and its requirements come with 
   const code = cells.filter(cell => cell.cell_type === 'code');
   expect(code.map(cell => cell.execution_count)).toEqual(code.map((_, at) => at + 1));
   expect(code.flatMap(cell => cell.outputs).map(output => output.output_type)).not.toContain('error');
-  // Its file exists: it did run on the machine.
+  // Its file exists only on the machine, so the lesson ran there.
   expect(before).not.toContain('ddpm-run');
   expect(await vm.run('ls ~')).toContain('ddpm-run\n');
 });

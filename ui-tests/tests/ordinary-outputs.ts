@@ -1,4 +1,4 @@
-/** The outputs of ordinary notebooks, checked in the same way in the session page and in JupyterLab: cases W17 and W19. */
+/** The outputs of ordinary notebooks, checked in the same way in the session page and in JupyterLab. */
 import { expect, type FrameLocator, type Locator, type Page } from '@playwright/test';
 import { notebookText } from './notebook-file.js';
 
@@ -66,7 +66,7 @@ const output = (page: Page, at: number): Locator =>
   page.locator('.jp-CodeCell').nth(at).locator('.jp-OutputArea').first();
 const isDrawn = (image: HTMLImageElement): boolean => image.complete && image.naturalWidth > 0;
 
-/** Case W19. The whole notebook runs; the page is reloaded in the meantime. */
+/** The whole notebook runs; the page is reloaded in the meantime. */
 export async function checkOrdinary(page: Page): Promise<void> {
   const figures = output(page, 0).locator('.jp-OutputArea-output').locator('img, svg');
   await expect(figures).toHaveCount(6);
@@ -85,7 +85,7 @@ export async function checkOrdinary(page: Page): Promise<void> {
     )
     .toBe(1);
   await expect(output(page, 4)).toContainText('drawn to 2');
-  // Before the kernel waits for an answer, or after: the plot is drawn by its kernel.
+  // The plot is drawn by its kernel, before or after the kernel waits for this answer.
   const prompt = output(page, 5).locator('input');
   await prompt.fill('ada');
   await prompt.press('Enter');
@@ -107,7 +107,7 @@ export async function checkOrdinary(page: Page): Promise<void> {
   await expect(output(page, 4).locator('img')).toHaveCount(1);
 }
 
-/** Case W17. */
+/** A notebook with pictures from the network. */
 export function farPictures(kernel: string): string {
   const code = JSON.parse(
     notebookText(

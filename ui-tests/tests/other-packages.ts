@@ -125,7 +125,7 @@ async function visible(where: Locator): Promise<boolean> {
     );
 }
 
-/** In the page, or in the frame in which the session page shows it; null: nowhere. */
+/** Where an output is shown: in the page, or in a frame of the session page; null: nowhere. */
 async function shownIn(page: Page, at: number, { seen }: Shown): Promise<Locator | null> {
   const output = page.locator('.jp-CodeCell').nth(at).locator('.jp-OutputArea').first();
   // Not with Playwright, which waits for a stable page: frames that draw delay it for long.
@@ -151,7 +151,10 @@ export async function isReadable(page: Page, at: number, shown: Shown): Promise<
   return place !== null && (faint.length === 0 || 'faint');
 }
 
-/** In the page: texts with less contrast than large letters need (WCAG 2, 1.4.3). Text on pictures and canvases is not checked. */
+/**
+ * Runs in the page: finds texts with less contrast than large letters need (WCAG 2, 1.4.3). Text on pictures and canvases is not
+ * checked.
+ */
 function faintTexts(root: Element): string[] {
   const LEAST = 3;
   type Colour = [number, number, number, number];

@@ -40,7 +40,7 @@ async function check(
   }
 }
 
-/** As a table in the form that `npm run check -- format` leaves unchanged. */
+/** The rows as a Markdown table that `npm run check -- format` leaves unchanged. */
 function table(rows: readonly (readonly string[])[]): string[] {
   const [head = []] = rows;
   const widths = head.map((_, at) => Math.max(...rows.map(row => row[at]?.length ?? 0)));
@@ -69,7 +69,7 @@ async function hasKernel(page: Page): Promise<void> {
   await expect.poll(() => currentKernel(page)).toMatchObject({ status: 'idle' });
 }
 
-/** JupyterLab asks for the kernel of a notebook that is run before it has one. */
+/** Waits for the kernel first: JupyterLab asks the user to choose one if a notebook is run without a kernel. */
 async function runAllInLab(page: Page): Promise<void> {
   await hasKernel(page);
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
@@ -119,7 +119,7 @@ test.describe('what is shown', () => {
     await page.context().close();
   });
 
-  test('the session page shows all, and JupyterLab with the extension what JupyterLab shows', async () => {
+  test('the session page shows everything, and JupyterLab with the extension shows all that stock JupyterLab shows', async () => {
     const versions = await readFile(join(LAB_ENV, 'versions.txt'), 'utf8').catch(() => '');
     const resultText = (shown: Found | undefined): string =>
       shown === undefined
@@ -163,7 +163,7 @@ test.describe('what is shown', () => {
   });
 });
 
-/** Case W01: state that names code, in an untrusted notebook. */
+/** State that names code, in an untrusted notebook. */
 const STRANGE = JSON.stringify({
   cells: [
     {
@@ -238,8 +238,8 @@ test('code in a strange notebook does not run when JupyterLab opens it', async (
   }
 });
 
-test('JupyterLab with the extension shows ordinary outputs and far pictures', async ({ browser }) => {
-  // Cases W17 and W19; session-outputs.spec.ts tests them in the session page.
+test('JupyterLab with the extension shows ordinary outputs and pictures from the network', async ({ browser }) => {
+  // session-outputs.spec.ts tests the same in the session page.
   const lab = await LabServer.start({ galata: false });
   try {
     await mkdir(lab.rootDir, { recursive: true });

@@ -40,7 +40,7 @@ async function picture(
     await page.theme.setTheme(THEMES[theme]);
     await useFonts(page);
     await page.mouse.move(0, 0);
-    // From its top, also after a click on a button further down.
+    // From its top, even after a click on a button further down.
     await part.evaluate(element => element.scrollTo({ top: 0 }));
     // After two drawings everything has the colours of the theme.
     await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 1_500)));

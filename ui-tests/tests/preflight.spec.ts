@@ -1,7 +1,7 @@
 /**
- * Pre-flight in the panel of session page and JupyterLab. A program that waits takes the place of the Python with the TPU compiler, and
- * prints a report of the real one (tests/preflight/report.json: `tpulab check` of these cells with JAX 0.10.2 and libtpu 0.0.50). Where
- * `npm run test:aot` has made an environment, one test runs the real one.
+ * Pre-flight in the panel of session page and JupyterLab. A stand-in that waits replaces the Python with the TPU compiler, and
+ * prints a report of the real compiler (tests/preflight/report.json: `tpulab check` of these cells with JAX 0.10.2 and libtpu
+ * 0.0.50). Where `npm run test:aot` has made an environment, one test runs the real compiler.
  */
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

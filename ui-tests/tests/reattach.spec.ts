@@ -190,7 +190,9 @@ test('a question of the kernel is shown again, and the answer reaches it', async
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
 });
 
-/** A bar, a live slider, a picture as bytes and an Output widget, all of one cell that is still running when the page is opened again. */
+/**
+ * A bar, a live slider, a picture as bytes and an Output widget, in one cell that is still running when the page is opened again.
+ */
 const WIDGETS = `import base64, ipywidgets, tpulab
 bar = ipywidgets.IntProgress(value=0, max=9)
 slider = tpulab.live(ipywidgets.IntSlider(value=3, max=10))
@@ -209,7 +211,7 @@ while slider.value == 3:
 print("slider", slider.value)
 gate("GATEend")`;
 
-test('the widgets of a cell that runs are back after a reload, with what they captured, and act', async ({
+test('the widgets of a running cell are restored after a reload, with their captured outputs, and respond', async ({
   lab,
   page
 }) => {

@@ -76,10 +76,10 @@ function isDirty(page: IJupyterLabPageFixture): Promise<boolean> {
   return page.evaluate(() => (window.jupyterapp.shell.currentWidget as NotebookPanel).context.model.dirty);
 }
 
-/** In both themes. */
+/** Checks a part of the page in both themes. */
 async function isAccessible(page: IJupyterLabPageFixture, part: Locator): Promise<void> {
   for (const theme of ['dark', 'light'] as const) {
-    // Galata waits for the menu, which a dialog hides; the theme is set in spite of that.
+    // Galata waits for the menu, which a dialog hides; the theme is set nevertheless.
     await setTheme(page, theme).catch(() => undefined);
     await checkAccessibility(page, part);
   }

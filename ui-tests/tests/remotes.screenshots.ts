@@ -42,7 +42,7 @@ test('the launcher with a remote that is connected', async ({ lab, page }) => {
   await shoot(section, 'launcher-remote');
 });
 
-test('the banner when the machine is taken back, above a notebook whose training is to be saved', async ({
+test('the banner of a preempted machine, above a notebook whose training is to be saved', async ({
   lab,
   page,
   vm

@@ -107,7 +107,7 @@ HTML("<img src='far.svg' alt='of the VM'>")`;
   await run(page, 0);
   await expect(page.locator('.jp-CodeCell .jp-OutputArea-output')).toHaveText("'stand-in-tpu'");
   await expect.poll(() => readFile(join(lab.rootDir, 'paged.ipynb'), 'utf8')).toContain(SPEC);
-  // Case W04: a file that only the VM has, as this gateway's folder is elsewhere.
+  // A file that only the VM has, because this gateway's folder is elsewhere.
   await run(page, 1);
   const width = (image: HTMLImageElement): number => image.naturalWidth;
   await expect.poll(() => page.getByAltText('of the VM').evaluate(width)).toBe(50);
@@ -135,7 +135,7 @@ HTML("<img src='far.svg' alt='of the VM'>")`;
   await page.context().close();
 });
 
-test('a folder is synced from the dialog, and a notebook in it imports a module over there', async ({
+test('a folder is synced from the dialog, and a notebook in it imports a module on the VM', async ({
   lab,
   page,
   vm
@@ -265,7 +265,7 @@ test('a notebook whose remote is not connected or not known offers actions', asy
   await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
 });
 
-// The compiler's double on the VM answers; the page is told that this computer cannot have the compiler, as on a Mac.
+// A stand-in for the compiler on the VM answers; in the page this computer cannot have the compiler, as on a Mac.
 test('a notebook is checked on the machine chosen in the panel', async ({ lab, page, vm }) => {
   await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.useCompilerDouble();
@@ -296,7 +296,6 @@ state = train(jnp.ones((1024, 1024)), jnp.ones((64, 128)))`;
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 });
 
-// Case B05.
 test('both dialogs understand what is pasted, refuse the rest with a reason, and connect to it', async ({
   page,
   lab,
@@ -338,7 +337,7 @@ test('both dialogs understand what is pasted, refuse the rest with a reason, and
 });
 
 for (const theme of ['light', 'dark'] as const) {
-  test(`the tab of remotes has no fault for axe and can be used with the keyboard, ${theme}`, async ({
+  test(`axe finds nothing in the tab of remotes, which can be used with the keyboard, ${theme}`, async ({
     page
   }) => {
     await page.goto('?reset');

@@ -30,8 +30,8 @@ const ENDED = /(finished|stopped)second/;
 const AGAIN = `train("second", 30, 2.0)`;
 const ALL_STEPS = '30 of 30 steps';
 
-/** The text of the file that a button of the panel downloads. */
-async function taken(page: Page, button: Locator): Promise<{ name: string; text: string }> {
+/** The name and the text of the file that a button of the panel downloads. */
+async function downloaded(page: Page, button: Locator): Promise<{ name: string; text: string }> {
   const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
   return { name: file.suggestedFilename(), text: await readFile(await file.path(), 'utf8') };
 }
@@ -59,7 +59,7 @@ test('the steps of a finished run are exported, stored over a reload, and compar
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
 
   // As a table: every step, with the run's logged values.
-  const csv = await taken(page, await choice(steps, 'Export as CSV'));
+  const csv = await downloaded(page, await choice(steps, 'Export as CSV'));
   expect(csv.name).toBe('second.csv');
   const [head, ...rows] = csv.text.trimEnd().split('\r\n');
   expect(head).toBe(
@@ -87,7 +87,7 @@ test('the steps of a finished run are exported, stored over a reload, and compar
   await expect(await panel.section('Run')).toContainText(ENDED);
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
   await expect(again.getByRole('img', { name: /^Where the time went/ })).toBeVisible();
-  expect((await taken(page, await choice(again, 'Export as CSV'))).text).toBe(csv.text);
+  expect((await downloaded(page, await choice(again, 'Export as CSV'))).text).toBe(csv.text);
 
   // The runs of that kernel are listed beside another one.
   await openNotebook(page, 'another.ipynb');

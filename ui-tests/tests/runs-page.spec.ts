@@ -67,7 +67,7 @@ test('shows in the session page why one run is slower than another, and gives bo
 
   // Labels, used by search and groups.
   await page.getByRole('button', { name: 'Tag…' }).click();
-  await page.getByRole('textbox', { name: 'Tags, with commas between' }).fill('baseline, night');
+  await page.getByRole('textbox', { name: 'Tags, separated by commas' }).fill('baseline, night');
   await page.keyboard.press('Enter');
   await expect(row('slow')).toContainText('baseline');
   await page.getByRole('button', { name: 'Group…' }).click();

@@ -2,7 +2,7 @@
 import type { Locator, Page } from '@playwright/test';
 import { execFileSync } from 'node:child_process';
 
-/** Without real weights a browser draws bold text twice, which no user sees. */
+/** Fails without fonts with real weights: the browser would draw bold text twice, as no user sees it. */
 export function requireFonts(): void {
   const listed = execFileSync('fc-list', [':', 'family'], { encoding: 'utf8' });
   for (const family of ['Inter', 'JetBrains Mono'])

@@ -1,7 +1,7 @@
 /** The contents of a notebook in the session page, beside its cells. */
 import { cell, expect, open, run, test } from './session-steps.js';
 
-// F19 of the findings: the first queued cell from the top was shown as the running one.
+// The first queued cell from the top must not count as the running one.
 test('the contents show as running the cell that the kernel runs, in any order of requests', async ({
   page,
   gateway
@@ -34,7 +34,7 @@ test('the contents show as running the cell that the kernel runs, in any order o
   await expect(contents).toHaveText(['Firstqueued', 'Secondqueued', 'Thirdrunning']);
   await gateway.write('end-of-Third', '');
   await expect(contents).toHaveText(['Firstqueued', 'Secondrunning', /^Third[\d.]+ m?s$/]);
-  // F20: headings follow their cells.
+  // Headings follow their cells.
   await cell(page, 2).locator('.cm-content').click();
   await page.keyboard.press('Escape');
   await page.keyboard.press('b');

@@ -125,7 +125,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await expect(page.getByText('The trash is empty.')).toBeVisible();
   expect(await readdir(join(notebooks, '.tpulab-trash'))).toEqual([]);
 
-  // Files that are no notebooks; one of them is uploaded again.
+  // Files that are not notebooks; one of them is uploaded again.
   const named = (name: string, text: string) => ({
     name,
     mimeType: 'text/plain',
@@ -192,7 +192,7 @@ test('text is saved with its bytes unchanged, and changes of another program are
   await expect(state).toHaveText(/^Saved \d/);
   expect(await gateway.read('layers.py')).toBe('THEIRS = 5\n');
 
-  // A file that is no text is not opened as text.
+  // A file that is not text is not opened as text.
   await gateway.write('weights.bin', '\0\u0001');
   await page.goto(gateway.link('weights.bin'));
   await expect(page.getByRole('alert')).toContainText('weights.bin cannot be edited here. It is not text.');

@@ -2,7 +2,6 @@
 import { notebookText } from './notebook-file.js';
 import { cell, expect, open, run, test } from './session-steps.js';
 
-// X5
 test('a cell that prints without end leaves the page usable, is counted, and can be interrupted from its bar', async ({
   page,
   gateway
@@ -37,7 +36,6 @@ test('a cell that prints without end leaves the page usable, is counted, and can
   await expect(bar).toContainText(/[\d,]{6,} lines/);
 });
 
-// A04
 test('a display of an earlier process is not updated by the next one', async ({ page, gateway }) => {
   const show = "from IPython.display import display\nh = display('one', display_id='d')\n";
   await gateway.write('ids.ipynb', notebookText([show, "h.update('two')", `${show}h.update('three')`]));
@@ -77,7 +75,6 @@ const WIDGETS = [
   ].join('\n')
 ];
 
-// A06, A07
 test('an Output widget has its captures from the time without an open page', async ({ page, gateway }) => {
   await gateway.write('captured.ipynb', notebookText(WIDGETS));
   await open(page, gateway, 'captured.ipynb');
@@ -143,7 +140,7 @@ test('an output that came after a save is shown when the page was left before th
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/printed/);
 });
 
-// A07: the widget manager abandons its first request after four seconds.
+// The widget manager abandons its first request after four seconds.
 test('a bar is live again after the page was loaded while the connection was cut', async ({
   page,
   gateway
@@ -195,7 +192,7 @@ test('a bar is live again after the page was loaded while the connection was cut
   await gateway.write('enough', '');
 });
 
-// E2: the kernel has ended before the page saves, but its messages are still on their way to the page.
+// The kernel has ended before the page saves, but its messages are still on their way to the page.
 test('a page that lags behind saves its content, and the rest comes back after a reload', async ({
   page,
   gateway
@@ -248,7 +245,6 @@ test('a page that lags behind saves its content, and the rest comes back after a
   await expect.poll(() => gateway.read('behind.ipynb')).toContain('third\\n');
 });
 
-// A02
 test('an emoji that is overwritten is replaced as a whole, in the page and in the file', async ({
   page,
   gateway

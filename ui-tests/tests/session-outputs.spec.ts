@@ -39,7 +39,7 @@ const NOTHING = JSON.stringify({
   ...{ page: 'SecurityError', token: 'SecurityError', cookie: 'SecurityError', top: 'SecurityError' },
   gateway: 'refused'
 });
-/** Like Plotly: a library in an output of its own, and a chart that needs it in another. */
+/** Like Plotly: a library in one output, and a chart that needs it in another. */
 const LIBRARY = `'<script>' + '/* library */'.ljust(60_000) + 'window.draw = () => "drawn"; </script>'`;
 const CHART = `'<p id="chart" style="height: 321px"></p><script>document.getElementById("chart").textContent = draw()</script>'`;
 
@@ -60,7 +60,7 @@ test('run in a frame that reaches nothing, and only where the notebook is truste
   // Otherwise a library that chooses a colour scheme gets a white frame below the light text of the dark theme.
   await expect(frame(page, 2).locator('html')).not.toHaveCSS('background-color', 'rgba(0, 0, 0, 0)');
 
-  // The same browser knows these outputs again. The file's own trust mark is ignored.
+  // The same browser recognises these outputs. The file's own trust mark is ignored.
   await expect.poll(() => gateway.read('scripts.ipynb')).toContain('drawn');
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
   const text = await gateway.read('scripts.ipynb');
@@ -102,7 +102,7 @@ export default { render({ model, el }) {
   show();
   el.append(button);
 } }`;
-/** Case W18: its code is unavailable. */
+/** Its code is unavailable. */
 const FAR = `class Far(anywidget.AnyWidget):
     _esm = 'import * as d3 from "https://esm.sh/d3@7"; export default { render() {} }'
 Far()`;
@@ -120,7 +120,7 @@ slow`;
 const BROKEN = `class Broken(anywidget.AnyWidget):
     _esm = 'nothing.here; export default { render() {} }'
 Broken()`;
-/** Case W06: its whole content comes from its kernel, like k3d's code. */
+/** Its whole content comes from its kernel, like k3d's code. */
 const ASKING = `class Asking(anywidget.AnyWidget):
     _esm = '''export default { render({ model, el }) {
   model.on('msg:custom', () => { el.textContent = 'answered' });
@@ -147,7 +147,6 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   page,
   gateway
 }) => {
-  // Cases W01, W07.
   await page.route('https://esm.sh/**', route => route.abort());
   await gateway.write(
     'widget.ipynb',
@@ -195,14 +194,13 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await cell(page, 0).getByRole('button', { name: 'Trust this notebook…' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Trust' }).click();
   await expect(frame(page, 0).getByRole('button')).toHaveText(seenBy(33));
-  await expect(cell(page, 7)).toContainText('This widget asks its kernel, which has ended');
+  await expect(cell(page, 7)).toContainText('This widget gets its content from its kernel, which has ended');
   await expect(cell(page, 7).locator('.jp-OutputArea')).toContainText('Asking object');
   await expect(page.getByText('Widgets are not live: run their cells.')).toBeVisible();
   expect(await page.evaluate('globalThis.__ran')).toBeUndefined();
 });
 
 test('every output has a view, and files and links of the folder work', async ({ page, gateway }) => {
-  // Cases W02, W04, W09, W11, W13, W14, W15.
   const plotly = { data: [{ y: [1, 3, 2] }], layout: { title: { text: 'a chart' } } };
   const vega = {
     data: { values: [{ a: 1 }] },
@@ -299,7 +297,7 @@ async function withOthers(work: (gateway: SessionGateway) => Promise<void>): Pro
   }
 }
 
-/** State after the second run. */
+/** Closes its figures in the second run. */
 const CLOSES_LATER = `print("all", "was run")
 if "is_again" in globals(): plt.close("all")
 is_again = True`;
@@ -307,7 +305,7 @@ is_again = True`;
 test("packages of other people are shown, even after a reload, with the front ends of the kernel's environment", async ({
   page
 }) => {
-  // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, compared with JupyterLab.
+  // `npm run test:outputs` has more of them, compared with JupyterLab.
   const quick = PACKAGES.filter(({ isQuick }) => isQuick);
   await withOthers(async gateway => {
     await gateway.write(

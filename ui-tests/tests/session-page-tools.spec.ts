@@ -182,7 +182,7 @@ test('a long notebook draws the cells near the visible ones, and stays at the ch
   const scroller = page.locator('.jp-Notebook .jp-WindowedPanel-outer');
   await expect(source(0)).toBeVisible();
 
-  // To the end, while its cells are still being created; and it stays there when they all are.
+  // The view scrolls to the end while cells are still being created, and stays there when all of them are.
   await scroller.evaluate(node => {
     node.scrollTop = node.scrollHeight;
   });
@@ -200,7 +200,7 @@ test('a long notebook draws the cells near the visible ones, and stays at the ch
   const printed = page.locator('.jp-OutputArea-output').getByText('at the end');
   await expect(printed).toBeInViewport();
 
-  // To the beginning with the key; typed text still goes to the focused cell, however far it is scrolled away.
+  // The key jumps to the beginning; typed text still goes to the focused cell, however far it is scrolled away.
   await page.keyboard.press('Escape');
   await page.keyboard.press('Control+Home');
   // Immediately: Chromium's own animation continues after a later jump, and ends at the beginning.
@@ -225,7 +225,7 @@ test('a long notebook draws the cells near the visible ones, and stays at the ch
   await expect(source(0)).toHaveCount(0);
   await expect.poll(() => gateway.read('long.ipynb')).toContain('x = 000');
 
-  // With the table of contents to the middle, and cells are run there one after another.
+  // The table of contents jumps to the middle, and cells are run there one after another.
   const contents = page.getByRole('navigation', { name: 'Contents' });
   await contents.getByRole('button', { name: 'Part 80' }).click();
   await expect(heading(80)).toBeInViewport();
@@ -347,7 +347,7 @@ test('offers to set up JAX where no kernel is installed, and uses the kernel onc
   await expect(page.getByRole('button', { name: 'Set up JAX' })).toBeHidden();
 });
 
-test('opens notebooks from outside: one that is dropped, and a file of the browser, which is saved where it is', async ({
+test('opens notebooks from outside: a dropped one, and a file of the browser, which is saved in place', async ({
   page,
   gateway
 }) => {

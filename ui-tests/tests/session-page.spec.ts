@@ -74,8 +74,8 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
   expect(errors).toEqual([]);
 });
 
-// N3: the part of such a link in a browser's history is worthless.
-test('a link with a code lets one page in, and a reload of it', async ({ page, browser, gateway }) => {
+// The part of such a link in a browser's history is worthless.
+test('a link with a code admits one page, and its reload', async ({ page, browser, gateway }) => {
   await gateway.write('linked.ipynb', notebookText(['print("in")']));
   const answer = await gateway.request('bridge/v1/page-code', { method: 'POST' });
   const { code } = (await answer.json()) as { code: string };
@@ -96,7 +96,7 @@ HTML("<p id=late></p><script>document.getElementById('late').textContent = 'by a
 const WITH_MATH = 'HTML("<p>set $x^2$</p>")';
 const SLIDER = 'import ipywidgets\nipywidgets.IntSlider()';
 
-test('loads each part again that was lost on the way', async ({ page, gateway }) => {
+test('loads each part again that the network has lost', async ({ page, gateway }) => {
   // Simulates a network change: each first request for a script, a style sheet, a frame or a notebook fails.
   const lost = new Set<string>();
   await page.route(/\/(_page|_frame|bridge\/v1\/(health|page-key|files))/, route => {
@@ -115,7 +115,7 @@ test('loads each part again that was lost on the way', async ({ page, gateway })
   expect([...lost].filter(address => /_frame|math|index-.*css/.test(address)).length).toBeGreaterThan(3);
 });
 
-test('of two pages that change one notebook neither loses anything', async ({ page, browser, gateway }) => {
+test('two pages that change one notebook lose nothing', async ({ page, browser, gateway }) => {
   await gateway.write('b.ipynb', notebookText(['first = 1']));
   await open(page, gateway, 'b.ipynb');
   await unwatched(page, async () => {
@@ -204,7 +204,7 @@ test('continues automatically after the gateway was killed', async ({ page, gate
   await expect.poll(() => linesOf(page, 0)).toEqual(ALL_LINES);
 });
 
-/** Python of the environment with anywidget, which is no part of TPULab's own environments. */
+/** Python of the environment with anywidget, which is not part of TPULab's own environments. */
 const ANYWIDGET = [
   'import glob, sys',
   `sys.path += glob.glob(${JSON.stringify(OTHER_PACKAGES)})`,

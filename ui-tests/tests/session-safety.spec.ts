@@ -30,7 +30,6 @@ const OLD = JSON.stringify({
   ]
 });
 
-// A14
 test('a notebook of nbformat 3 is shown, and its file changes only when a person converts it', async ({
   page,
   gateway
@@ -61,8 +60,7 @@ test('a notebook that is not UTF-8 is refused, and its bytes stay', async ({ pag
   expect(await readFile(file)).toEqual(latin);
 });
 
-// E3, X8
-test('a notebook of another language is shown as it is, and never run by another kernel', async ({
+test('a notebook of another language is shown unchanged, and never run by another kernel', async ({
   page,
   gateway
 }) => {
@@ -257,7 +255,6 @@ test('a cell whose kernel was killed while no page was open is filled, and the n
   await expect(page.getByText('The kernel ended: exited with code 3.')).toBeVisible();
 });
 
-// A15
 test('a notebook with a backslash in its name opens, runs and is saved as itself', async ({
   page,
   gateway

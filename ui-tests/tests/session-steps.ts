@@ -39,7 +39,7 @@ export async function open(page: Page, gateway: SessionGateway, notebook: string
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
 }
 
-/** In a browser of its own. */
+/** Opens the link as in another browser. */
 export async function openElsewhere(browser: Browser, link: string): Promise<Page> {
   const page = await (await browser.newContext()).newPage();
   await page.goto(link);
@@ -49,7 +49,7 @@ export async function openElsewhere(browser: Browser, link: string): Promise<Pag
 /** Imports, compiling and training, on a machine that may be busy. */
 const NOTEBOOK_DEADLINE_MS = 420_000;
 
-/** From top to bottom, with the button; resolves with the saved file's content when every cell was run. */
+/** Runs a notebook from top to bottom, with the button; resolves with the saved file's content when every cell was run. */
 export async function runAll(page: Page, gateway: SessionGateway, notebook: string): Promise<CellOutputs[]> {
   await page.getByRole('button', { name: 'Run all' }).click();
   let cells: CellOutputs[] = [];
@@ -65,7 +65,7 @@ export async function runAll(page: Page, gateway: SessionGateway, notebook: stri
   return cells;
 }
 
-/** In the dialog "Connect to a TPU…", up to ssh's question about an unknown host. */
+/** Chooses the VM in the dialog "Connect to a TPU…", up to ssh's question about an unknown host. */
 export async function chooseVm(dialog: Locator): Promise<void> {
   await dialog.getByRole('option', { name: /^vm/ }).click();
   await dialog.getByRole('button', { name: 'Connect to vm' }).click();

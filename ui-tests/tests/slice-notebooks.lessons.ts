@@ -14,7 +14,7 @@ import { TPULabPanel } from './tpulab-panel.js';
 
 const DDPM = '05-ddpm.ipynb';
 const STEPS = 24;
-/** A network of a quarter of the width, on all devices; each host has a batch of its own. */
+/** A network of a quarter of the width, on all devices; each host has its own batch. */
 const SETTINGS = [
   'settings = {"model.args.ch": 16, "model.args.emb_ch": 32, "train.batch_size": 8,',
   '    "model.eval_sampling_num_steps": 8}',

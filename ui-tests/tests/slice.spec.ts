@@ -56,7 +56,7 @@ function notebook(cells: Readonly<Record<string, string>>): string {
   });
 }
 
-test('widgets of another host act, and training continues after it was killed, with one click; so it does in the session page', async ({
+test('widgets of another host respond, and training continues with one click after it was killed, in JupyterLab and in the session page', async ({
   browser,
   lab,
   page

@@ -71,7 +71,7 @@ export class StandInAnswers {
   static async give(page: Page): Promise<StandInAnswers> {
     const answers = new StandInAnswers();
     await page.route(/\/(bridge\/v1\/)?(machines|environments)\b/, route => answers.answer(route));
-    // A connected remote has events of its own, which are not the gateway's.
+    // A connected remote has its own events, which are not the gateway's.
     const isGateways = ({ pathname }: URL): boolean =>
       /^(?!.*\/machines\/).*\/bridge\/v1\/events$/.test(pathname);
     await page.routeWebSocket(isGateways, socket => {

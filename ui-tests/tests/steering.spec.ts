@@ -63,7 +63,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await field.press('Enter');
   await expect(await panel.requests()).toContainText(/learning_rate 0\.001000 → 0\.02000 · applied/);
 
-  // So does the slider that this cell has created itself; the panel has sliders of its own.
+  // So does the slider that this cell has created itself; the panel has its own sliders.
   const handle = page.getByRole('feed', { name: 'Cells' }).getByRole('slider');
   await handle.focus();
   await handle.press('ArrowRight');

@@ -66,7 +66,7 @@ async function open(page: Page, saved: unknown): Promise<void> {
 }
 
 for (const host of ['tpulab', 'anywidget']) {
-  test(`saved widgets show what they showed, and follow what the kernel sends, in the host of ${host}`, async ({
+  test(`saved widgets show their saved state, and follow the kernel's messages, in the host of ${host}`, async ({
     page
   }) => {
     await open(page, await savedState(host));

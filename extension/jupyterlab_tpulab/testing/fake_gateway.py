@@ -1,4 +1,4 @@
-"""A gateway without kernels, as a process of its own: `serve` as `tpulab serve` does it, over real HTTP.
+"""A gateway without kernels, in a separate process: `serve` as `tpulab serve` does it, over real HTTP.
 
 `FAKE_GATEWAY` chooses a way to fail: `exit` (ends with a message), `garbage` (prints no address), `silent`.
 """

@@ -1,4 +1,4 @@
-/** JupyterLab's view of one file on the user's own computer. A save replaces only the version that this page has seen last. */
+/** JupyterLab's view of one file on the user's own computer. A save replaces only the version that this page last saw. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { type BridgeDrive, utf8 } from './drive.js';
@@ -58,7 +58,7 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
   }
 
   async getDownloadUrl(): Promise<string> {
-    throw new Error(trans.__('The browser gives this page the notebook alone, not the files beside it.'));
+    throw new Error(trans.__('The browser gives this page access to the notebook only, not to the files beside it.'));
   }
   newUntitled(): Promise<Contents.IModel> {
     return this.beside.newUntitled();

@@ -78,6 +78,6 @@ function answered(request: IDBRequest): Promise<unknown> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () =>
-      reject(request.error ?? new Error(trans.__('The browser keeps no list of files.')));
+      reject(request.error ?? new Error(trans.__('The browser cannot store the list of opened files.')));
   });
 }

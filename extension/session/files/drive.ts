@@ -1,4 +1,4 @@
-/** JupyterLab's view of the gateway's files. A save replaces only the version that this page has seen last. */
+/** JupyterLab's view of the gateway's files. A save replaces only the version that this page last saw. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
@@ -103,7 +103,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     });
   }
 
-  /** The present file moves to the trash, and the new content takes its place. */
+  /** Moves the current file to the trash and writes the new content in its place. */
   async replace(path: string, text: string): Promise<Contents.IModel> {
     const { id } = await this.files.trash(path);
     try {

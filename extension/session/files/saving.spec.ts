@@ -53,8 +53,8 @@ class Document extends Saving {
   protected adopt(): void {}
 }
 
-// F18 of the findings: leaving during a save asked nobody, and a second save did not wait for the first.
-it('leaving the page during a save would lose changes, until the save is answered', async () => {
+// The browser must ask before the page is left during a save, and a second save must wait for the first.
+it('reports that leaving the page would lose changes until a running save is answered', async () => {
   const document = Document.make();
   document.edit('one');
   const saving = document.save();
@@ -65,7 +65,7 @@ it('leaving the page during a save would lose changes, until the save is answere
   expect(document.needsSave).toBe(false);
 });
 
-it('a save that is requested during another one writes what was changed meanwhile, after it', async () => {
+it('a save requested during another one waits for it and writes the changes made meanwhile', async () => {
   const document = Document.make();
   document.edit('one');
   void document.save();

@@ -1,7 +1,7 @@
 /**
  * Keeps a document and its file in sync: saves automatically, loads changes of other programs while nothing is unsaved here, and
- * reports the state of both exactly. A foreign change is never overwritten, and a deleted file is never created again: in these cases
- * the user decides.
+ * reports the state of both exactly. It never overwrites another program's change and never recreates a deleted file: in these
+ * cases the user decides.
  */
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
@@ -99,7 +99,7 @@ export abstract class Saving implements IDisposable {
     return this._last;
   }
 
-  /** The file cannot be shown. */
+  /** Reports that the file cannot be shown. */
   fail(why?: string): void {
     this.showState({ kind: 'unreadable', ...(why !== undefined && { why }) });
   }
@@ -131,7 +131,7 @@ export abstract class Saving implements IDisposable {
     await this.load();
   }
 
-  /** Overwrites a foreign change, or creates a deleted file again. */
+  /** Overwrites another program's change, or recreates a deleted file. */
   async overwrite(): Promise<void> {
     const { path, store } = this;
     if (this._state.kind === 'deleted') {
@@ -256,7 +256,7 @@ export abstract class Saving implements IDisposable {
     const isWaiting = this.needsSave || this._state.kind === 'conflict' || this._state.kind === 'old-format';
     if (document.hidden || this._isWatching || !this.isReady || this._isDisposed) return;
     if (isWaiting) {
-      // A manual save is notified of the change first.
+      // With manual saving, a changed file is reported before the user saves.
       if (!this.isAutomatic && this._state.kind === 'dirty') await this.isChangedElsewhere();
       return;
     }
@@ -297,7 +297,7 @@ export abstract class Saving implements IDisposable {
     if (this._state.kind === 'conflict') this.changed.emit();
     if (this._isSaving || this.isHalted) return;
     if (!this.isUnsaved) {
-      // The change needs no save, which is known only a moment after it.
+      // The change turned out to need no save.
       if (this._state.kind === 'dirty') {
         clearTimeout(this._timer);
         this._dirtySince = null;

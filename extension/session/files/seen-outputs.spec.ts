@@ -29,7 +29,7 @@ describe('outputs', () => {
     expect(notebook.cells[0]!.metadata).toEqual({});
   });
 
-  it('that were trusted here are so again, in the next page and as another program writes them', () => {
+  it('that were trusted here stay trusted in the next page and after another program rewrites them', () => {
     const shared = store();
     const saved = { cells: [{ ...cellWith(HTML, true), metadata: { trusted: true, tags: ['a'] } }] };
     new SeenOutputs(shared).learn(saved);
@@ -42,7 +42,7 @@ describe('outputs', () => {
     expect(again.cells[0]!.metadata.trusted).toBe(true);
   });
 
-  it('are known whatever the order in which the file has their parts', () => {
+  it('are recognised whatever the order of their parts in the file', () => {
     const known = new SeenOutputs(store());
     known.learn({ cells: [cellWith({ 'application/vnd.plotly.v1+json': { layout: {}, data: [] } }, true)] });
     const again = { cells: [cellWith({ 'application/vnd.plotly.v1+json': { data: [], layout: {} } })] };
@@ -50,7 +50,7 @@ describe('outputs', () => {
     expect(again.cells[0]!.metadata.trusted).toBe(true);
   });
 
-  it('that differ by a letter are others', () => {
+  it('that differ by a letter are not recognised', () => {
     const known = new SeenOutputs(store());
     known.learn({ cells: [cellWith(HTML, true)] });
     const other = { cells: [cellWith({ ...HTML, 'text/html': '<script>draw(1)</script>' })] };
@@ -58,8 +58,8 @@ describe('outputs', () => {
     expect(other.cells[0]!.metadata.trusted).toBeUndefined();
   });
 
-  it('with widgets are known with the state that the file has for them, of each cell the last one', () => {
-    // Case W01: the state names code, so a known output with other state counts as unknown.
+  it('with widgets are recognised together with their state in the file, each cell’s newest state', () => {
+    // The state names code, so a known output with other state counts as unknown.
     const shared = store();
     const saved = (value: number, esm = '') => ({
       cells: [{ ...cellWith({ [VIEW]: { model_id: 'a' } }, true), id: 'cell' }],
@@ -87,7 +87,7 @@ describe('outputs', () => {
     expect([trusts(saved(1)), trusts(saved(2))]).toEqual([false, true]);
   });
 
-  it('are known for as long as the page is open where there is no storage', () => {
+  it('are recognised while the page is open if there is no storage', () => {
     const full = {
       getItem: () => 'not JSON',
       setItem: () => {

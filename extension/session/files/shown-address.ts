@@ -32,7 +32,7 @@ export async function shownAddress(
     return await dataAddress(new Blob([await bytes(path)], { type }));
   } catch (error) {
     // The alternative text replaces it.
-    // oxlint-disable-next-line no-console -- whoever looks why finds the name of the file
+    // oxlint-disable-next-line no-console -- the console names the file for whoever investigates
     console.warn(`${path}: ${messageOf(error)}`);
     return 'data:,';
   }

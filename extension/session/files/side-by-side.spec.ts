@@ -20,7 +20,7 @@ describe('sideBySide', () => {
     expect(drawn(mine, theirs)).toEqual(rows);
   });
 
-  it('has each line of both once, in order, and calls only equal ones the same', () => {
+  it('contains each line of both once, in order, and pairs only equal lines', () => {
     const letters = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 12 });
     fc.assert(
       fc.property(letters, letters, (mine, theirs) => {
@@ -33,7 +33,7 @@ describe('sideBySide', () => {
     );
   });
 
-  it('stays quick where everything is different', () => {
+  it('stays fast when everything differs', () => {
     const many = (letter: string) => Array.from({ length: 3_000 }, (_, at) => `${letter}${at}`);
     expect(sideBySide(many('a'), many('b'))).toHaveLength(3_000);
   });

@@ -10,7 +10,7 @@ const model = (model_name: string, state: object): object => ({
 });
 
 it('describes the last state of saved widgets, without their code or their markup', () => {
-  // Case W07: a bar of tqdm for a user who does not trust the notebook yet.
+  // A tqdm bar for a user who does not trust the notebook yet.
   const widgets = {
     [STATE]: {
       state: {

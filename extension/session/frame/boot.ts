@@ -45,7 +45,7 @@ function copyOf(script: HTMLScriptElement): HTMLScriptElement {
   const copy = document.createElement('script');
   for (const { name, value } of script.attributes) copy.setAttribute(name, value);
   copy.textContent = script.textContent;
-  // Modules too run in document order.
+  // Modules also run in document order.
   copy.async = script.hasAttribute('async');
   return copy;
 }
@@ -53,7 +53,7 @@ function copyOf(script: HTMLScriptElement): HTMLScriptElement {
 /** Resolves when the next script may run: a network script is awaited, because later scripts often need it. */
 function run(old: HTMLScriptElement, script: HTMLScriptElement): Promise<void> {
   // A script that calls document.write expects the text at its own position.
-  // oxlint-disable-next-line typescript/no-deprecated -- what is replaced is what outputs call
+  // oxlint-disable-next-line typescript/no-deprecated -- outputs call this method
   document.write = (...html: string[]) => script.insertAdjacentHTML('beforebegin', html.join(''));
   const done =
     script.src === '' || script.hasAttribute('async')

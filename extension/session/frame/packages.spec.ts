@@ -33,7 +33,6 @@ function loadChunk(address: string): Promise<void> {
   });
 }
 
-// Case W05.
 it("loads a labextension and its chunks, which webpack requests with a version, from the kernel's environment", async () => {
   const folder = 'https://installed.invalid/labextensions/chunked/static';
   const activate = (_: object, registry: { registerWidget(data: object): void }): void =>
@@ -60,7 +59,7 @@ it("loads a labextension and its chunks, which webpack requests with a version, 
   ]);
 });
 
-it('names a package of which the environment has nothing for browsers', async () => {
+it('names a package that has no front end in the environment', async () => {
   await expect(loadPackage('nothing', source)).rejects.toThrow(
     'the environment of the kernel has no front end of nothing'
   );

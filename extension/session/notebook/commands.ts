@@ -19,7 +19,7 @@ const COMMAND_MODE = '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :fo
 const EDIT_MODE = '.jp-Notebook.jp-mod-editMode';
 const ANY_MODE = 'body';
 
-/** As `tpulab execute` and nbclient do: skips cells tagged skip-execution. Each of them can still be run alone. */
+/** Skips cells tagged skip-execution, like `tpulab execute` and nbclient. Each of them can still be run alone. */
 export function runAll(notebook: Notebook, sessionContext: ISessionContext): Promise<boolean> {
   const cells = notebook.widgets.filter(
     ({ model }) => (model.getMetadata('tags') as unknown[] | undefined)?.includes('skip-execution') !== true

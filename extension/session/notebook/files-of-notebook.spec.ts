@@ -34,7 +34,7 @@ async function framed(address: string): Promise<Element | null> {
   return new DOMParser().parseFromString(html, 'text/html').body.firstElementChild;
 }
 
-// Case W15, and other arguments of IPython.display.IFrame.
+// Arguments of IPython.display.IFrame.
 it.each([
   ['report.html', '<h1>report</h1>'],
   ['table.csv', '<pre>a,&lt;b&gt;</pre>'],

@@ -176,7 +176,7 @@ class WidgetFrame {
   private watchForAnswer(): void {
     if (this.known.size > 0 && this.frame.isEmpty)
       this.onFailed(
-        trans.__('This widget asks its kernel, which has ended, for what it shows: run its cell.')
+        trans.__('This widget gets its content from its kernel, which has ended: run its cell.')
       );
   }
 

@@ -20,8 +20,8 @@ it('finds the headings of a text cell, and none in its code blocks', () => {
   ]);
 });
 
-// F20 of the findings: a flood of outputs redrew the contents at each frame.
-it('headings may change with text cells and the list of cells, not with outputs and code', () => {
+// A flood of outputs must not redraw the table of contents at each frame.
+it('reports that headings may have changed for text cells and the list of cells, not for outputs and code', () => {
   const model = new NotebookModel();
   const markdown = { cell_type: 'markdown', metadata: {}, source: '# One' };
   const code = { cell_type: 'code', metadata: {}, source: '', outputs: [], execution_count: null };

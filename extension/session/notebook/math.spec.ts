@@ -19,8 +19,8 @@ const shown = (text: string): HTMLElement => {
 const meaning = (element: HTMLElement): string | undefined =>
   element.querySelector('mjx-assistive-mml')?.innerHTML;
 
-// Case W11: macros carry over from one cell to the next as in JupyterLab.
-it('sets a formula with a macro of a text above, whichever of the two is set first', async () => {
+// Macros carry over from one cell to the next, as in JupyterLab.
+it('typesets a formula with a macro from a text above, whichever of the two is typeset first', async () => {
   const before = shown('$\\half{z}$');
   const definition = shown('$\\def\\half#1{\\frac{#1}{2}} \\half{x}$');
   const after = shown('$\\half{y}$');

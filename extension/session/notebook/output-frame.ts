@@ -154,7 +154,7 @@ export class OutputFrame {
         if (message.height >= 0) this.frame.style.height = `${Math.min(message.height, MAX_HEIGHT_PX)}px`;
         return;
       case 'link':
-        // Only the user clicks.
+        // A script can send this message too; only a click of the user makes the activation active.
         if (navigator.userActivation.isActive)
           this.host.onLink(
             String(message.href),
@@ -163,7 +163,7 @@ export class OutputFrame {
         return;
       case 'missing':
         this.showText(
-          trans.__('This output needs the network: %1 did not come.', shortened(message.address))
+          trans.__('This output needs the network: %1 could not be loaded.', shortened(message.address))
         );
         return;
       case 'refused':

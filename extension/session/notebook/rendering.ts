@@ -16,7 +16,7 @@ import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { trans } from '../text.js';
 
-/** Unfolded from the start; when unfolded, written immediately. */
+/** A value with at most this many children is unfolded, and rendered, from the start. */
 const OPEN_CHILDREN = 20;
 const MAX_CHILDREN = 1_000;
 const MAX_TEXT = 100_000;

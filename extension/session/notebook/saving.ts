@@ -86,8 +86,8 @@ export class NotebookSaving extends Saving {
   }
 
   /**
-   * Pages that show one running cell all save its outputs, each as far as they have arrived: that is no conflict. The last page to
-   * see the cell end saves all of them.
+   * Pages that show one running cell all save its outputs, each as far as they have arrived: this is not a conflict. The last page
+   * to see the cell end saves all of them.
    */
   protected isSame({ content }: Contents.IModel): boolean {
     const mine = this.context.model.toJSON() as INotebookContent;

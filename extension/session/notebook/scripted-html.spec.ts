@@ -13,7 +13,7 @@ describe('an output', () => {
   ])('has scripts: %s', text => expect(hasScripts(html(text))).toBe(true));
 
   it.each(['<table><tr><td>set on = 1</td></tr></table>', '<p>&lt;script&gt;</p>', '<style>.a {}</style>'])(
-    'has none: %s',
+    'has no script: %s',
     text => expect(hasScripts(html(text))).toBe(false)
   );
 

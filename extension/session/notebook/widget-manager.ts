@@ -151,7 +151,7 @@ export class PageWidgetManager extends WidgetManager {
     return answer.ok ? answer.text() : null;
   }
 
-  /** The view of a model; null: the model exists nowhere any more. */
+  /** The view of a model; null: the model no longer exists. */
   async show(id: string, onFailed: (message: string) => void): Promise<Widget | null> {
     if (!this.has_model(id)) await (this.fetched ??= this.fromKernel());
     if (!this.has_model(id)) await this.fromFile(id);

@@ -87,7 +87,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it('opens the widgets that a kernel makes while the manager is loaded once each, in their order', async () => {
+it('opens each widget that a kernel creates while the manager is loading, once and in order', async () => {
   const kernel = new SilentKernel();
   const lazy = new LazyWidgets(notebookOn(kernel).options);
   await Promise.all([kernel.opens('first', 1), kernel.opens('second', 2)]);
@@ -125,7 +125,7 @@ it('shows the state of the file when a kernel never reports its widgets', async 
   expect(requested).toEqual([...Array.from({ length: 5 }, () => 'request_states'), 'request_state']);
 });
 
-it('repeats a request to a busy kernel only once it is not busy', async () => {
+it('repeats a request to a busy kernel only when it is no longer busy', async () => {
   const kernel = new SilentKernel();
   const { options, status } = notebookOn(kernel, SAVED);
   const manager = await new LazyWidgets(options).load();
@@ -140,7 +140,7 @@ it('repeats a request to a busy kernel only once it is not busy', async () => {
   expect(kernel.sent.length).toBeGreaterThan(1);
 });
 
-it('names a server that does not answer for a package, and waits no longer than its time', async () => {
+it('names a server that does not answer for a package within the time limit', async () => {
   vi.spyOn(AbortSignal, 'timeout').mockImplementation(ms => {
     const control = new AbortController();
     setTimeout(() => control.abort(new Error('no answer in time')), ms);

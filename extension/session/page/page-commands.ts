@@ -180,7 +180,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   }
 }
 
-/** The tab stores the token; only where it cannot does the token go into the address. */
+/** The tab stores the token. If it cannot, the token goes into the address. */
 export function goTo(page: SessionPage, address: string): void {
   window.location.assign(withToken(window, address, page.token));
 }

@@ -56,7 +56,7 @@ export class SessionPage {
     this.status = new StatusModel(this.current, this.events);
     this.panelState = new PanelState(this.current, this.events);
     window.addEventListener('online', () => this.reconnectNow());
-    // While the user types in a field of the page itself, letters are no shortcuts.
+    // While the user types in a field of the page itself, letters are not shortcuts.
     document.addEventListener('keydown', event => this.commands.processKeydownEvent(event), true);
   }
 

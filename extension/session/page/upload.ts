@@ -37,7 +37,7 @@ export async function upload(
   const existing = await put(chosen, false);
   const names = existing.map(({ name }) => name).join(', ');
   const title = trans._n('Replace %1 file?', 'Replace %1 files?', existing.length);
-  const body = trans.__('%1: what is there now is moved to the trash.', names);
+  const body = trans.__('Existing files are moved to the trash: %1', names);
   if (existing.length > 0 && (await sure(title, body, trans.__('Replace')))) await put(existing, true);
   showProgress([trans._n('%1 file was uploaded.', '%1 files were uploaded.', done), ...problems].join(' '));
 }

@@ -102,14 +102,14 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   }
   const remote = remoteOfPlace(kernel.backend.id);
   if (remote !== null && backends.remotes.get(remote)?.state === 'preempted') {
-    return []; // it does not keep running, which is reported elsewhere
+    return []; // a preempted machine does not keep running; another banner reports it
   }
   const where = kernel.backend.id === 'bridge' ? trans.__('the server') : kernel.backend.label;
   switch (connection.kind) {
     case 'reconnecting':
     case 'connecting': {
       if (!wasLive.has(kernel.kernelId)) {
-        return []; // not connected yet, which takes a moment at the start of a page
+        return []; // a new page takes a moment to connect
       }
       const when =
         connection.kind === 'reconnecting' ? ` in ${countdownText(connection.retryAt - Date.now())}` : '';
@@ -162,7 +162,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   }
 }
 
-/** Possible only for a notebook's file. */
+/** Notices about an old format; only a notebook's file has one. */
 function formatNotices({ commands }: SessionPage, session: OpenSession): Notice[] {
   const { saving, context, notices } = session;
   const { state } = saving;

@@ -30,7 +30,7 @@ export function FileBanners(props: FileBannersProps): JSX.Element | null {
   return notice === null ? null : <NoticeBar notice={notice} onClose={null} />;
 }
 
-/** Nothing is written before the user chooses. */
+/** Asks the user to resolve a conflict; writes nothing before the choice. */
 function ConflictCard(props: FileBannersProps): JSX.Element {
   const { saving, notices } = props;
   const first = useRef<HTMLButtonElement>(null);

@@ -33,8 +33,8 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
   const source = events.machineSourceOf(place);
   useChanges(machine, false, 1_000);
   useEffect(() => {
-    const looking = source?.watch();
-    return () => looking?.dispose();
+    const watching = source?.watch();
+    return () => watching?.dispose();
   }, [source]);
   const holders = holdersText(machine?.holders ?? null);
   const run = (id: string) => (): void => {

@@ -61,7 +61,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
     const { shares: all } = await request<ShareList>(page, '');
     setShares(all.filter(share => share.path === path && !share.expired));
   };
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- once: what changes it afterwards is done here
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- loads once: this dialog makes all later changes itself
   useEffect(() => run(load), []);
   const create = async (): Promise<void> => {
     const { token } = await request<NewShare>(page, '', 'POST', { path, expiresInHours: hours });

@@ -15,7 +15,7 @@ type Settings = ServerConnection.ISettings | null;
 type RequestOf = (settings: Settings) => Promise<unknown>;
 
 const BASE = 'http://bridge.test/';
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 /** The requested timeouts, in order; `elapse` ends them all. */
 let timeoutsMs: number[];
@@ -54,7 +54,7 @@ function settings(answer: (request: Request) => Promise<Response>): Settings {
 const answering = (status: number, body: string): Settings =>
   settings(() => Promise.resolve(new Response(body, { status, statusText: 'So' })));
 const away = (): Settings => settings(() => Promise.reject(new TypeError('refused')));
-/** Never answers until the caller gives up. */
+/** Settings of a server that never answers, until the caller gives up. */
 const silent = (): Settings =>
   settings(
     ({ signal }) =>
@@ -123,7 +123,7 @@ describe('what is sent', () => {
   });
 });
 
-describe('how long an answer is waited for', () => {
+describe('the wait for an answer', () => {
   it.each([
     ['outputs', [60_000]],
     ['kept', [30_000]],
@@ -143,7 +143,7 @@ describe('how long an answer is waited for', () => {
     expect(timeoutsMs).toEqual(expected);
   });
 
-  it('is cut short when it is not wanted any more', async () => {
+  it('ends early when the answer is no longer needed', async () => {
     const stopping = new AbortController();
     const asking = [
       new OutputsApi(() => silent(), 'bridge/v1/kernels/k').record(7, stopping.signal),
@@ -200,7 +200,7 @@ describe('the message of a missing answer', () => {
         remotes: remote('remotes.unreachable', 'The TPULab server on this machine cannot be reached.'),
         control: control(
           'unreachable',
-          'The kernel did not answer; look whether it still runs, and try again.'
+          'The kernel did not answer; check whether it still runs, and try again.'
         ),
         runs: 'resolved: false'
       }

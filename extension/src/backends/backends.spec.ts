@@ -54,7 +54,7 @@ test('the first list of a new page has the connected remotes', async () => {
   fresh.backends.dispose();
 });
 
-test('a remote that begins to serve while a list is under way is in the next, which only joining would miss', async () => {
+test('a remote that begins to serve during a list request is in the next list, which joining that request would miss', async () => {
   const { backends, bridge } = page;
   const client = new CompositeSpecClient(backends, new SpecCache(null), new LogoLoader(), longWaits());
   const get = client.get.bind(client);
@@ -114,7 +114,7 @@ test('kernels of an unreachable remote stay listed, and other backends are not a
   manager.dispose();
 });
 
-test('a kernel that is wanted on a remote that is not connected connects it', async () => {
+test('requesting a kernel on a disconnected remote connects the remote', async () => {
   const manager = new CompositeKernelManager({ backends: page.backends, specClient: undefined });
   const started = manager.startNew({ name: 'remote/other/tpulab-jax' });
   await until(() => page.bridge.requested.includes('/bridge/v1/machines/other/connect'));
@@ -155,7 +155,7 @@ test('changes of a remote outrank a list that was requested before them', async 
   ]);
 });
 
-test('a bridge that knows no remotes is a bridge without remotes', async () => {
+test('a bridge that does not support remotes has none', async () => {
   const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });
   const bridge = await FakeJupyterServer.start({ specs: ['tpulab-jax'] });
   jupyter.bridgeAddress = { status: 'ready', url: bridge.url, token: bridge.token, message: null };

@@ -21,7 +21,7 @@ async function newPage(options: ConstructorParameters<typeof Page>[2] = {}): Pro
   return page;
 }
 
-/** Time limits of this length end when the returned function is called: no answer is too late before that. */
+/** Time limits of this length end only when the returned function is called, so no answer is too late before that. */
 function holdLimits(heldMs: number): () => void {
   const held: AbortController[] = [];
   const timeout = AbortSignal.timeout.bind(AbortSignal);
@@ -36,7 +36,7 @@ function holdLimits(heldMs: number): () => void {
   return () => held.forEach(each => each.abort(new DOMException('The time is over.', 'TimeoutError')));
 }
 
-test('finds the bridge through the Jupyter server and returns how to reach it', async () => {
+test('finds the bridge through the Jupyter server and returns its address', async () => {
   const page = await newPage();
   const { bridge } = page.backends;
   expect(bridge.state).toBe('starting');
@@ -71,7 +71,7 @@ test.each<[Fault, string, string]>([
   ['hang', 'bridge.timeout', 'down'],
   ['stall', 'bridge.timeout', 'down']
 ])('a bridge that is %s ends as %s, with a time for the next try', async (fault, code, state) => {
-  // Any answer may take as long as it needs: a busy machine is no fault.
+  // Any answer may take long on a busy machine, which is not an error.
   const probeTimeoutMs = code === 'bridge.timeout' ? 1_000 : 60_000;
   const page = await newPage({ probeTimeoutMs, longestRetryMs: 60_000 });
   page.bridge.fault = fault;
@@ -106,7 +106,7 @@ test.each([
   expect(page.backends.bridge.lastError?.code).toBe(code);
 });
 
-test('a failing request of any caller makes it check, and a recovery is announced', async () => {
+test('a failing request of any caller starts a check, and a recovery is announced', async () => {
   const page = await newPage();
   const { bridge } = page.backends;
   bridge.start();
@@ -163,7 +163,7 @@ test('sends neither cookies nor the XSRF value of the page, and no time stamps i
   expect(liveSettings.init).toMatchObject({ cache: 'default', credentials: 'omit' });
 });
 
-test('gives up a request that gets no answer, also one that stalls within it', async () => {
+test('gives up a request without an answer, even one that stalls in the middle', async () => {
   const elapse = holdLimits(1_234);
   const page = await newPage({ readTimeoutMs: 1_234 });
   const { bridge } = page.backends;

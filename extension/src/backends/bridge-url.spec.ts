@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { addressesFor, bridgeUrlsFor } from './bridge-backend.js';
 
-test('prefers the other loopback name, so that no cookie of the page travels', () => {
+test('prefers the other loopback name, so that the page sends no cookie', () => {
   expect(bridgeUrlsFor('http://127.0.0.1:9/', '127.0.0.1')).toEqual([
     'http://localhost:9/',
     'http://127.0.0.1:9/'
@@ -19,7 +19,7 @@ test('leaves the address alone when page or bridge are not on loopback', () => {
   expect(bridgeUrlsFor('http://vm.example:9/x', '127.0.0.1')).toEqual(['http://vm.example:9/x/']);
 });
 
-test('a page that is not on this machine goes through its own server, and only if that passes requests on', () => {
+test('a page on another machine uses its own server, and only if that server passes requests on', () => {
   const direct = { url: 'http://127.0.0.1:8890/', token: 't' };
   const far = { base: 'https://hub.example/user/ada/', pageHostname: 'hub.example' };
   expect(addressesFor(null, 'tpulab/gateway/', far)).toEqual([

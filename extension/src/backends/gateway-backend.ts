@@ -34,7 +34,7 @@ export interface IRefusal {
 export interface IGatewayFinder {
   /** Addresses to try, best first. Throws `BackendError` when none are known. */
   candidates(options: IProbeOptions): Promise<readonly IBridgeAddress[]>;
-  /** Not null: a request would be useless now; `look` is called when that has changed. */
+  /** Not null: a request would be useless now; `checkNow` is called when that has changed. */
   refusal(): IRefusal | null;
 }
 

@@ -2,10 +2,10 @@ import { expect, test, vi } from 'vitest';
 import { FakeJupyterServer } from '../testing/fake-jupyter-server.js';
 import { Page, until } from '../testing/page.js';
 
-// Only requested attempts.
+// No timed retries: only requested attempts are made.
 vi.mock('../platform/backoff.js', () => ({ retryDelayMs: () => 3_600_000 }));
 
-test('an attempt that is wanted while another one is under way is made after that has failed', async () => {
+test('an attempt requested during another one is made after that one has failed', async () => {
   const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });
   const bridge = await FakeJupyterServer.start({ specs: ['tpulab-jax'] });
   jupyter.bridgeAddress = { status: 'ready', url: bridge.url, token: bridge.token, message: null };

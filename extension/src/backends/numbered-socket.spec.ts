@@ -109,8 +109,8 @@ test('uses numbers with the gateway and v1 with the page, and acknowledges recei
   await until(() => sent.at(-1) === JSON.stringify({ op: 'ack', seq: 2 }));
 });
 
-// A07: after a cut JupyterLab offers no protocol any more, and a page without numbers is never reattached.
-test('speaks numbers even where the page offers no protocol', async () => {
+// After a lost connection JupyterLab offers no protocol, and a page without numbers is never reattached.
+test('uses numbers even where the page offers no protocol', async () => {
   serve = records(() => 1);
   const { socket, ids } = open(new KernelSockets(WebSocket), 'a', []);
   await until(() => socket.readyState === socket.OPEN);
@@ -147,7 +147,7 @@ test('the next socket of the same client continues where the last one ended', as
   expect(queries[2]?.get('resume')).toBeNull();
 });
 
-test('the next socket names the last message of each channel, so that messages with new numbers are known again', async () => {
+test('the next socket names the last message of each channel, so that renumbered messages are recognised', async () => {
   const links = new KernelSockets(WebSocket);
   const long = 'x'.repeat(257);
   const numberedOn = (seq: number, msgId: string, channel: string): Buffer =>
@@ -233,7 +233,7 @@ test('a hold whose socket is lost is over, and waiting messages arrive with the 
   expect([...first.ids, ...second.ids]).toEqual(['m1']);
 });
 
-test('a retained message is not sent, and only that one', async () => {
+test('a message that is kept back is not sent, all others are', async () => {
   const links = new KernelSockets(WebSocket);
   serve = records(() => 0);
   const { socket } = open(links);
@@ -247,7 +247,7 @@ test('a retained message is not sent, and only that one', async () => {
   expect(sent).toEqual(['before', 'request']);
 });
 
-test('a server that knows v1 only is spoken to in v1', async () => {
+test('a server that supports only v1 is used in v1', async () => {
   subprotocol = V1;
   serve = socket => socket.send(frame('plain'));
   const links = new KernelSockets(WebSocket);
@@ -258,7 +258,7 @@ test('a server that knows v1 only is spoken to in v1', async () => {
   expect(links.link('k', 'a').hold()).toBeNull();
 });
 
-test('sockets that are not of kernels are left as they are', async () => {
+test('sockets without a kernel stay unchanged', async () => {
   serve = socket => socket.send('text');
   const { port } = server.address() as AddressInfo;
   const socket = new new KernelSockets(WebSocket).WebSocket(`ws://127.0.0.1:${port}/bridge/v1/events`);

@@ -77,7 +77,7 @@ export async function requestAddress(
   } catch (cause) {
     throw new BackendError(
       'bridge.addressUnreachable',
-      'The Jupyter server did not say where the TPULab server is; check that the server runs.',
+      'The Jupyter server did not report the address of the TPULab server; check that the server runs.',
       { cause }
     );
   }
@@ -130,7 +130,7 @@ export async function requestProof({ proof }: IBridgeAddress, options: IProbeOpt
   if ((body as { proof?: unknown } | null)?.proof !== wanted) {
     throw new BackendError(
       'bridge.notABridge',
-      `Another program answers at ${new URL(proof.url).origin}, where the TPULab server was; nothing is sent to it. The Jupyter server is asked where the TPULab server is now.`
+      `Another program answers at ${new URL(proof.url).origin}, the former address of the TPULab server; nothing is sent to it. The page requests the new address from the Jupyter server.`
     );
   }
 }
@@ -171,7 +171,7 @@ export async function requestHealth(address: IBridgeAddress, options: IProbeOpti
   if (health === null) {
     throw new BackendError(
       'bridge.notABridge',
-      `What answers at ${new URL(address.url).origin} is not a TPULab server (status ${response.status}).`
+      `The server at ${new URL(address.url).origin} is not a TPULab server (status ${response.status}).`
     );
   }
   if (health.protocolVersion !== PROTOCOL_VERSION) {

@@ -14,7 +14,7 @@ function listed(routes: SessionRoutes, place: 'jupyter' | 'bridge', ...models: S
   routes.sessionsListed(place, routes.ticket(), models);
 }
 
-test('merges the lists, the own server first, and knows where each kernel lives', () => {
+test('merges the lists, the Jupyter server first, and knows the backend of each kernel', () => {
   const routes = new SessionRoutes();
   listed(routes, 'bridge', session('b', 'kb', 'b.ipynb'));
   listed(routes, 'jupyter', session('j', 'kj'));
@@ -73,7 +73,7 @@ test('a moved session keeps the id that Lab knows', () => {
   expect(routes.sessionTarget('lab')).toEqual({ place: 'bridge', id: 'real' });
 });
 
-test('a session that is moved there and back has one entry, on the first backend', () => {
+test('a session that is moved away and back has one entry, on the first backend', () => {
   const routes = new SessionRoutes();
   listed(routes, 'jupyter', session('lab', 'k1'));
   routes.sessionMoved('lab', 'bridge', session('b1', 'k2'));
@@ -135,7 +135,7 @@ test('a new kernel of the same session survives a list from before', () => {
   expect(kernelOf(routes, 'b')).toBe('k3');
 });
 
-test('of two lists that arrive in the wrong order the later request counts', () => {
+test('of two lists that arrive out of order, the later request counts', () => {
   const routes = new SessionRoutes();
   const first = routes.ticket();
   const second = routes.ticket();

@@ -78,7 +78,7 @@ export class SessionRoutes {
     state.sessions.delete(id);
   }
 
-  /** The shutdown has completed. If it failed for good (`gone` false), the session is shown again. */
+  /** The shutdown has completed. If it failed for good (`isRemoved` false), the session is shown again. */
   sessionRemoved(place: Place, id: string, isRemoved: boolean): void {
     const state = this.at(place);
     if (isRemoved) {
@@ -140,8 +140,8 @@ export class SessionRoutes {
 
   learnKernel(place: Place, model: Pick<Kernel.IModel, 'id'> | null): void {
     if (model === null) return;
-    // A kernel never moves, so entries are only added; ids are small and a page sees few. Otherwise a remote that lists a kernel of
-    // this machine, or of another remote, would receive the code that users run on that kernel.
+    // A kernel never moves, so entries are only added; ids are small and a page sees few. If a list could change an entry, a remote
+    // that lists a kernel of this machine, or of another remote, would receive the code that users run on that kernel.
     const known = this._kernels.get(model.id);
     if (known === undefined || remoteOfPlace(place) === null) this._kernels.set(model.id, place);
   }

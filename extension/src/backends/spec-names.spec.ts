@@ -12,18 +12,18 @@ test.each([
   expect(splitSpecName(labName)).toEqual({ place, name });
 });
 
-test('a name that only resembles a remote name is the Jupyter server’s', () => {
+test('a name that only resembles a remote name belongs to the Jupyter server', () => {
   expect(splitSpecName('remote')).toEqual({ place: 'jupyter', name: 'remote' });
   expect(splitSpecName('remote/x')).toEqual({ place: 'jupyter', name: 'remote/x' });
   expect(splitSpecName('remote//x')).toEqual({ place: 'jupyter', name: 'remote//x' });
 });
 
-test('places of remotes go both ways', () => {
+test('places of remotes convert both ways', () => {
   expect(remoteOfPlace(remotePlace('my-tpu'))).toBe('my-tpu');
   expect(remoteOfPlace('bridge')).toBeNull();
 });
 
-test('kernels of slices are known by name, here and on a remote', () => {
+test('slice kernels are recognised by name, here and on a remote', () => {
   expect(isSliceKernel('tpulab-slice-try')).toBe(true);
   expect(isSliceKernel('remote/vm/tpulab-slice-my-tpu')).toBe(true);
   expect(isSliceKernel('tpulab-jax')).toBe(false);

@@ -36,7 +36,7 @@ function channels(settings: ServerConnection.ISettings): WebSocket {
   return socket;
 }
 
-test.each(['that says what the bridge would say', 'that proves something with another key'])(
+test.each(['that answers like the bridge', 'that sends a proof with another key'])(
   'a stranger %s gets no token, from polls, sockets or probes',
   async what => {
     const page = await newPage(20);
@@ -61,7 +61,7 @@ test.each(['that says what the bridge would say', 'that proves something with an
     expect(bridge.lastError?.code).toBe('bridge.notABridge');
     expect([...stranger.tokens].filter(sent => sent.includes(token))).toEqual([]);
 
-    // The Jupyter server has started another one.
+    // The Jupyter server has started another bridge.
     const next = await FakeJupyterServer.start({ specs: ['tpulab-jax'] });
     opened.push(next);
     next.proofKey = 'the next key';

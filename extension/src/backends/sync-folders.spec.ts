@@ -6,7 +6,7 @@ function memory(): Pick<Storage, 'getItem' | 'setItem'> {
   return { getItem: key => items.get(key) ?? null, setItem: (key, value) => void items.set(key, value) };
 }
 
-test('a notebook of a synced folder starts in the folder there, any other does not', () => {
+test('a notebook in a synced folder starts in the remote folder, any other does not', () => {
   const folders = new SyncFolders(memory());
   folders.set('my-tpu', { folder: 'work', remoteFolder: 'there/work/' });
   expect(folders.pathOn('my-tpu', 'work/a/b.ipynb')).toBe('there/work/a/b.ipynb');
@@ -16,7 +16,7 @@ test('a notebook of a synced folder starts in the folder there, any other does n
   expect(folders.pathOn('my-tpu', 'b.ipynb')).toBe('all/b.ipynb');
 });
 
-test('foreign entries are ignored', () => {
+test('entries of other programs are ignored', () => {
   expect(new SyncFolders({ getItem: () => '{"folder":1}', setItem: () => undefined }).get('x')).toBeNull();
   expect(new SyncFolders(null).get('x')).toBeNull();
 });

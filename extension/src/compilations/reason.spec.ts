@@ -12,7 +12,7 @@ function reason(fields: Partial<CompileReason>): CompileReason {
 }
 
 describe('reasonPieces', () => {
-  it('names the old and the new form of each argument, with code as code', () => {
+  it('names the old and the new form of each argument, formatted as code', () => {
     const pieces = reasonPieces(
       reason({ argument: 'x', before: 'f32[16,512]', after: 'f32[11,512]' }),
       trans
@@ -43,7 +43,7 @@ describe('reasonPieces', () => {
     expect(reasonPieces(reason({ verdict: 'first' }), trans)).toEqual([]);
   });
 
-  it('shows values as they are, whatever is in them', () => {
+  it('shows values unchanged, whatever they contain', () => {
     const odd = reason({ argument: '%1', before: '<b>', after: '%2 %%' });
     expect(plain(reasonPieces(odd, trans))).toBe('argument %1 was <b>, now %2 %%');
   });

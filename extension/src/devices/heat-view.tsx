@@ -31,7 +31,7 @@ interface GridShape {
 const LARGEST_CELL = 22;
 const SMALLEST_CELL = 7;
 
-/** As many columns as fit, in eights where that is possible, because hosts and slices come in eights. */
+/** About as many columns as rows; if they fit, a multiple of eight, because hosts and slices have multiples of eight devices. */
 export function gridShape(count: number, width: number): GridShape {
   const most = Math.max(1, Math.floor(width / SMALLEST_CELL));
   const wanted = Math.max(8, Math.ceil(Math.sqrt(count) / 8) * 8);

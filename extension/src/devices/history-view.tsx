@@ -1,4 +1,4 @@
-/** The history of machine and chips: charts over ten minutes, two hours or two days. Host charts beyond the processor on demand. */
+/** The history of machine and chips: charts over ten minutes, two hours or two days. Host charts other than the CPU's on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useEffect, useState } from 'react';
 import { clockText, type DevicesHistory, percentText, sizeText } from '@tpulab/protocol';
@@ -213,7 +213,7 @@ function rangeText(name: RangeName, trans: TranslationBundle): string {
   }
 }
 
-/** Charts of the host: its processor, and on demand its memory, network and disk. */
+/** Charts of the host: its CPU, and on demand its memory, network and disk. */
 function HostCharts(props: ChartProps): JSX.Element {
   const { machine, trans } = props;
   const [more, setMore] = useState(false);
@@ -310,7 +310,7 @@ function rateText(bytesPerS: number): string {
   return `${sizeText(bytesPerS)}/s`;
 }
 
-/** Not every system reports these. */
+/** Whether the system reports this metric. */
 function isReported(figure: number | null | undefined): boolean {
   return typeof figure === 'number';
 }

@@ -5,7 +5,7 @@ import { machineSample } from '../events/samples.spec-data.js';
 import { MachineSource } from './machine-source.js';
 import { MachineTelemetry } from './machine-telemetry.js';
 
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 
 const CHIP = {
@@ -111,7 +111,7 @@ it.each<[string, Answers, string]>([
   [
     'where the file is there still',
     { 'DELETE devices/lock': [200, lock('held')] },
-    'The TPULab server did not say what became of the lock file; look whether it is still there.'
+    'The TPULab server did not report whether it removed the lock file; check whether it still exists.'
   ]
 ])('says why the lock file stays: %s', async (_, answers, why) => {
   bridge(answers);

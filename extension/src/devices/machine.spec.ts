@@ -6,7 +6,7 @@ import { MachineTelemetry } from './machine-telemetry.js';
 import { SeriesRing } from './series-ring.js';
 
 describe('MachineTelemetry', () => {
-  it('records each sample once, and starts again with another gateway', () => {
+  it('records each sample once, and starts over with another gateway', () => {
     const machine = new MachineTelemetry('bridge');
     machine.applySample(machineSample(5));
     machine.applySample(machineSample(5));
@@ -88,7 +88,7 @@ describe('the window of a chart', () => {
 });
 
 describe('SeriesRing', () => {
-  it('overwrites the oldest row, and knows nothing of a series before its first figure', () => {
+  it('overwrites the oldest row; a series is unknown before its first value', () => {
     const made = new SeriesRing(3);
     for (let at = 0; at < 5; at += 1) {
       made.push(at, at < 3 ? [['a', at]] : [['b', at]]);

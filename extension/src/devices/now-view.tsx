@@ -1,4 +1,7 @@
-/** The present state of the devices: a row for each, or a grid of many, with their problems. The panel's section and the widget show it. */
+/**
+ * The current state of the devices: a row for each, or a grid of many, with their problems. The panel's section and the widget show
+ * it.
+ */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo } from 'react';
 import type { DevicesMessage, DevicesPage, MachineSample } from '@tpulab/protocol';
@@ -135,7 +138,7 @@ function Remarks({
   );
 }
 
-/** Why there are no figures of chips, in a sentence with the remedy. */
+/** Why there are no chip metrics, in a sentence with the remedy. */
 interface NoTelemetry {
   readonly text: string;
   /** The user can do something. */
@@ -148,7 +151,7 @@ interface KnownOfMachine {
   readonly runtime: DevicesMessage | null;
 }
 
-/** Null when chips report their figures, or when none are expected (a machine without chips whose runtime is known). */
+/** Null when chips report their metrics, or when none are expected (a machine without chips whose runtime is known). */
 export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): NoTelemetry | null {
   const { sample, page, runtime } = known;
   if (!sample) return { text: trans.__('Waiting for the first sample of the machine.'), act: false };
@@ -287,7 +290,7 @@ const Tile = memo(
   (a, b) => (Object.keys(a) as (keyof TileProps)[]).every(name => sameField(a[name], b[name]))
 );
 
-/** Each sample has a new memory object; its text contains everything visible. */
+/** Compares memory by its text: each sample has a new memory object, and the text contains everything visible. */
 function sameField(a: TileProps[keyof TileProps], b: TileProps[keyof TileProps]): boolean {
   if (typeof a === 'number' && typeof b === 'number') return Math.round(a) === Math.round(b);
   const text = (of: TileProps[keyof TileProps]): unknown =>

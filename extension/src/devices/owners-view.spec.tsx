@@ -89,7 +89,7 @@ describe('who holds the chips', () => {
     expect(done).toEqual(['show a.ipynb', 'release k']);
   });
 
-  it('a notebook that the page does not know is named, and is not offered to be shown', () => {
+  it('a notebook that the page does not know is named, without an offer to show it', () => {
     expect(show([process(kernel({ executionState: 'busy' }))])).toContain('a.ipynb holds chips 0–1');
     expect(place.host.textContent).toContain('· busy');
     expect(buttons().map(({ textContent }) => textContent)).toEqual(['Release the chips…']);
@@ -111,7 +111,7 @@ describe('who holds the chips', () => {
     expect(buttons()).toEqual([]);
   });
 
-  it('a lock that is left over can be removed; one whose holder cannot be seen stays', () => {
+  it('a leftover lock can be removed; a lock with an invisible holder stays', () => {
     expect(show([], { state: 'left', owner: 'bob' })).toContain(
       'The lock file /tmp/libtpu_lockfile of bob is a leftover'
     );

@@ -6,7 +6,7 @@ export interface Holder {
   readonly command: string | null;
   /** Null where it cannot be determined, or the bridge does not report it. */
   readonly user: string | null;
-  /** Null for a process that is no kernel of this bridge. */
+  /** Null for a process that is not a kernel of this bridge. */
   readonly kernel: HoldingKernel | null;
   /** Id of a kernel that belongs to another bridge, which alone can end it. */
   readonly foreignKernelId: string | null;

@@ -116,7 +116,7 @@ describe('tiles of devices', () => {
     expect(bare && tileText(bare, trans)).toBe('device 0, CPU, host 0');
   });
 
-  it('are summed up, with a total only when each of them has one', () => {
+  it('are summed up, with a total only when each device has a value', () => {
     expect(summaryOf(tilesOf(sampleOf(4), null, null))).toMatchObject({
       dutyPercent: 87,
       memory: { text: '44.0 / 64.0 GiB' },
@@ -202,7 +202,7 @@ describe('the shape of a slice', () => {
     expect(chips.filter(({ host }) => host === 1).map(({ local }) => local)).toEqual([0, 1, 2, 3]);
   });
 
-  it.each([null, '', 'a,b', '0,1,1', '2,2,2,2', '1e9,1,1', '-2,2,1'])('is not made up from %j', bounds => {
+  it.each([null, '', 'a,b', '0,1,1', '2,2,2,2', '1e9,1,1', '-2,2,1'])('is unknown for %j', bounds => {
     expect(
       sliceShape({ type: null, workerId: null, processBounds: bounds, chipsPerProcessBounds: '1,1,1' })
     ).toBeNull();
@@ -232,7 +232,7 @@ describe('who holds the chips', () => {
   });
 });
 
-describe('a machine without figures of chips', () => {
+describe('a machine without chip metrics', () => {
   const state = (name: 'idle' | 'failing' | 'no-chips' | 'serving', detail: string | null = null) =>
     machineSample(1, { metrics: { state: name, detail } }).machine;
   const why = (

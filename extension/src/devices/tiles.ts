@@ -71,14 +71,14 @@ export function tilesOf(
     };
   });
   // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not. Computation on the
-  // processor although there are chips is reported in words.
+  // CPU of a machine with chips is reported in words.
   const elsewhere = inside.filter(device => !seen.has(device) && device.platform !== 'cpu');
   return [...tiles, ...elsewhere.map(fromRuntime)].sort(
     (a, b) => (a.processIndex ?? 0) - (b.processIndex ?? 0) || a.id - b.id
   );
 }
 
-/** Whether the runtime's processor devices are shown: where the sampler reports chips, chips are shown instead. */
+/** Whether the runtime's CPU devices are shown: where the sampler reports chips, chips are shown instead. */
 export function areSimulated(sample: MachineSample | null, runtime: DevicesMessage | null): boolean {
   return (sample?.devices.length ?? 0) === 0 && runtime !== null && isSimulated(runtime);
 }

@@ -15,7 +15,7 @@ const CHIP = 10;
 /** Larger slices are described in words: their cells would be too small. */
 const MOST_CHIPS = 512;
 
-/** Nothing where the arrangement is unknown, or is a single chip. */
+/** Draws nothing if the arrangement is unknown or is a single chip. */
 export const TopologyView = memo(function TopologyView({
   accelerator,
   tiles,

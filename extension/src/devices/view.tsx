@@ -137,7 +137,7 @@ interface HostViewProps {
   readonly trans: TranslationBundle;
 }
 
-/** The host of the chips: processor, memory, disk and network. Figures that this system does not report are omitted. */
+/** The host of the chips: CPU, memory, disk and network. Metrics that this system does not report are omitted. */
 const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
   const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
   const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);

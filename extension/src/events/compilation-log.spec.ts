@@ -17,13 +17,13 @@ describe('CompilationLog', () => {
     expect([log.count, log.totalMs]).toEqual([1, 1_000]);
   });
 
-  it('knows when a compilation began that it has only seen the end of', () => {
+  it('knows the start of a compilation of which it received only the end', () => {
     const log = new CompilationLog();
     log.apply(compile(3, { time: T0 + 5_000 }));
     expect(log.entries[0]?.startedAt).toBe(T0 + 4_000);
   });
 
-  it('learns afterwards that not all hosts of a slice had it, and counts it once', () => {
+  it('records afterwards that not all hosts of a slice compiled, and counts the compilation once', () => {
     const log = new CompilationLog();
     log.apply(compile(1, { time: T0 }));
     expect(log.entries[0]?.hosts).toBeNull();

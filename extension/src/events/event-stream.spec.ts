@@ -210,7 +210,7 @@ describe('EventStream in a bad network', () => {
     onmessage({ data });
   };
 
-  it('waits longer after each failure, reports until when, and starts again after a success', () => {
+  it('waits longer after each failure, reports the next attempt, and starts over after a success', () => {
     const fail = (): number => {
       (socket as unknown as { onclose: (event: object) => void }).onclose({ code: 1006, reason: '' });
       return stream.state.kind === 'waiting' ? stream.state.retryAt - Date.now() : -1;

@@ -78,7 +78,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.missed).toBe(9);
   });
 
-  it('continues when the numbering starts again', () => {
+  it('continues when the numbering restarts', () => {
     receive(hello(), run(), steps(0, 3));
     seq = 0;
     receive(hello({ pid: 101, time: T0 + 60_000 }), run({ name: 'second' }));
@@ -96,7 +96,7 @@ describe('KernelTelemetry', () => {
     expect(kernel.compilations.entries.map(entry => entry.state)).toEqual(['interrupted', 'finished']);
   });
 
-  it('has what a short run of a new process reports, in any order of the two connections', () => {
+  it('has the reports of a short run of a new process, in any order of the two connections', () => {
     const answers = (['applied', 'failed'] as const).map((phase, at) => answer(`c${at}`, { phase }));
     receive(hello(), run({ run: 'before' }));
     receive(...answers, hello({ pid: 200, time: T0 + 5_000 }), run({ state: 'finished' }), steps(0, 3));

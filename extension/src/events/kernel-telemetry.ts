@@ -233,7 +233,7 @@ export class KernelTelemetry implements IDisposable {
   private _lastHelloAt = 0;
 }
 
-/** By id, the newest `MAX_NOTES`: a repeated note replaces the earlier one. */
+/** Stores a note by its id and keeps the newest `MAX_NOTES`: a repeated note replaces the earlier one. */
 function keepNewest<T extends { readonly id: string }>(notes: Map<string, T>, note: T): void {
   notes.delete(note.id);
   notes.set(note.id, note);

@@ -27,7 +27,7 @@ describe('the run that is shown', () => {
     expect(runs.current?.steps.length).toBe(0);
   });
 
-  it('has the answers to its commands that arrive before it is announced, and is none that a refusal names', () => {
+  it('has the answers to its commands that arrive before its announcement, and is not a run that only a refusal names', () => {
     runs.applyCommand(answer('a', { run: 'never', phase: 'refused' }));
     for (const phase of ['applied', 'failed', 'expired'] as const) {
       runs.applyCommand(answer(phase, { run: 'short', phase }));
@@ -36,7 +36,7 @@ describe('the run that is shown', () => {
     expect(runs.runs.map(({ id, commands }) => [id, commands.length])).toEqual([['short', 3]]);
   });
 
-  it('is so between loops that can only be watched, too', () => {
+  it('is a new run between loops that can only be watched, too', () => {
     begins('first', 0);
     begins('second', 1_000);
     makes('first', 900);
@@ -62,7 +62,7 @@ describe('the run that is shown', () => {
     expect(runs.current?.id).toBe('outer');
   });
 
-  it('is the outer of two loops again with its first step after the inner one', () => {
+  it('returns to the outer of two loops with its first step after the inner one', () => {
     begins('outer', 0);
     begins('inner', 1_000);
     makes('inner', 1_000);
@@ -89,7 +89,7 @@ describe('the run that is shown', () => {
     expect(runs.current?.id).toBe('second');
   });
 
-  it('is one whose beginning was not seen, where no other is live', () => {
+  it('is a run whose beginning was not received, if no other is live', () => {
     ends('over');
     expect(runs.current?.id).toBe('over');
     makes('known by its steps', 0);

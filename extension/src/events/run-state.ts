@@ -47,7 +47,7 @@ export interface ControlButton {
 /** No step follows, unless the loop is started again. */
 const OVER: ReadonlySet<ControlState> = new Set(['stopping', 'stopped', 'finished', 'failed']);
 
-/** In display order; none for a run that cannot be steered. */
+/** The buttons in display order; none for a run that cannot be steered. */
 export function buttonsOf(run: Run): ControlButton[] {
   const { control } = run;
   if (!control) {

@@ -65,7 +65,7 @@ test('connects to a kernel that no list has shown by the name in its model', asy
   expect(page.bridge.sockets.size).toBe(1);
 });
 
-test('shuts down one kernel where it lives, and then all', async () => {
+test('shuts down one kernel at its backend, and then all', async () => {
   const own = page.jupyter.addKernel('python3');
   const bridged = page.bridge.addKernel('tpulab-jax');
   page.bridge.addKernel('python3');
@@ -125,7 +125,7 @@ test('a kernel that the bridge no longer has is released', async () => {
   expect(manager.runningCount).toBe(0);
 });
 
-test('lost connections of the Jupyter server are reported, those of the bridge are not', async () => {
+test('lost connections of the Jupyter server are reported, lost connections of the bridge are not', async () => {
   await manager.ready;
   let failures = 0;
   manager.connectionFailure.connect(() => failures++);
@@ -149,7 +149,7 @@ test('is ready without the bridge, and shuts down the existing kernels', async (
   expect(other.isDisposed).toBe(true);
 });
 
-test('no requests go to a bridge that is known to be away', async () => {
+test('sends no requests to a bridge that is known to be unreachable', async () => {
   await manager.ready;
   page.bridge.fault = 'unavailable';
   await manager.refreshRunning();
@@ -160,7 +160,7 @@ test('no requests go to a bridge that is known to be away', async () => {
   expect(page.bridge.count('GET /api/kernels')).toBe(requested);
 });
 
-test('a connection that has given up is restored as soon as the bridge serves again, and no other is touched', async () => {
+test('a connection that has given up is restored as soon as the bridge serves again, and all others stay unchanged', async () => {
   const given = await manager.startNew({ name: 'tpulab-jax' });
   const fine = await manager.startNew({ name: 'tpulab-jax' });
   const own = await manager.startNew({ name: 'python3' });

@@ -154,7 +154,7 @@ function specClient(backends: IBridgeBackends): CompositeSpecClient {
   return client;
 }
 
-/** Like Lab's own managers: no polls while the page is hidden or Lab knows that its server is unreachable. */
+/** As in Lab's own managers, there are no polls while the page is hidden or Lab knows that its server is unreachable. */
 function standby(status: IConnectionStatus | null): Standby {
   return () => (status !== null && !status.isConnected) || 'when-hidden';
 }

@@ -59,7 +59,7 @@ test.each([
   expect((await client.getModel(before.id)).kernel?.id).toBe(after.kernel?.id);
 });
 
-test('moves there and back, renames and ends the session by the id that Lab knows', async () => {
+test('moves a session away and back, renames and ends it, by the id that Lab knows', async () => {
   const { id } = await client.startNew(notebook('python3'));
   await client.update({ id, kernel: { name: 'tpulab-jax' } });
   await client.update({ id, path: 'moved/b.ipynb', name: 'b.ipynb' });
@@ -165,7 +165,7 @@ test('an unreachable Jupyter server retains its last list, hides no bridge sessi
   expect(page.backends.jupyter?.state).toBe('ok');
 });
 
-test('the first list fails as in a plain JupyterLab when the Jupyter server is away', async () => {
+test('the first list fails as in a plain JupyterLab when the Jupyter server is unreachable', async () => {
   page.jupyter.fault = 'unavailable';
   await expect(client.listRunning()).rejects.toThrow(ServerConnection.ResponseError);
 });

@@ -124,7 +124,7 @@ test('is ready while the bridge hangs, and reports only lost connections of the 
   expect(failures).toBe(1);
 });
 
-test('a session on the bridge starts while the Jupyter server is away', async () => {
+test('a session on the bridge starts while the Jupyter server is unreachable', async () => {
   await sessions.ready;
   page.jupyter.fault = 'unavailable';
   const session = await sessions.startNew(notebook('tpulab-jax'));

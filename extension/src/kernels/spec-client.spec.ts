@@ -26,7 +26,7 @@ function newClient(of: Page = page): CompositeSpecClient {
 
 const names = (specs: { kernelspecs: object }): string[] => Object.keys(specs.kernelspecs).sort();
 
-test('shows both backends, with names that cannot meet and the default of the Jupyter server', async () => {
+test('shows both backends, with names that cannot conflict and the default of the Jupyter server', async () => {
   const specs = await newClient().get();
   expect(names(specs)).toEqual(['bridge/python3', 'python3', 'tpulab-jax']);
   expect(specs.default).toBe('python3');
@@ -48,8 +48,8 @@ test('offers the bridge alone when the environment of JupyterLab has no kernelsp
   await bare[Symbol.asyncDispose]();
 });
 
-// X2: `tpulab env create` in a terminal, while the page is open.
-test('notifies of a kernelspec that a gateway has got meanwhile', async () => {
+// `tpulab env create` in a terminal, while the page is open.
+test('notifies of a kernelspec that was created meanwhile', async () => {
   const client = newClient();
   await client.get();
   await client.poll();
@@ -61,7 +61,7 @@ test('notifies of a kernelspec that a gateway has got meanwhile', async () => {
   expect(Object.keys(client.gatewaySpecs())).toContain('tpulab-new');
 });
 
-test('fetches logos with the token and hands them on as data URLs', async () => {
+test('fetches logos with the token and returns them as data URLs', async () => {
   const client = newClient();
   let changes = 0;
   client.gatewaySpecsChanged.connect(() => changes++);
@@ -96,7 +96,7 @@ test('an unreachable Jupyter server retains its specs and is reported', async ()
   expect(failures).toBe(1);
 });
 
-test('remembers the specs for a page that opens while the bridge starts, and forgets them when it is down', async () => {
+test('caches the specs for a page that opens while the bridge starts, and forgets them when it is down', async () => {
   await newClient().get();
   const early = new Page(page.jupyter, page.bridge, { longestRetryMs: 60_000 });
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
@@ -113,7 +113,7 @@ test('remembers the specs for a page that opens while the bridge starts, and for
   early.backends.dispose();
 });
 
-test('ignores a memory that is not its own', () => {
+test('ignores an invalid cache', () => {
   const cache = new SpecCache({ getItem: () => '{"x":{"name":1}}', setItem: () => undefined });
   expect(cache.read('bridge')).toEqual({});
   const forbidden = new SpecCache({
@@ -128,7 +128,7 @@ test('ignores a memory that is not its own', () => {
   expect(() => forbidden.write('bridge', {})).not.toThrow();
 });
 
-test('a `tpulab-*` kernelspec that only the Jupyter server has is its own', async () => {
+test('a `tpulab-*` kernelspec that only the Jupyter server lists belongs to that server', async () => {
   const installed = await FakeJupyterServer.start({ specs: ['tpulab-torch', 'tpulab-jax'] });
   installed.bridgeAddress = page.jupyter.bridgeAddress;
   const other = new Page(installed, page.bridge);
@@ -142,7 +142,7 @@ test('a `tpulab-*` kernelspec that only the Jupyter server has is its own', asyn
 });
 
 // For a notebook whose kernelspec is in no list, Lab asks the user for a kernel, and the TPULab kernels are not among the choices.
-test('the first list of a browser that remembers nothing waits for a server that starts with Lab', async () => {
+test('the first list in a browser without a cache waits for a server that starts with Lab', async () => {
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
   const early = new Page(page.jupyter, page.bridge);
   early.backends.bridge.start();

@@ -52,14 +52,14 @@ async function drawn(
 
 beforeEach(() => void vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true));
 
-it('says what it takes before it begins, with the name once', async () => {
+it('states the requirements before it begins, with the name once', async () => {
   const host = await drawn(IDLE);
   expect(host.querySelector('h2')!.textContent).toBe('Set up JAX on this machine');
   expect(host.textContent).toContain('It takes about 1.2 GiB on disk.');
   expect(host.querySelector('[role="progressbar"]')).toBeNull();
 });
 
-it('shows how far it is, how much of the downloads has come, and how fast', async () => {
+it('shows its progress, the downloaded amount, and the rate', async () => {
   const title = 'installing 62 packages';
   const stage = { title, state: 'running', startedAt: 0, endedAt: null } as const;
   const host = await drawn({
@@ -84,7 +84,7 @@ it('names the kernel at the end, and offers the examples', async () => {
   expect(buttons).toContain('Open the examples');
 });
 
-it('says that the notebook gets its kernel, where it was opened from a notebook', async () => {
+it('states that the notebook gets its kernel if the dialog was opened from a notebook', async () => {
   const host = await drawn({ ...IDLE, state: 'done' }, null);
   expect(host.textContent).toContain('JAX is ready. The notebook gets its kernel when you close this.');
   expect(host.textContent).not.toContain('examples');

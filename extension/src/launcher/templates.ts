@@ -123,7 +123,7 @@ export const TEMPLATES: readonly Template[] = [
   }
 ];
 
-/** As a file of nbformat 4.5. */
+/** The text of a template's notebook file, in nbformat 4.5. */
 export function notebookOf({ cells }: Template): string {
   const made = {
     cells: cells.map(([type, source], at) => ({

@@ -4,7 +4,7 @@ import type { MachineSource } from '../devices/machine-source.js';
 import { PageActions, type PageActionsOptions } from './actions.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 
 function scene(agrees: boolean, shutdown: () => Promise<void>) {
@@ -24,7 +24,7 @@ function scene(agrees: boolean, shutdown: () => Promise<void>) {
   };
   const actions = new PageActions(options as PageActionsOptions);
   const machine = { refresh: vi.fn(), removeLock: vi.fn(() => Promise.resolve<string | null>(null)) };
-  return { actions, said: failures, asked: requests, machine, shutdown: kernels.shutdown };
+  return { actions, failures, requests, machine, shutdown: kernels.shutdown };
 }
 
 const source = (machine: object): MachineSource => machine as MachineSource;
@@ -32,8 +32,8 @@ const source = (machine: object): MachineSource => machine as MachineSource;
 it('releases chips when the user agrees, and checks the holders again', async () => {
   const {
     actions,
-    asked: requests,
-    said: failures,
+    requests,
+    failures,
     machine,
     shutdown
   } = scene(true, () => Promise.resolve());
@@ -44,29 +44,29 @@ it('releases chips when the user agrees, and checks the holders again', async ()
   expect(failures).toEqual([]);
 });
 
-it('leaves the kernel alone when somebody does not', async () => {
-  const { actions, asked: requests, machine, shutdown } = scene(false, () => Promise.resolve());
+it('leaves the kernel alone when the user does not agree', async () => {
+  const { actions, requests, machine, shutdown } = scene(false, () => Promise.resolve());
   actions.release('other', source(machine));
   await vi.waitFor(() => expect(requests).toEqual(['Release the chips?']), WAIT);
   await new Promise(resolve => setTimeout(resolve));
   expect(shutdown).not.toHaveBeenCalled();
 });
 
-it('says when the kernel cannot be shut down', async () => {
+it('reports that the kernel cannot be shut down', async () => {
   const {
     actions,
-    said: failures,
+    failures,
     machine
-  } = scene(true, () => Promise.reject(new Error('The bridge is away.')));
+  } = scene(true, () => Promise.reject(new Error('The bridge is unreachable.')));
   actions.release('k', source(machine));
   await vi.waitFor(
-    () => expect(failures).toEqual(['The kernel was not shut down: The bridge is away.']),
+    () => expect(failures).toEqual(['The kernel was not shut down: The bridge is unreachable.']),
     WAIT
   );
 });
 
 it('reports why a lock file stays, and nothing when it was removed', async () => {
-  const { actions, said: failures, machine } = scene(true, () => Promise.resolve());
+  const { actions, failures, machine } = scene(true, () => Promise.resolve());
   actions.removeLock(source(machine));
   machine.removeLock.mockResolvedValue('It is held by process 7.');
   actions.removeLock(source(machine));

@@ -21,7 +21,7 @@ export interface PanelActions {
   controlOf(kernel: KernelTelemetry): ControlModel | null;
   /** Runs stored by the bridge of the current kernel; null where no request can be sent. */
   storedRuns(): StoredRunList | null;
-  /** The check of the shown notebook; null where it is no file that the gateway of this machine can read. */
+  /** The check of the shown notebook; null if the gateway of this machine cannot read its file. */
   preflight(): Preflight | null;
   /** Path of a kernel's document; null where unknown. */
   documentOf(kernelId: string): string | null;

@@ -80,7 +80,7 @@ describe('CurrentKernelModel', () => {
     });
   });
 
-  it('does not take a kernel of the page’s own server for one of the bridge', () => {
+  it('does not mistake a kernel of the page’s own server for a bridge kernel', () => {
     backends.homes.set('k1', backends.jupyter);
     context.start('k1', 'python3');
     model.follow(context.followed);

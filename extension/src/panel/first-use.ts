@@ -36,7 +36,7 @@ export function showAtFirstUse(
         show();
       }
     } catch {
-      // The state cannot be stored, so the panel would open at every start: better never.
+      // Without stored state the panel would open at every start, so it never opens.
     }
   };
   const following = new DisposableDelegate(() => currentKernel.changed.disconnect(check));

@@ -1,4 +1,4 @@
-/** Shows the line of a notebook that a compilation came from. */
+/** Shows the line of a notebook that caused a compilation. */
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { CodeLocation } from '@tpulab/protocol';
 

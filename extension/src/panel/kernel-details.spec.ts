@@ -22,7 +22,7 @@ test('a kernel that reports its details leaves a notebook unchanged, and its det
   expect(notebook.getMetadata('language_info')).toEqual(DETAILS);
 });
 
-test('another kernel is a change, and so is what somebody has edited', async () => {
+test('another kernel is a change, and so is an edit by the user', async () => {
   notebook.setMetadata('kernelspec', {
     name: 'remote/vm/tpulab-jax',
     display_name: 'JAX',
@@ -36,7 +36,7 @@ test('another kernel is a change, and so is what somebody has edited', async () 
   expect(notebook.dirty).toBe(true);
 });
 
-test('a notebook that has to be saved already still has to be', async () => {
+test('a notebook with unsaved changes still has to be saved', async () => {
   notebook.addCell({ cell_type: 'code', source: '1' });
   expect(notebook.dirty).toBe(true);
   notebook.setMetadata('language_info', DETAILS);
@@ -57,8 +57,7 @@ test('a notebook without a kernelspec is unchanged by a kernel that the page cho
   expect(plain.dirty).toBe(false);
 });
 
-// E3
-test('a kernel that took the place of a missing one leaves the notebook with the name of that one, until a person chooses', async () => {
+test('a substitute for a missing kernel leaves the original name in the notebook until the user chooses a kernel', async () => {
   const changed: unknown[] = [];
   const context = { changeKernel: async (options?: never) => void changed.push(options) };
   const r = { name: 'ir', display_name: 'R' };

@@ -1,8 +1,8 @@
 /**
  * Opening a notebook changes nothing. When a kernel is ready, Lab writes its details into the notebook: the Python version and the
- * display name. They differ from machine to machine and are written again at each start, so alone they are nothing to save. Nor is
- * a substitute kernel for one that is missing here: the notebook still names the kernel that its owner
- * wanted. Only a kernel that the user has chosen is a change.
+ * display name. They differ between machines and are rewritten at each start, so they alone do not require a save. A substitute for
+ * a kernel that is missing here does not either: the notebook still names the kernel that its owner wanted. Only a kernel that the
+ * user has chosen is a change.
  */
 interface IMetadataChange {
   readonly key: string;

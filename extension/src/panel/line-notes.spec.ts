@@ -36,17 +36,17 @@ beforeEach(() => {
 });
 afterEach(() => kernel.dispose());
 
-it('says at its line how long the device idles for it, if it does', () => {
+it('states how long the device idles for a line, if at all', () => {
   receive(hello(), run(), steps(0, 20, { deviceMs: 20, gapMs: 25 }), WAITS);
   expect(texts()).toEqual(['9: device idle 25.0 ms per step']);
 });
 
-it('says that a line waits where the device is busy all the same, or is not known', () => {
+it('states that a line waits if the device stays busy or its load is unknown', () => {
   receive(hello(), run(), steps(0, 20, { deviceMs: 45, gapMs: 0 }), WAITS);
   expect(texts()).toEqual(['9: waits for the device in each step']);
 });
 
-it('counts compilations from the second on, and not what has no line', () => {
+it('counts compilations from the second on, and only those with a line', () => {
   receive(hello(), compile(1), compile(2, { location: null }));
   expect(texts()).toEqual([]);
   receive(compile(3, { variant: 2 }));

@@ -22,7 +22,7 @@ afterEach(() => view.destroy());
 
 const lines = (): string[] => [...view.dom.querySelectorAll('.cm-line')].map(line => line.textContent);
 
-it('stands at the end of its line, and is none of the text', () => {
+it('stands at the end of its line, and is not part of the text', () => {
   showNotes(view, [note(2, 'compiled 2×'), note(9, 'beyond the end')]);
   expect(lines()).toEqual(['a = 1', 'b = 2compiled 2×', 'c = 3']);
   expect(view.state.doc.toString()).toBe('a = 1\nb = 2\nc = 3');
@@ -31,7 +31,7 @@ it('stands at the end of its line, and is none of the text', () => {
   expect(removed).toEqual([]);
 });
 
-it('moves with its line, and goes when the line changes', () => {
+it('moves with its line, and disappears when the line changes', () => {
   showNotes(view, [note(2, 'compiled 2×'), note(3, 'idle')]);
   view.dispatch({ changes: { from: 0, insert: '# first\n' } });
   expect(lines()).toEqual(['# first', 'a = 1', 'b = 2compiled 2×', 'c = 3idle']);

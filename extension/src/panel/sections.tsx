@@ -99,16 +99,16 @@ const DevicesSection = memo(function DevicesSection({
   useChanges(state, false, 0);
   const { machine, machineSource, settings, paused } = state;
   const isOpen = state.isOpen('devices');
-  const isLooking = !paused && isOpen;
-  useChanges(machine, !isLooking);
-  useChanges(kernel, !isLooking, CALM_INTERVAL_MS);
+  const isWatching = !paused && isOpen;
+  useChanges(machine, !isWatching);
+  useChanges(kernel, !isWatching, CALM_INTERVAL_MS);
   useEffect(() => {
-    const watch = isLooking ? machineSource?.watch() : undefined;
+    const watch = isWatching ? machineSource?.watch() : undefined;
     return () => watch?.dispose();
-  }, [machineSource, isLooking]);
+  }, [machineSource, isWatching]);
   const devices = kernel?.devices ?? null;
   const control = kernel && actions.controlOf(kernel);
-  useChanges(control, !isLooking, 0);
+  useChanges(control, !isWatching, 0);
   return (
     <Section
       title={trans.__('Devices')}
@@ -124,7 +124,7 @@ const DevicesSection = memo(function DevicesSection({
           range={settings.history === 'off' ? 'minutes' : settings.history}
           showHistory={settings.history !== 'off'}
           loop={loop}
-          paused={!isLooking}
+          paused={!isWatching}
           documentOf={kernelId => actions.documentOf(kernelId)}
           onShow={path => actions.showDocument(path)}
           onRelease={kernelId => actions.release(kernelId, machineSource)}

@@ -176,7 +176,7 @@ describe('PanelView', () => {
     vi.unstubAllGlobals();
   });
 
-  it('says what to do when there is nothing to follow', () => {
+  it('states what to do when there is nothing to follow', () => {
     expect(text()).toContain('Open a notebook or a console');
     change(() => scene.follow({ kind: 'no-kernel', document: 'a.ipynb' }));
     expect(text()).toContain('a.ipynb has no kernel');
@@ -194,7 +194,7 @@ describe('PanelView', () => {
     expect(text()).toContain('Nothing compiled yet');
   });
 
-  it('shows why a request for the memory by array had no answer (N20)', async () => {
+  it('shows why a request for the memory by array had no answer', async () => {
     const failed = new ControlModel(scene.kernel, () =>
       Promise.reject(new Error('The kernel did not answer within 8000 ms.'))
     );
@@ -207,7 +207,7 @@ describe('PanelView', () => {
     failed.dispose();
   });
 
-  it('shows for a hanging loop how long it has been silent, not its remaining time (N7)', () => {
+  it('shows for a hanging loop how long it has been silent, not its remaining time', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run({ totalSteps: 150 }), steps(0, 22)));
     expect(text()).toContain('left');
@@ -215,14 +215,14 @@ describe('PanelView', () => {
     expect(text()).toMatch(/no step for 4\d s/);
     expect(text()).toMatch(/train4\d s/);
     expect(text()).not.toMatch(/\d left/);
-    // A declared evaluation is no silence (case T6).
+    // A declared evaluation does not count as silence.
     change(() => scene.receive(run({ totalSteps: 150, inBand: true })));
     change(() => undefined, 40_000);
     expect(text()).toContain('evaluating or saving');
     expect(text()).not.toContain('no step for');
   });
 
-  it('advises on the recompilations of the shown run, not on those of the kernel (F16)', () => {
+  it('advises on the recompilations of the shown run, not on the kernel’s', () => {
     const of = (id: number, runId: string, advice: string) =>
       compile(id, { run: runId, variant: 2, reason: { ...compile(0).reason, advice } });
     change(() => scene.onBridge());
@@ -242,7 +242,7 @@ describe('PanelView', () => {
     expect(sectionText('Where the time goes')).not.toContain('Make n an argument.');
   });
 
-  it('shows devices, steps and compilations as they come', () => {
+  it('shows devices, steps and compilations as they arrive', () => {
     change(() => scene.onBridge());
     change(() =>
       scene.receive(hello(), devices(), run({ totalSteps: 100 }), steps(0, 20, { metrics: { loss: 0.5 } }))
@@ -359,7 +359,7 @@ describe('PanelView', () => {
     );
   });
 
-  it('shows the mean, as the bar and the rate are means: steps times it is the time that passed (N5)', () => {
+  it('shows the mean step time, so that steps times the mean is the elapsed time', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run(), steps(0, 20)));
     // Runs ahead: every fourth step only queues its work, the others wait.
@@ -424,7 +424,7 @@ describe('PanelView', () => {
     expect(cards[0]?.textContent).toContain('train_step from cache');
   });
 
-  it('offers no way to a cell that is not open', () => {
+  it('offers no link to a cell that is not open', () => {
     change(() => scene.onBridge());
     const location = { cellId: 'gone', executionCount: 3, line: 1, file: null, function: null };
     change(() => scene.receive(hello(), compile(1, { location })));
@@ -504,7 +504,7 @@ describe('PanelView', () => {
     expect(rows[5]).toEqual(['0', 'no', '1000', '2.00', '48.0', '950', '–', '0.00']);
   });
 
-  it('shows code of an advice as code, on the card and in the sentence', () => {
+  it('shows code in advice as code, on the card and in the sentence', () => {
     change(() => scene.onBridge());
     const advice = 'Give `images` one shape.';
     const reason = { verdict: 'shape', argument: null, before: null, after: null, advice } as const;
@@ -551,7 +551,7 @@ describe('PanelView', () => {
     expect(notes).not.toContain('A batch of 31');
   });
 
-  it('shows the time until the next try, retains the last data, and can try now', () => {
+  it('shows the time until the next attempt, retains the last data, and can retry now', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices()));
     change(() => {
@@ -574,7 +574,7 @@ describe('PanelView', () => {
     expect(text()).toContain('kernel endedtrain');
   });
 
-  it('draws nothing while it is paused, and everything once it is seen again', () => {
+  it('draws nothing while it is paused, and everything once it is visible again', () => {
     change(() => scene.onBridge());
     change(() => (scene.state.paused = true));
     const before = host.innerHTML;
@@ -584,7 +584,7 @@ describe('PanelView', () => {
     expect(text()).toContain('50.0 ms/step');
   });
 
-  it('speaks politely and not too often', () => {
+  it('announces changes politely and not too often', () => {
     const entry = (): string => host.querySelector('[role=status]')?.textContent ?? '';
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run(), steps(0, 20)));

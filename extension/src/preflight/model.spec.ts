@@ -53,7 +53,7 @@ it('is not misled by a late answer to a request from before the start', async ()
   preflight.dispose();
 });
 
-it('checks nothing when the notebook cannot be saved, and says why', async () => {
+it('checks nothing when the notebook cannot be saved, and reports why', async () => {
   const requested: string[] = [];
   const request = <T>(method: string): Promise<T> => {
     requested.push(method);
@@ -67,7 +67,7 @@ it('checks nothing when the notebook cannot be saved, and says why', async () =>
   preflight.dispose();
 });
 
-it('judges a machine by its worst program, and calls what was not compiled unknown', () => {
+it('rates a machine by its worst program, and an uncompiled program as unknown', () => {
   const report = (...fits: readonly string[]): CheckReport =>
     ({ programs: fits.map(one => ({ results: { 'v5e-8': { fits: one } } })) }) as unknown as CheckReport;
   expect(fitOf(report('fits', 'fits'), 'v5e-8')).toBe('fits');

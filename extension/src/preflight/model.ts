@@ -37,7 +37,7 @@ export class Preflight extends FollowedJob<NotebookCheck> {
     return this.change({ chipHourUsd: prices } satisfies PriceChange);
   }
 
-  /** Of the saved file; a notebook that cannot be saved is not checked. */
+  /** Checks the saved file; a notebook that cannot be saved is not checked. */
   check(request: CheckRequest): Promise<void> {
     return this.start(request, this.options.save);
   }

@@ -24,7 +24,7 @@ export function verdict(report: CheckReport, trans: TranslationBundle): string {
     .join(' ');
 }
 
-/** Rows below the programs, for each machine. An epoch and the largest batch are figures that a check was asked for. */
+/** Rows below the programs, for each machine. The epoch and the largest batch appear only if the check was asked for them. */
 export function sumsOf(
   { machines, programs, totals, prices }: CheckReport,
   trans: TranslationBundle
@@ -57,7 +57,7 @@ export function sumsOf(
     ),
     row(trans.__('Bound by'), ({ bound }) => bound),
     row(trans.__('Collectives'), moved),
-    row(trans.__('Price an hour'), (_, machine) => money(machine.chips, machine)),
+    row(trans.__('Price per hour'), (_, machine) => money(machine.chips, machine)),
     row(trans.__('1,000 steps from'), (total, machine) => money(total.chipHoursFor1000Steps, machine)),
     ...requested.filter(([, texts]) => texts.some(text => text !== null))
   ];

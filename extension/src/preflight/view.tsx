@@ -539,7 +539,7 @@ interface LayoutsProps {
   readonly trans: TranslationBundle;
 }
 
-/** All that were compiled, the best first. */
+/** All compiled layouts, the best first. */
 function Layouts({ machine, rows, trans }: LayoutsProps): JSX.Element {
   const heads = [
     trans.__('Layout'),
@@ -582,7 +582,7 @@ function Layouts({ machine, rows, trans }: LayoutsProps): JSX.Element {
 
 type PlaceOf = CheckedProgram['place'];
 
-/** A link where the notebook that is open has the cell. */
+/** A link if the open notebook contains the cell. */
 function Place({ place, last, onGoTo, trans }: ReportProps & { readonly place: PlaceOf }): JSX.Element {
   const { cell, line } = place;
   const cellId = cell === null ? null : (last.cellIds[cell - 1] ?? null);

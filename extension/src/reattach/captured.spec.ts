@@ -50,7 +50,7 @@ test('a widget that has captured enough shows it and captures nothing', () => {
   expect(last?.content).toMatchObject({ comm_id: 'out', data: { state: { msg_id: '' } } });
 });
 
-test('widgets of cells that are over are left as the kernel has them', () => {
+test('widgets of finished cells stay as the kernel has them', () => {
   expect(capturedOf([captured()], new Set(['cell']))).toHaveLength(1);
   expect(capturedOf([captured()], new Set(['another']))).toEqual([]);
 });
@@ -64,7 +64,7 @@ test('a model is awaited until it listens to its kernel', async () => {
   expect(comms.get('out')).toHaveProperty('onMsg');
 });
 
-test('of the states that the kernel sends again only those that the page lacks are left, with their buffers', () => {
+test('only states that the page lacks remain in the kernel’s answer, with their buffers', () => {
   const kernel = connection(new Map([['known', {}]]));
   const answer = (content: object): KernelMessage.IMessage =>
     KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'iopub'>>({
@@ -85,12 +85,12 @@ test('of the states that the kernel sends again only those that the page lacks a
   const message = kernel.serverSettings.serializer.deserialize(changed, V1);
   expect(message.content).toEqual({ data: { ...data, states: { lacking: state } }, comm_id: 'control' });
   expect(message.buffers?.map(buffer => buffer.byteLength)).toEqual([2]);
-  // Anything else passes as it is.
+  // Anything else passes unchanged.
   const other = frameOf(kernel, answer({ data: { method: 'update', state: {} }, comm_id: 'known' }));
   expect(rewrite(other)).toBe(other);
 });
 
-// A06, A07: the kernel never received a widget's capture while no page was open.
+// While no page is open, the kernel receives no captures of its widgets.
 test('outputs captured without a page are shown once the model exists; a widget of another process is skipped', async () => {
   const comms = new Map<string, object>([['out', { onMsg: () => undefined }]]);
   const kernel = connection(comms);
@@ -118,8 +118,8 @@ test('outputs captured without a page are shown once the model exists; a widget 
   expect(frames).toEqual([]);
 });
 
-// A07: the answer for all widgets arrives after the manager has given up, because the connection was cut.
-test('a question for one widget is answered with the states that came late, its buffers among them', async () => {
+// After a lost connection, the answer for all widgets arrives when the manager has already given up.
+test('a request for one widget is answered with the states that arrived late, including its buffers', async () => {
   const kernel = connection(new Map());
   const frames: ArrayBuffer[] = [];
   const link = { insert: (data: ArrayBuffer) => frames.push(data) > 0 } as unknown as ChannelLink;

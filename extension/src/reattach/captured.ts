@@ -1,7 +1,7 @@
 /**
  * Output widgets of cells that are still running. The page stores their captured outputs and reports them to the kernel, and a busy
- * kernel does not read the report: after a reload only the bridge has them. Nor does a model created from the kernel's state capture
- * before its `msg_id` has changed.
+ * kernel does not read the report: after a reload only the bridge has them. A model created from the kernel's state captures
+ * nothing before its `msg_id` has changed.
  */
 import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CapturedOutputs } from '@tpulab/protocol';

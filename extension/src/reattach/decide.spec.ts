@@ -70,7 +70,7 @@ describe('an execution that has not finished', () => {
   });
 });
 
-// X5: outputs shown in part must be neither fetched whole nor replaced again and again.
+// Outputs shown in part must not be fetched whole, nor replaced again and again.
 describe('an execution whose outputs are cut', () => {
   const cut = execution({ cutBytes: 1_000_000, finishedAt: AFTER });
   const flood = (msgId: string): IOutput => ({
@@ -94,7 +94,7 @@ describe('an execution whose outputs are cut', () => {
 });
 
 describe('an execution that has finished', () => {
-  it('fills a cell when that was after the file was saved', () => {
+  it('fills a cell when it finished after the file was saved', () => {
     expect(decide(execution({ finishedAt: AFTER }), cell(), SAVED, 'k')).toBe('fill');
     expect(decide(execution({ finishedAt: BEFORE }), cell(), { at: null }, 'k')).toBe('fill');
   });
@@ -118,7 +118,7 @@ describe('an execution that has finished', () => {
     expect(decide(execution(), cell({ executionCount: 2, outputs: same.outputs }), SAVED, 'k')).toBe('leave');
   });
 
-  it('is left alone when the file has it, however the file writes a text', () => {
+  it('is left alone when the file has it, in any notation of its text', () => {
     expect(decide(execution({ finishedAt: AFTER }), cell(same), SAVED, 'k')).toBe('leave');
   });
 
@@ -142,7 +142,7 @@ describe('an execution that has finished', () => {
   });
 });
 
-// E2: a page that lags behind saves after the kernel has ended.
+// A page that lags behind saves after the kernel has ended.
 describe('with the record that the file shows', () => {
   const shown = { ...SAVED, kernel: 'k', seq: 10 };
 

@@ -153,7 +153,7 @@ describe('a notebook whose kernel is lost', () => {
     expect([notebook.text('a'), notebook.text('b'), notebook.isDirty]).toEqual(['', '', false]);
   });
 
-  it('keeps the output of an earlier run where the last one had only waited', async () => {
+  it('keeps the output of an earlier run if the last one only waited', async () => {
     const notebook = new Notebook('a');
     Object.assign(notebook.cells.get('a')!, {
       outputs: [{ output_type: 'stream', text: 'earlier\n' }],
@@ -175,7 +175,7 @@ describe('a notebook whose kernel is lost', () => {
     expect(notebook.text('a')).toBe('newer\n');
   });
 
-  it('has nothing of other notebooks, of a shut-down kernel, and of a reachable kernel', async () => {
+  it('shows nothing from other notebooks, a shut-down kernel or a reachable kernel', async () => {
     const notebook = new Notebook('a');
     const foreign = [execution('a', 'not for here\n')];
     const source = stored([
@@ -189,7 +189,7 @@ describe('a notebook whose kernel is lost', () => {
     expect(notebook.text('a')).toBe('not for here\n');
   });
 
-  it('shows outputs whole that were cut in the first answer', async () => {
+  it('shows the complete outputs that were cut in the first answer', async () => {
     const notebook = new Notebook('a');
     await fill(notebook, stored([[kernel('k'), [execution('a', 'all …\n', { cutBytes: 7 })]]]));
     expect(notebook.text('a')).toBe('all of it\n');
@@ -212,7 +212,7 @@ describe('a notebook whose kernel is lost', () => {
 });
 
 describe('outputs not requested from here', () => {
-  it('is shown without being trusted, and is named where that matters', async () => {
+  it('are shown without trust, and are reported where trust matters', async () => {
     const html = { output_type: 'display_data' as const, data: { 'text/html': '<b>' }, metadata: {} };
     const rich = (cellId: string): CellExecution => {
       const plain = execution(cellId, 'x');

@@ -81,7 +81,7 @@ function hasBegun({ state, executionCount, outputs }: CellExecution): boolean {
   return state !== 'lost' || executionCount !== null || outputs.length > 0;
 }
 
-/** With all of its outputs. An execution without a stored end counts as finished with its last record: newer than the file, or not. */
+/** The executions with complete outputs. One without a stored end counts as finished at its last record. */
 async function completed(
   execution: CellExecution,
   api: Pick<OutputsApi, 'whole' | 'record'>,
@@ -109,7 +109,7 @@ function newestOfEachCell(found: readonly IFound[]): IFound[] {
   return [...newest.values()];
 }
 
-/** Without interruption, so that nothing changes in between. */
+/** Places the outputs synchronously, so that nothing changes in between. */
 function place(found: readonly IFound[], notebook: INotebook): IFilled {
   const before = notebook.content();
   const wasDirty = notebook.isDirty;
@@ -126,7 +126,7 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
     }
   }
   if (!wasDirty) {
-    // For Lab outputs alone are no edit, and here no other page has them.
+    // Lab does not count outputs as an edit, but here no other page has them.
     notebook.isDirty = !isSameContent(notebook.content(), before);
   }
   const [last = null] = filled.toSorted((a, b) => b.at - a.at);

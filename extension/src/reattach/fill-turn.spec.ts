@@ -66,7 +66,7 @@ describe('pages that share a notebook', () => {
   beforeEach(() => (room = new Room()));
   afterEach(() => room.dispose());
 
-  it('have one that fills: the first', () => {
+  it('let one of them fill: the first', () => {
     const [a, b] = [room.fillTurn(0), room.fillTurn(1)];
     expect([a.isMine, b.isMine]).toEqual([true, false]);
   });
@@ -92,7 +92,7 @@ describe('pages that share a notebook', () => {
     expect(one.toJSON()).toEqual(two.toJSON());
   });
 
-  it('pass the task on when that one has left or lets the kernel go', () => {
+  it('pass the task on when that page has left or releases the kernel', () => {
     const [a, b] = [room.fillTurn(0), room.fillTurn(1)];
     const states: boolean[] = [];
     b.changed.connect(({ isMine }) => states.push(isMine));
@@ -120,7 +120,7 @@ describe('pages that share a notebook', () => {
     expect([room.fillTurn(0, 'k1').isMine, room.fillTurn(1, 'k2').isMine]).toEqual([true, true]);
   });
 
-  it('is claimed by one of two pages that see each other only after both have claimed it', async () => {
+  it('take turns even if they see each other only after both have claimed the task', async () => {
     room.isHeld = true;
     const closing = new AbortController();
     const order: number[] = [];

@@ -24,7 +24,7 @@ export interface IAwareness {
 type Part = 'filling' | 'waiting';
 
 export class FillTurn implements IDisposable {
-  /** @param what whose outputs are filled in: a kernel */
+  /** @param what the kernel whose outputs are filled in */
   constructor(
     private readonly awareness: IAwareness,
     what: string

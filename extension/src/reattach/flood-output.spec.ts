@@ -28,7 +28,7 @@ const drawn = async (factory: typeof textRendererFactory, texts: readonly string
   return outerHTML;
 };
 
-// X5: JupyterLab's own method took most of a page's time for a cell that prints without end.
+// JupyterLab's own method takes most of a page's time for a cell that prints without end.
 it.each([
   ['nothing', ['']],
   ['lines', ['one', 'one\ntwo\n', 'one\ntwo\nthree <b>&amp;</b> \u{1f600}\n']],

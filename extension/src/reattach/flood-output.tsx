@@ -15,7 +15,7 @@ const TEXT = 'application/vnd.jupyter.stdout';
 const MARKS = ['\x1b', '://', 'www.', 'data:'];
 
 /**
- * What programs send to a terminal besides colours: links (of gcc and systemctl), titles, character sets (`tput sgr0`), in ECMA-48's forms.
+ * Terminal sequences other than colours, in ECMA-48's forms: links (from gcc and systemctl), titles, character sets (`tput sgr0`).
  * `!` runs programs on a terminal; JupyterLab removes only the sequences that begin with `ESC [`.
  */
 const SEQUENCES = /\x1b(?:[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\-~])/g;

@@ -58,7 +58,7 @@ export interface IFollowParts {
   readonly cellsReloaded?: ISignal<unknown, void>;
 }
 
-/** Until the notebook is closed, for all its kernels. */
+/** Follows a notebook and all its kernels until the notebook is closed. */
 export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void {
   const { sessionContext } = panel;
   const closed = new AbortController();

@@ -48,7 +48,7 @@ test('the cursor stays inside the last line of a text', () => {
   expect(messages[0]?.parent_header).toMatchObject({ msg_id: 'm', session: 'earlier' });
 });
 
-test('displays keep the id by which they are updated, and a clearing that waits comes last', () => {
+test('displays keep the id by which they are updated, and a pending clear comes last', () => {
   const output = { output_type: 'display_data' as const, data: { 'text/plain': 'x' }, metadata: {} };
   const shown = execution([{ output, displayId: 'd' }], { clearPending: true });
   expect(contents(outputMessages(shown, SPEAKER))).toEqual([
@@ -57,7 +57,7 @@ test('displays keep the id by which they are updated, and a clearing that waits 
   ]);
 });
 
-test('the missed reply shows how it ended', () => {
+test('the missed reply shows how the execution ended', () => {
   const error = { output_type: 'error' as const, ename: 'E', evalue: 'v', traceback: ['t'] };
   const failed = execution([{ output: error }], { state: 'error' });
   expect(replyMessage(failed, SPEAKER).content).toMatchObject({

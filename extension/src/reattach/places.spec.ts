@@ -47,7 +47,7 @@ const placed = (executions: ReturnType<typeof run>[], of: INotebook) =>
   ]);
 
 describe('a notebook whose file stores ids', () => {
-  it('goes by the id alone: a copy of a cell that was deleted does not get its outputs', () => {
+  it('uses the id alone: a copy of a deleted cell does not get its outputs', () => {
     const one = run('a', 'x');
     const other = run('gone', 'y');
     expect(placed([one, other], notebook({ a: 'x', b: 'y' }, true))).toEqual([

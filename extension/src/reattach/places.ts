@@ -55,7 +55,7 @@ function placedByCode<T extends { readonly execution: CellExecution }>(
   return found.filter(({ of, cell }) => cell === undefined || newest.get(cell.read().id) === of.execution);
 }
 
-/** Of different kernels only the times can be compared. */
+/** Runs of different kernels can be compared only by their times. */
 function isLater(one: CellExecution, other: CellExecution): boolean {
   const difference = Date.parse(one.requestedAt) - Date.parse(other.requestedAt);
   return difference > 0 || (difference === 0 && one.requestSeq > other.requestSeq);

@@ -231,7 +231,7 @@ class Reattachment {
       }
     }
     if (!wasDirty && isSameContent(notebook.content(), before)) notebook.isDirty = false;
-    await this.requestTrust(plans, kernelSession);
+    await this.showQuestions(plans, kernelSession);
     const idsOf = (wanted: (plan: IPlan) => boolean): string[] =>
       plans.filter(wanted).map(({ cell }) => cell.read().id);
     return {
@@ -249,8 +249,8 @@ class Reattachment {
     };
   }
 
-  /** Shows a question that the kernel asked before this page was open. */
-  private async requestTrust(plans: readonly IPlan[], kernelSession: string): Promise<void> {
+  /** Shows the questions that the kernel asked before this page was open. */
+  private async showQuestions(plans: readonly IPlan[], kernelSession: string): Promise<void> {
     const { api, kernel, link, signal } = this.options;
     for (const { execution, decision } of plans) {
       const owner = this._sessions.get(execution.msgId) ?? '';

@@ -52,7 +52,6 @@ const T1 = '2026-01-01T12:00:00Z';
 const T2 = '2026-01-01T12:00:05Z';
 
 describe('the record that a file shows', () => {
-  // E2
   it('belongs to the moment at which the page took the content, not to the write of the file', async () => {
     const store = storage();
     const page = new Page(store, T1);
@@ -65,7 +64,7 @@ describe('the record that a file shows', () => {
     expect(new Page(store, T2).mark.base).toMatchObject({ kernel: 'k', seq: 7 });
   });
 
-  it('is not known of a file that another program has written', async () => {
+  it('is unknown for a file that another program has written', async () => {
     const store = storage();
     const page = new Page(store, T1);
     page.follow(5);
@@ -78,7 +77,7 @@ describe('the record that a file shows', () => {
     expect(page.mark.base).toEqual({ at: Date.parse(later) });
   });
 
-  it('is the same where the page was left after the file was written and before the answer', async () => {
+  it('is the same if the page was left after the write and before the answer', async () => {
     const store = storage();
     const page = new Page(store, T1);
     page.follow(5);
@@ -91,7 +90,7 @@ describe('the record that a file shows', () => {
     expect(new Page(store, later).mark.base).toEqual({ at: Date.parse(later) });
   });
 
-  it('does not grow by messages that wait to be shown', async () => {
+  it('does not include messages that wait to be shown', async () => {
     const page = new Page(storage(), T1);
     page.follow(5);
     page.kernel._msgChain = new Promise(() => undefined);
@@ -110,7 +109,7 @@ describe('the record that a file shows', () => {
     expect(new Page(store, T2).mark.base).toMatchObject({ at: Date.parse(T1) });
   });
 
-  it('works without a storage, and with foreign entries in it', () => {
+  it('works without a storage, and with entries of other programs in it', () => {
     expect(new Page(null, T1).mark.base).toEqual({ at: Date.parse(T1) });
     expect(new Page({ getItem: () => '[1', setItem: () => undefined }, null).mark.base).toEqual({ at: null });
   });

@@ -57,7 +57,7 @@ export class SavedMark {
     this._shown = { kernel: kernel.id, seq: until };
     const onMessage = (): void => {
       const shown = newest();
-      // By then a message has been handed over, and waits for earlier ones.
+      // At this point the message has been handed over, and waits for earlier ones.
       const { _msgChain: handled } = kernel as { readonly _msgChain?: Promise<void> };
       void Promise.resolve(handled).then(() => {
         if (!signal.aborted) this._shown = shown;

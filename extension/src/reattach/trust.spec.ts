@@ -30,12 +30,12 @@ function bridge(passed: readonly string[], status = 200) {
       return new Response(JSON.stringify({ requested }), { status });
     }
   });
-  return { settings, asked: questions, urls };
+  return { settings, questions, urls };
 }
 
 describe('the outputs of a remote', () => {
   it('are trusted where the bridge on this machine has passed the request on, and nowhere else', async () => {
-    const { settings, asked: questions, urls } = bridge(['mine']);
+    const { settings, questions, urls } = bridge(['mine']);
     const trust = new RequestedHere(() => settings, 'my-tpu', 'k1');
     const [mine, theirs] = [execution('mine'), execution('theirs')];
     expect(trust.has(mine)).toBe(false);
@@ -52,7 +52,7 @@ describe('the outputs of a remote', () => {
   });
 
   it('are requested once, in batches that the bridge accepts', async () => {
-    const { settings, asked: questions } = bridge([]);
+    const { settings, questions } = bridge([]);
     const trust = new RequestedHere(() => settings, 'my-tpu', 'k1');
     const many = Array.from({ length: MAX_REQUESTED + 1 }, (_, index) => execution(`m${index}`));
     await trust.learn([...many, execution('x'.repeat(300)), execution('')], signal);

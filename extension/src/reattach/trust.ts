@@ -63,7 +63,7 @@ export class RequestedHere implements ITrust {
   private readonly _requested = new Set<string>();
 }
 
-/** The bridge accepts no others, and has none. */
+/** The bridge rejects longer or empty ids, and has recorded none. */
 function isNameable({ msgId, cellId }: CellExecution): boolean {
   return msgId !== '' && msgId.length <= MAX_ID && (cellId?.length ?? 0) <= MAX_ID;
 }

@@ -28,7 +28,6 @@ function shown(area: Area, ...parts: string[]): string {
     .join('|');
 }
 
-// A02
 describe('a line with an emoji', () => {
   it.each([
     [['a😀\b end'], 'a end'],
@@ -41,7 +40,7 @@ describe('a line with an emoji', () => {
     expect(shown(new Area(), ...parts)).toBe(text);
   });
 
-  it('is where the cell continues after it was loaded', () => {
+  it('is the position where a loaded cell continues', () => {
     const area = new Area();
     area.fromJSON([{ output_type: 'stream', name: 'stdout', text: ['one\n', '😀x'] }]);
     expect(shown(area, '\ry')).toBe('one\nyx');
@@ -87,8 +86,7 @@ it('an output with a key that Yjs refuses is stored without it', () => {
   area.dispose();
 });
 
-// A01
-it('saved text has no half of a character, wherever it comes from', () => {
+it('saved text has no half of a character, wherever the text comes from', () => {
   const half = '\ud83d';
   const model = {
     toJSON: (): unknown => ({ cells: [{ source: `a${half}`, outputs: [{ [half]: [1, null, 'ü😀'] }] }] })

@@ -2,8 +2,8 @@
  * JupyterLab applies backspaces and carriage returns to halves of characters, and replaces the end of a line from the first different
  * half: half of an emoji in a progress line remains, and no server can save a notebook with half a character. Here lines
  * with such characters are changed by whole characters, and saved text is well formed, wherever the halves come from. Text that erases a
- * line or moves the cursor up, which JupyterLab does not do, changes the lines that it means. Keys of an output that JupyterLab cannot store
- * are left out.
+ * line or moves the cursor up, which JupyterLab ignores, changes the lines it addresses. Keys of an output that JupyterLab cannot
+ * store are left out.
  */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { isStream, type IOutput } from '@jupyterlab/nbformat';
@@ -71,7 +71,7 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
   };
 }
 
-/** Including text that was loaded, typed or received with half a character. */
+/** Makes saved text well formed, even if it was loaded, typed or received with half a character. */
 export function saveWellFormed({ context: { model } }: Pick<NotebookPanel, 'context'>): void {
   const toJSON = model.toJSON.bind(model);
   model.toJSON = () => wellFormedValues(toJSON()) as ReturnType<typeof toJSON>;

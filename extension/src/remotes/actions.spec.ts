@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => page[Symbol.asyncDispose]());
 
-test('a known machine gets the requested environment, keeps its own without a request, and ssh reaches its hosts in its own way', async () => {
+test('a known machine gets the requested environment, keeps its own without a request, and an ssh host ignores a cloud route', async () => {
   const source = { kind: 'ssh', destination: 'ada@vm' } as const;
   expect(await actions.connectTo(source, { environment: 'torch-xla', reach: null, install: null })).toBe(
     'my-tpu'
@@ -46,7 +46,7 @@ test('a user who insists claims a machine from another build', async () => {
   expect(page.bridge.wishes).toEqual([{ takeOver: true }]);
 });
 
-test('a machine of Google Cloud is reached as was chosen from then on, and the same choice again changes nothing', async () => {
+test('a Google Cloud machine is reached by the chosen route from then on, and repeating the choice changes nothing', async () => {
   const source = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'us-east5-b' } as const;
   const { remotes } = page.backends;
   const choose = (reach: CloudReach | null) =>
@@ -62,7 +62,7 @@ test('a machine of Google Cloud is reached as was chosen from then on, and the s
   expect(page.bridge.wishes).toEqual([{ reach: 'iap' }, {}, {}, { reach: 'external' }]);
 });
 
-test('a machine that is new is added as it is to be reached', async () => {
+test('a new machine is added with its route', async () => {
   const source = { kind: 'gcloud', product: 'instance', name: 'new', zone: 'us-east5-b' } as const;
   const add = vi.spyOn(page.backends.remotes.api, 'add').mockResolvedValue(remote({ name: 'new', source }));
   for (const reach of ['iap', 'internal', null] as const) {

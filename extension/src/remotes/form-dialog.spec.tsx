@@ -55,7 +55,7 @@ it('is named by its title and leaves Enter and arrows to its content', () => {
   expect(pressed).toEqual(['Enter', 'ArrowLeft', 'ArrowRight']);
 });
 
-it('closes with Escape, but not in a field that has something in it', async () => {
+it('closes with Escape, but not in a field with text in it', async () => {
   press('input[name="full"]', 'Escape');
   expect(pressed).toEqual(['Escape']);
   expect(dialog.isDisposed).toBe(false);

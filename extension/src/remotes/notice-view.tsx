@@ -50,7 +50,7 @@ export interface IBannerProps {
   readonly onHeight: (heightPx: number) => void;
 }
 
-/** Nothing while no remote has a notice. */
+/** Draws nothing while no remote has a notice. */
 export function NoticeBanner({
   remotes,
   trans,

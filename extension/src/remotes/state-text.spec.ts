@@ -50,7 +50,7 @@ describe('the state of a remote in words', () => {
 });
 
 describe('names', () => {
-  it('of accelerators are as people write them', () => {
+  it('of accelerators have their usual spelling', () => {
     expect(acceleratorName({ accelerator: { type: 'v6e-1', chip: null, chips: 0 } })).toBe('v6e-1');
     expect(acceleratorName({ accelerator: null })).toBeNull();
   });

@@ -8,7 +8,7 @@ export interface IStateText {
   readonly detail: string;
 }
 
-/** The marker of a state: `ask` wants an answer, `off` is at rest. */
+/** The marker of a state: `ask` needs an answer, `off` is idle. */
 export type Tone = 'ok' | 'busy' | 'ask' | 'error' | 'off';
 
 export function toneOf(state: RemoteState): Tone {
@@ -136,7 +136,7 @@ export function remoteCards(
     }));
 }
 
-/** Without a countdown, which would change the card every second. */
+/** The state on a card, without a countdown, which would change the card every second. */
 function cardState(remote: Remote, now: number, trans: TranslationBundle): string {
   return remote.state === 'reconnecting' ? trans.__('reconnecting') : stateText(remote, now, trans).label;
 }

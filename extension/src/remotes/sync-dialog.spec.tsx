@@ -49,7 +49,6 @@ it('does not mention newer files where there are none', () => {
   expect(shown({ ...PLAN, changes, newer: 0 }).textContent).not.toContain('newer');
 });
 
-// B16
 it('names the files that are not copied, and why', () => {
   expect(shown(PLAN).textContent).not.toContain('not copied');
   const leftOut = [{ path: 'caf\\xe9.wav', reason: 'cannot be read', failed: true as const }];

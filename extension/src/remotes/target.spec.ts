@@ -5,7 +5,7 @@ test.each(['tpu', 'ada@10.0.0.1', ' ada@host ', 'ssh://ada@host:2222'])('takes %
   expect(sourceOf(text)).toEqual({ kind: 'ssh', destination: text.trim() });
 });
 
-// B07: ssh itself accepts no brackets.
+// ssh itself accepts no brackets.
 test('accepts an IPv6 address without its brackets', () => {
   expect(sourceOf('ada@[fe80::1]')).toEqual({ kind: 'ssh', destination: 'ada@fe80::1' });
 });

@@ -13,7 +13,7 @@ export function showNotices(notices: readonly RunNotice[], page: PageNotices): v
   }
 }
 
-/** Only while the page is hidden: otherwise the page shows it itself. Off until the user allows them. */
+/** Shows a notification only while the page is hidden; a visible page shows the notice itself. Off until the user allows it. */
 function showInBrowser(text: string): void {
   if (!document.hidden || !('Notification' in window) || window.Notification.permission !== 'granted') return;
   try {

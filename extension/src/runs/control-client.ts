@@ -54,7 +54,7 @@ async function post({ kernelId, settings }: ControlTarget, command: ControlComma
       'control.unreachable',
       isUnknown
         ? 'The TPULab server is not connected; try again when it is.'
-        : 'The kernel did not answer; look whether it still runs, and try again.',
+        : 'The kernel did not answer; check whether it still runs, and try again.',
       { cause }
     );
   });

@@ -101,7 +101,7 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
   );
 }
 
-/** By the clock of the page while it runs: the time of a run that hangs also increases. */
+/** The elapsed time, by the page's clock while the run is live, so that it also increases for a run that hangs. */
 function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
   const { begunAt, firstMessageAt, lastMessageAt, receivedAt, state } = run;
   useSeconds(state === 'running');

@@ -27,7 +27,7 @@ describe('logged pictures, sound and text', () => {
     return loaded;
   };
 
-  it('shows the newest of each name, and earlier ones by a slider; only what is shown is loaded', async () => {
+  it('shows the newest of each name, and earlier ones by a slider; only visible media are loaded', async () => {
     const loaded = await show([medium(1, 'sample'), medium(2, 'sample'), medium(3, 'text', 'text/plain')]);
     expect(loaded).toEqual([2, 3]);
     const picture = place.host.querySelector('img');
@@ -49,7 +49,7 @@ describe('logged pictures, sound and text', () => {
     expect(place.host.querySelector('audio')?.src).toBe('data:audio/wav;base64,DATA1');
   });
 
-  it('says that a picture is no longer stored', async () => {
+  it('reports that a picture is no longer stored', async () => {
     vi.useFakeTimers();
     await show([medium(1, 'sample')], [1]);
     await act(() => vi.advanceTimersByTimeAsync(5_000));

@@ -27,7 +27,7 @@ function OneName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
   const shown = media[at];
   const id = shown?.id;
   const [loaded, setLoaded] = useState<MediaMessage | 'none' | null>(null);
-  // Another function at each drawing, which is no reason to load again.
+  // A new function at each rendering must not cause another load.
   const source = useRef(onLoad);
   source.current = onLoad;
   useEffect(() => {

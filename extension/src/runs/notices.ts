@@ -18,7 +18,7 @@ export interface NoticesOptions {
   readonly trans: TranslationBundle;
 }
 
-/** Each event once. A metric is reported in any case, an end only for a run outside the user's view. */
+/** Reports each event once: a metric in any case, an end only for a run outside the user's view. */
 export class RunNotices {
   constructor(private readonly _options: NoticesOptions) {}
 

@@ -96,7 +96,7 @@ function notify(
   follow();
 }
 
-/** Including kernels of notebooks that are not open in this page. */
+/** The kernels to ask for checkpoints, including kernels of notebooks that are not open in this page. */
 function targetsOf(
   { serviceManager }: JupyterFrontEnd,
   backends: IBridgeBackends,
@@ -105,8 +105,8 @@ function targetsOf(
 ): ICheckpointTarget[] {
   return [...serviceManager.kernels.running()].flatMap(({ id }) => {
     const backend = backends.backendOf(id);
-    const isMeant = backend !== null && (remote === null || backend.id === remotePlace(remote));
-    return isMeant
+    const isTarget = backend !== null && (remote === null || backend.id === remotePlace(remote));
+    return isTarget
       ? [
           {
             kernel: events.telemetryOf(id),

@@ -97,8 +97,8 @@ function OnePlace(props: RunsPageProps & { readonly list: StoredRunList }): JSX.
     ...{ grouped: true, unfolded: [] }
   });
   useEffect(() => {
-    const looking = list.poll(POLL_MS);
-    return () => looking.dispose();
+    const polling = list.poll(POLL_MS);
+    return () => polling.dispose();
   }, [list]);
   const wanted = list.runs.filter(run => (chosen.includes(run.key) || run.key === opened) && !isWhole(run));
   const missing = wanted.map(({ key, summary }) => `${key} ${summary.lastAt}`).join('\n');
@@ -516,7 +516,7 @@ function ChosenBar(
           key={key}
           type="button"
           className="jp-TPULab-button"
-          title={trans.__('Choose %1 no longer', summary.name)}
+          title={trans.__('Remove %1 from the chosen runs', summary.name)}
           onClick={() => onToggle(key)}
         >
           <Letter letter={LETTERS[at] ?? ''} /> {summary.name} <span aria-hidden="true">×</span>
@@ -580,7 +580,7 @@ function LabelForm({
 }): JSX.Element {
   const [text, setText] = useState(label === 'tags' ? (labels.tags ?? []).join(', ') : (labels[label] ?? ''));
   const names = {
-    tags: trans.__('Tags, with commas between'),
+    tags: trans.__('Tags, separated by commas'),
     note: trans.__('Note'),
     group: trans.__('Group')
   };

@@ -54,7 +54,7 @@ describe('the table of runs', () => {
     expect(names(runs, { state: 'failed', grouped: false })).toEqual(['c']);
   });
 
-  it('has columns for settings that differ, and for loops without settings none', () => {
+  it('has columns for settings that differ, and none for loops without settings', () => {
     const runs = [
       summary('a', { config: { lr: 1, batch: 8 } }),
       summary('b', { config: { lr: 2, batch: 8 } })
@@ -63,7 +63,7 @@ describe('the table of runs', () => {
   });
 });
 
-it('gives runs as tables that a spreadsheet does not take for formulas', () => {
+it('exports runs as tables that a spreadsheet does not mistake for formulas', () => {
   const run = {
     ...summary('=cmd', { config: { lr: 1 }, metrics: { 'a,b': 3 }, labels: { note: 'say "hi"' } }),
     series: { 'a,b': { steps: [0, 4], values: [1, 2], waiting: [[5, 3]] } }

@@ -99,7 +99,7 @@ class Scene {
 }
 
 describe('a metric that is NaN or infinite', () => {
-  it('is seen as such, from which step on, and is a gap in the chart', () => {
+  it('is recognised with its first step, and is a gap in the chart', () => {
     const { kernel } = new Scene();
     const reported = [
       { metrics: { loss: 2 } },
@@ -187,7 +187,7 @@ describe('an accepted request whose final answer was lost', () => {
   });
 });
 
-describe('a checkpoint of everything that trains', () => {
+describe('a checkpoint of all trainings', () => {
   const { signal } = new AbortController();
   const target = ({ kernel, sent, answer }: Scene) => ({
     kernel,
@@ -217,7 +217,7 @@ describe('a checkpoint of everything that trains', () => {
     expect(unable.sent).toEqual([]);
   });
 
-  it('is not waited for when the kernel ends', async () => {
+  it('is no longer awaited when the kernel ends', async () => {
     const scene = new Scene();
     const taking = saveCheckpoints([target(scene)], signal);
     scene.kernel.applyState(kernelState('k', 'dead'));
@@ -262,7 +262,7 @@ describe('the buttons of a run', () => {
     expect(stateText(scene.run, trans)).toBe('failed');
   });
 
-  it('are also its own, each with its name', async () => {
+  it('include its own actions, each with its name', async () => {
     const scene = new Scene({
       ...CONTROL,
       actions: [...CONTROL.actions, 'call'],
@@ -290,7 +290,7 @@ describe('the buttons of a run', () => {
 describe('the slider of a hyperparameter', () => {
   const bounds = { min: 1e-6, max: 1e-1 };
 
-  it('goes over the decades evenly, and its ends are exact', () => {
+  it('covers the decades evenly, and its ends are exact', () => {
     expect(placeOf(1e-6, bounds, 'log')).toBe(0);
     expect(placeOf(1e-1, bounds, 'log')).toBe(PLACES);
     expect(placeOf(1e-3, bounds, 'log')).toBe(600);
@@ -299,7 +299,7 @@ describe('the slider of a hyperparameter', () => {
     expect(valueAt(600, bounds, RATE)).toBeCloseTo(1e-3);
   });
 
-  it.each([0, 1, 17, 500, 999, 1_000])('is at place %d again for the value that it gave', place => {
+  it.each([0, 1, 17, 500, 999, 1_000])('returns to position %d for the value of that position', place => {
     expect(Math.abs(placeOf(valueAt(place, bounds, RATE), bounds, 'log') - place)).toBeLessThanOrEqual(1);
   });
 
@@ -309,7 +309,7 @@ describe('the slider of a hyperparameter', () => {
   });
 
   it.each([[{ min: null }], [{ min: 0 }], [{ min: 2, max: 1 }], [{ kind: 'text' as const }]])(
-    'is not there for %j',
+    'does not exist for %j',
     fields => {
       expect(sliderBounds({ ...RATE, ...fields })).toBeNull();
     }
@@ -327,7 +327,7 @@ describe('the slider of a hyperparameter', () => {
   });
 });
 
-describe('a run that the page found under way (F11)', () => {
+describe('a run that began before the page was opened', () => {
   const sums = { wallMs: 0, inputMs: 0, hostMs: 0, deviceMs: 0, gapMs: 0 };
   const part = (step: number, time: number) => ({
     ...{ step, time, steps: 1, wallMs: 0, watched: { steps: 0, ...sums }, unwatched: sums }
@@ -375,7 +375,7 @@ describe('a run that the page found under way (F11)', () => {
     expect(loss?.last).toBe(7);
   });
 
-  it('is none that the page has seen from its first step on', () => {
+  it('is distinguished from a run received from its first step on', () => {
     const { run: whole } = new Scene();
     whole.addMetric('loss', 0, 1);
     expect(lacksPast(whole)).toBe(false);
@@ -413,7 +413,7 @@ describe('metrics', () => {
     expect(Math.max(...gaps)).toBeLessThan(2 * (10_000 / (series.length / 2)));
   });
 
-  it('keep a spike of one step, however long the run is (F17)', () => {
+  it('keep a spike of one step, however long the run is', () => {
     const series = new MetricSeries(128);
     const spikes = new Map([
       [4_321, 500],

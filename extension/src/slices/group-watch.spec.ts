@@ -67,7 +67,7 @@ test('an error from before a restart is not offered again, and a new loss is', (
   watch.dispose();
 });
 
-test('while a host is still unreachable, the cells due are still due', async () => {
+test('while a host is still unreachable, the pending cells stay pending', async () => {
   const { notebook, watch } = new Scene();
   notebook.run('a', 1);
   notebook.run('c', 2, LOST);

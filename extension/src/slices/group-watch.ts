@@ -39,7 +39,7 @@ export class GroupWatch implements IDisposable {
     }
   }
 
-  /** Null: all hosts run, or the kernel is no slice. */
+  /** Null: all hosts run, or the kernel is not a slice. */
   get lost(): ILostGroup | null {
     return this._lost;
   }
@@ -121,7 +121,7 @@ function isSame(one: ILostGroup, other: ILostGroup | null): boolean {
   return one.cellId === other?.cellId && (!isNumbered || one.executionCount === other.executionCount);
 }
 
-/** Whether the hosts of a slice were lost, as shown by the cells of a notebook. */
+/** A cell that has run, with the data that shows whether hosts of its slice were lost. */
 export interface IRunCell {
   readonly id: string;
   readonly executionCount: number | null;

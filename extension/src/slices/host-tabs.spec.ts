@@ -33,7 +33,7 @@ test('each output has a tab, folded until it is chosen', () => {
   expect(panels(root)).toEqual([]);
 });
 
-test('arrow keys, Home and End go from tab to tab, and one of them is reached with Tab', () => {
+test('arrow keys, Home and End move between the tabs, and Tab reaches one of them', () => {
   const root = shown(TWO);
   const press = (at: number, key: string): void =>
     void tabs(root)[at]?.dispatchEvent(new KeyboardEvent('keydown', { key, cancelable: true }));

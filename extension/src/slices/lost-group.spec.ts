@@ -18,7 +18,7 @@ test('a lost host is found in the cell that ran last', () => {
   });
 });
 
-test('an error of an earlier run, and any other error, is nothing to restart for', () => {
+test('an error of an earlier run, or any other error, requires no restart', () => {
   expect(lostGroup([cell('a', 3, LOST), cell('b', 4)])).toBeNull();
   expect(lostGroup([cell('a', 3, { name: 'ValueError', value: 'no' })])).toBeNull();
   expect(lostGroup([cell('a', 3, { name: 'HostSelectionError', value: 'no host 9' })])).toBeNull();

@@ -174,7 +174,7 @@ describe('the status bar', () => {
     expect(host.querySelector('button')).toBeNull();
   });
 
-  it('has a mark of another shape for each state', () => {
+  it('has a mark with a different shape for each state', () => {
     const shapes = new Set<string>();
     const failure = { code: 'cut', detail: '' } as const;
     for (const [next, state] of [

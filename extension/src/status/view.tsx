@@ -46,7 +46,7 @@ export interface DevicesItemProps {
   readonly trans: TranslationBundle;
 }
 
-/** Nothing while no device is known: a kernel that does not use JAX has none, which is ordinary. */
+/** Draws nothing while no device is known: a kernel that does not use JAX has none, which is ordinary. */
 export function DevicesItem({ model, onShow, trans }: DevicesItemProps): JSX.Element | null {
   useChanges(model, false);
   const { telemetry, machine } = model;

@@ -63,12 +63,12 @@ describe('adviceFor', () => {
     expect(advise({ deviceMs: 79.8, inputMs: 10.2, gapMs: 10 }).act).toBe(true);
   });
 
-  it('judges the steps after the first compilation as if it had not been', () => {
+  it('judges the steps after the first compilation without it', () => {
     expect(advise(DEVICE_BOUND, [[0, COMPILED]]).limit).toBe('device');
     expect(advise({ deviceMs: 60, inputMs: 40 }, [[0, COMPILED]])).toMatchObject({ limit: 'input' });
   });
 
-  it('does not pass over the one compilation that the split shows', () => {
+  it('mentions the single compilation that the split shows', () => {
     expect(advise(DEVICE_BOUND, [[0, COMPILED]]).text).toMatch(
       /^The first step compiled for 3.00 s, as expected. The device/
     );

@@ -43,7 +43,7 @@ class NotingContext {
 }
 
 describe('paintSteps', () => {
-  it('paints a step that was not watched in the same colours, paler, and nothing else so', () => {
+  it('paints only unwatched steps paler, in the same colours', () => {
     const steps = new StepRing(8);
     steps.push(step(0));
     steps.push(step(1, { hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false }));

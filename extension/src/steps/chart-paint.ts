@@ -49,7 +49,7 @@ export interface PaintOptions {
   readonly shares: WatchedShares | null;
   readonly area: ChartArea;
   readonly colors: ChartColors;
-  /** Fills idle time, which is a finding and no empty track; null where a canvas supports no patterns. */
+  /** Fills idle time, which must not look like an empty track; null where a canvas supports no patterns. */
   readonly hatch?: CanvasPattern | null;
   /** Positions of events besides computing. */
   readonly marks?: readonly PlacedMark[];

@@ -70,7 +70,7 @@ describe.each(Object.entries(CASES))('%s', (_, one) => {
   });
 });
 
-it('knows most of them', () => {
+it('knows most of the splits', () => {
   const known = Object.values(CASES).filter(one => summaryOf(one, 256).deviceKnown);
   expect(known.length).toBeGreaterThan(0.9 * Object.keys(CASES).length);
 });

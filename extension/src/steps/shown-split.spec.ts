@@ -23,7 +23,7 @@ function expectClose(values: readonly number[], expected: readonly number[]): vo
   values.forEach((value, at) => expect(value).toBeCloseTo(expected[at] ?? Number.NaN));
 }
 
-describe('the split that is shown of a step', () => {
+describe('the displayed split of a step', () => {
   it('is the measured split, for a watched step', () => {
     expectClose(shown(ringOf([0], [1, UNWATCHED]), 0), [2, 3, 0, 40, 5]);
   });

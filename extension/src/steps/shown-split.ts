@@ -36,7 +36,7 @@ export function watchedShares(steps: StepRing, window: number): WatchedShares | 
   return sum > 0 ? totals.map(ms => ms / sum) : null;
 }
 
-/** True for a step that has no split of its own and shows the split of the watched steps. */
+/** True for a step that has no measured split and shows the split of the watched steps. */
 export function isEstimated(steps: StepRing, position: number, shares: WatchedShares | null): boolean {
   return shares !== null && !steps.deviceKnown(position) && !compiles(steps, position);
 }

@@ -15,7 +15,7 @@ export interface StepMark {
 /** Commands with their own band are marked by it. */
 const LEAVE_BANDS: readonly ControlMessage['action'][] = ['checkpoint', 'evaluate', 'sample', 'resume'];
 
-/** By step, the oldest first. */
+/** The marks of a run by step, the oldest first. */
 export function marksOf(run: Run, trans: TranslationBundle): StepMark[] {
   // A requested action is named by its command.
   const others = run.bands.filter(({ kind }) => kind !== 'call');

@@ -41,7 +41,7 @@ describe('summarize', () => {
     ]);
   });
 
-  it('does not take a compilation for the step time, but shows where the time went', () => {
+  it('does not mistake a compilation for step time, but shows where the time went', () => {
     const summary = summarize(ringOf([0, COMPILED], [1], [2], [3], [4]), 48);
     expect(summary?.typicalMs).toBe(50);
     expect(summary?.meanMs).toBe(640);
@@ -63,7 +63,7 @@ describe('summarize', () => {
     expect(summarize(ringOf([0, rounded], [1, rounded]), 48)?.bandsMs).toBe(0);
   });
 
-  it('excludes an evaluation inside a step from the step time (case T9)', () => {
+  it('excludes an evaluation inside a step from the step time', () => {
     const evaluated = { wallMs: 1_550, bands: { evaluate: 1_500 } };
     const unwatched = { ...evaluated, deviceMs: 0, hostMs: 43, deviceKnown: false };
     const plain = summarize(ringOf([0], [1], [2], [3]), 48);
@@ -74,7 +74,7 @@ describe('summarize', () => {
     }
   });
 
-  it('gives the mean where most steps only queue their work, and the median beside it (N5)', () => {
+  it('gives the mean where most steps only queue their work, and the median beside it', () => {
     const queued = { wallMs: 2, inputMs: 0, hostMs: 2, deviceMs: 0, gapMs: 0, deviceKnown: false };
     const summary = summarize(ringOf([0, queued], [1, queued], [2, queued], [3]), 48);
     expect(summary).toMatchObject({ typicalMs: 14, medianMs: 2 });
@@ -97,7 +97,7 @@ describe('summarize', () => {
     expect(summary?.spans).toEqual(plain?.spans);
   });
 
-  it('does not take a step that compiled for one that was not watched', () => {
+  it('does not mistake a step that compiled for an unwatched step', () => {
     const summary = summarize(ringOf([0, { ...COMPILED, deviceKnown: false }], [1], [2], [3], [4]), 48);
     expect(summary).toMatchObject({ deviceKnown: true, compileMs: 2_950, meanMs: 640 });
   });
@@ -122,7 +122,7 @@ describe('progressOf', () => {
     expect(summary && progressOf(run(20), summary)).toEqual({ done: 11, total: 20, remainingMs: 9 * 50 });
   });
 
-  it('is empty before ten steady steps, and while paused (case T6)', () => {
+  it('is empty before ten steady steps, and while paused', () => {
     const first = Array.from({ length: 10 }, (_, at): Parameters<typeof step> =>
       at === 0 ? [0, COMPILED] : [at]
     );
@@ -134,13 +134,13 @@ describe('progressOf', () => {
     expect(enough && progressOf(paused, enough)?.remainingMs).toBeNull();
   });
 
-  it('counts compiling where each step compiles (case C10)', () => {
+  it('counts compiling where each step compiles', () => {
     const always = Array.from({ length: 24 }, (_, at): Parameters<typeof step> => [at, COMPILED]);
     const summary = summarize(ringOf(...always), 48);
     expect(summary && progressOf(run(30), summary)?.remainingMs).toBe(6 * 3_000);
   });
 
-  it('names the loop where several have begun and their number is unknown (case T6)', () => {
+  it('names the loop where several have begun and their number is unknown', () => {
     const trans = nullTranslator.load('jupyterlab_tpulab');
     const epochs = run(120);
     expect(remainingText(epochs, 6_000, trans)).toBe('6 s left');
@@ -155,7 +155,7 @@ describe('progressOf', () => {
     expect(enough && progressOf(run(10, 'failed'), enough)?.remainingMs).toBeNull();
   });
 
-  it('is nothing when the run has not reported its length', () => {
+  it('is null when the run has not reported its length', () => {
     const summary = summarize(ringOf([0]), 48);
     expect(summary && progressOf(run(null), summary)).toBeNull();
   });

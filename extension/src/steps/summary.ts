@@ -16,8 +16,8 @@ export interface StepSummary {
   /** Steps in the window. */
   readonly count: number;
   /**
-   * Mean of the steps that did not compile, so that one compilation does not count as step time; of all where compiling is
-   * no exception. It excludes evaluations and checkpoints inside steps: steps times this mean is the elapsed time.
+   * Mean of the steps that did not compile, so that one compilation does not count as step time; of all steps where compiling is
+   * normal. It excludes evaluations and checkpoints inside steps: steps times this mean is the elapsed time.
    */
   readonly typicalMs: number;
   /** In a loop that runs ahead of its device, most steps only queue their work: far below the mean. */
@@ -124,7 +124,7 @@ export function progressOf(run: Run, summary: StepSummary): Progress | null {
   return { done, total, remainingMs: done < total ? remainingMs(run, summary, total - done) : null };
 }
 
-/** Nothing while it is paused, and before enough steady steps. The agent knows all steps and the coming evaluations. */
+/** Null while the run is paused, and before enough steady steps. The agent knows all steps and the coming evaluations. */
 function remainingMs({ state, control, throughput }: Run, summary: StepSummary, left: number): number | null {
   if (state !== 'running' || control?.state === 'paused') {
     return null;

@@ -62,7 +62,7 @@ const FLOPS_UNITS = [
   [1e3, 'k']
 ] as const;
 
-/** In a suitable unit: a processor is far from a chip. */
+/** In a suitable unit: a CPU is orders of magnitude slower than a chip. */
 function flopsText(perSecond: number): string {
   const [size, unit] = FLOPS_UNITS.find(([size]) => perSecond >= size / 10) ?? [1, ''];
   return `${threeFigures(perSecond / size)} ${unit}FLOP/s`;

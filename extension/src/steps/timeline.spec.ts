@@ -50,7 +50,7 @@ describe('the window of the timeline', () => {
 });
 
 describe('marks of the timeline', () => {
-  it('are work beside the steps and commands that were applied, each once', () => {
+  it('are work besides the steps and applied commands, each once', () => {
     const run = runOf(30);
     const band = { type: 'band', time: T0, run: 'r1', startTime: T0, inStep: false, failed: false } as const;
     run.apply({ ...band, kind: 'checkpoint', durationMs: 1_900, step: 10 });
@@ -145,7 +145,7 @@ describe('the throughput of a run', () => {
     expect(texts({ ...message, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0% MFU');
   });
 
-  it('has the updates of a run whose steps are several each, unless it knows tokens', () => {
+  it('counts the updates of a run with several per step, unless it knows tokens', () => {
     const updates = { ...message, mfu: null, updatesPerSecond: 2_000 };
     expect(texts({ ...updates, tokensPerSecond: null })).toEqual(['2,000 updates/s']);
     expect(texts(updates)).toEqual(['12,345 tokens/s']);
@@ -175,7 +175,7 @@ describe('the throughput of a run', () => {
     expect(texts({ ...message, mfu: null })).toEqual(['12,345 tokens/s']);
   });
 
-  it("has ml-goodput's causes in words, and one that is not known as it is", () => {
+  it("has ml-goodput's causes in words, and an unknown cause unchanged", () => {
     expect(badputName('DATA_LOADING_SYNC', trans)).toBe('waiting for data');
     expect(badputName('constructor', trans)).toBe('constructor');
   });

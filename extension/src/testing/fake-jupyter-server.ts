@@ -1,6 +1,6 @@
 /**
  * A Jupyter server over real HTTP and WebSocket, without kernels: REST state in memory, sockets that open and stay
- * silent. It can be the page's own server or the bridge, and can fail in the ways in which servers fail.
+ * silent. It can be the page's own server or the bridge, and can fail as real servers do.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

@@ -7,10 +7,10 @@ import type { ISessionWaits } from '../kernels/session-client.js';
 import type { ISpecWaits } from '../kernels/spec-client.js';
 import { FakeJupyterServer } from './fake-jupyter-server.js';
 
-/** A limit that must not end, however busy the machine is; a spec of a hanging server sets a short one. */
+/** A limit that does not expire even on a busy machine; a spec of a hanging server sets a short one. */
 export const LONG_MS = 60_000;
 
-/** Such limits for the lists of sessions and of kernelspecs. */
+/** Limits of this length for the lists of sessions and of kernelspecs. */
 export function longWaits(): ISessionWaits & ISpecWaits {
   const ms = LONG_MS;
   return {

@@ -82,7 +82,7 @@ export class RunNotebook {
     this.statusChanged.emit('idle');
   }
 
-  /** Lab's notification when the kernel is in no list any more. */
+  /** Lab's notification when the kernel is no longer in any list. */
   loseKernel(): void {
     this.session.kernel = null;
     this.sessionChanged.emit({ name: 'session', oldValue: {}, newValue: null });

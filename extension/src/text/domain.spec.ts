@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const SOURCES = [join(import.meta.dirname, '..'), join(import.meta.dirname, '../../session')];
 
-test('every text is of the one translation domain, which a language pack names', () => {
+test('every text belongs to the one translation domain, which a language pack names', () => {
   const domains = SOURCES.flatMap(folder =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => join(folder, name))
   )

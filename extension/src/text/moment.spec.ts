@@ -8,7 +8,7 @@ test('a moment of today is a time of day, any other has its date', () => {
   expect(momentText(at, at + 24 * 3_600_000)).toBe('2026-11-21 14:05:09');
 });
 
-test('the age of an event is given in one unit, and never lies in the future', () => {
+test('the age of an event is given in one unit, and is never negative', () => {
   const trans = nullTranslator.load('jupyterlab_tpulab');
   const ago = (ms: number): string => agoText(1e12 - ms, 1e12, trans);
   expect([-5_000, 59_999, 60_000, 7_200_000, 86_400_000, 3 * 86_400_000].map(ago)).toEqual([

@@ -31,7 +31,7 @@ class Frames implements FrameSource {
     return this.frames.size === 0 && this.timers.size === 0;
   }
 
-  /** Lets time pass in frames of 16 ms. */
+  /** Advances the time in frames of 16 ms. */
   pass(ms: number): void {
     for (const end = this.nowMs + ms; this.nowMs < end; this.nowMs += 16) {
       for (const [handle, { at, callback }] of [...this.timers]) {

@@ -1,4 +1,4 @@
-/** A text with pieces of code in it, as it is drawn everywhere. */
+/** Draws a text with pieces of code in it. */
 import type { JSX } from 'react';
 import type { TextPiece } from '../text/marked.js';
 

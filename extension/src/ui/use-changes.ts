@@ -43,7 +43,7 @@ export function useChanges(model: Changing | null, paused: boolean, intervalMs =
   }, [model, paused, intervalMs]);
 }
 
-/** A timer may end a little early; then the multiple that it was meant for is not the next one. */
+/** A timer may fire a little before its multiple, which then must not count as the next one. */
 function untilNextMs(intervalMs: number): number {
   const waitMs = intervalMs - (Date.now() % intervalMs);
   return waitMs < intervalMs / 4 ? waitMs + intervalMs : waitMs;

@@ -6,7 +6,7 @@ import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { watchInterrupts } from './interrupt-watch.js';
 
-/** Case C11: JAX checks for an interrupt in `block_until_ready`, not in `float`. */
+/** JAX checks for an interrupt in `block_until_ready`, not in `float`. */
 describe('an interrupt without effect', () => {
   const kernel = { status: 'busy' };
   let statusChanged: Signal<object, string>;

@@ -127,7 +127,7 @@ test('its return is reported; the same kernel then starts on it and reruns the c
   expect(scene.shown).toBeNull();
 });
 
-test('where it does not start, it is offered again', async () => {
+test('a kernel that does not start is offered again', async () => {
   scene = new Scene();
   scene.onStart = () => Promise.reject(new Error('no kernel'));
   await comeBack();
@@ -162,7 +162,7 @@ test('another kernel removes the notice', () => {
   expect(scene.shown).not.toBeNull();
   scene.notebook.useKernel({ id: 'k2', name: 'python3' });
   expect(scene.shown).toBeNull();
-  // The kernel is not on my-tpu, so events there do not concern the notebook any more.
+  // The kernel is not on my-tpu, so events there no longer concern the notebook.
   scene.report('preempted');
   expect(scene.shown).toBeNull();
 });

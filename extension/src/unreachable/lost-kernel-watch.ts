@@ -20,7 +20,7 @@ export interface ILostKernelWatchOptions extends IRunAgainOptions {
   /** Stored data about the kernels of a remote on this machine. */
   readonly mirrored: (remote: string, signal: AbortSignal) => Promise<readonly MirroredKernel[]>;
   readonly trans: TranslationBundle;
-  /** Rejects when there is no kernel. The page has reported why then. */
+  /** Rejects when there is no kernel; the page has then reported why. */
   readonly onStart: (specName: string) => Promise<unknown>;
   /** Undefined: kernels are chosen elsewhere in the page, where users know it. */
   readonly onChoose?: () => void;
@@ -143,7 +143,7 @@ export class LostKernelWatch implements IDisposable {
     this.show(lost);
   }
 
-  /** Once, however often the remote changes, and whether or not the user has closed it. */
+  /** Shows the notice once, however often the remote changes, even if the user has closed it. */
   private show(lost: ILost): void {
     const notice = this.notice(lost);
     if (notice !== null && notice.text !== this._shownText) {

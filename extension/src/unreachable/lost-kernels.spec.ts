@@ -14,11 +14,11 @@ test('a kernel that no longer exists on a connected machine was lost with it', (
   expect(fateOf(kernel(), connected)).toBe('gone');
 });
 
-test('so is a kernel that its recreated machine does not know', () => {
+test('a kernel that its recreated machine does not know was lost too', () => {
   expect(fateOf(kernel({ state: 'unknown' }), connected)).toBe('gone');
 });
 
-test('a kernel that the user has shut down was not', () => {
+test('a kernel that the user has shut down was not lost', () => {
   expect(fateOf(kernel({ wasShutDown: true }), connected)).toBeNull();
 });
 

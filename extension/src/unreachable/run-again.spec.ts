@@ -36,7 +36,7 @@ test('a cell with a number when the page was opened has run, and a running cell 
   expect(runs.begun).toEqual(['b', 'a', 'c']);
 });
 
-test('while there is no kernel yet, the cells due are still due', async () => {
+test('while there is no kernel yet, the pending cells stay pending', async () => {
   notebook.run('a', 1);
   notebook.run('b', 2);
   await expect(runs.from('b', () => Promise.reject(new Error('away')))).rejects.toThrow('away');
@@ -45,7 +45,7 @@ test('while there is no kernel yet, the cells due are still due', async () => {
   expect(notebook.ran).toEqual([['a', 'b']]);
 });
 
-test('another kernel that the user chose starts with nothing', () => {
+test('another kernel that the user chose starts without pending cells', () => {
   notebook.run('a', 1);
   notebook.useKernel({ id: 'other', name: 'python3' });
   expect(runs.begun).toEqual([]);

@@ -32,7 +32,7 @@ export interface IPageOfNotebook extends Pick<ILostKernelWatchOptions, 'onChoose
   readonly trans: TranslationBundle;
 }
 
-/** Until the notebook is closed. */
+/** Watches the kernel until the notebook is closed. */
 export function watchKernel(
   { content, context, disposed }: NotebookPanel,
   page: IPageOfNotebook

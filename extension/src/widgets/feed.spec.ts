@@ -74,7 +74,7 @@ describe('the feed of a widget', () => {
     expect(feed.awaited).toBeNull();
   });
 
-  it('has no run, but its name, until the run of the widget begins', () => {
+  it('has only the name of its run until that run begins', () => {
     feed.dispose();
     open({ _snapshot: snapshotOf('r1', 'evaluation'), run_name: 'training' });
     expect(feed.run).toBeNull();
@@ -103,7 +103,7 @@ describe('the feed of a widget', () => {
     expect(model.sent).not.toContainEqual(expect.objectContaining({ view }));
   });
 
-  it('reports to the kernel that it has the bridge where the page has it', () => {
+  it('reports to the kernel that it uses the bridge if the page has one', () => {
     feed.dispose();
     const host: WidgetHost = {
       telemetryOf: () => telemetry,

@@ -95,7 +95,7 @@ function shownOf(kernel: KernelTelemetry, model: AnyModel): Shown {
 let views = 0;
 
 /**
- * Reports to the kernel where a view has its figures from, so that it need not send them to pages with the bridge. Returns a function
+ * Reports the source of a view's data to the kernel, so that it need not send them to pages with the bridge. Returns a function
  * that reports the view's removal; a page that closes silently keeps its last report.
  */
 function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {

@@ -43,7 +43,7 @@ describe('a snapshot', () => {
     expect(current?.series.get('loss')?.length).toBe(30);
   });
 
-  it('of another run starts again', () => {
+  it('of another run starts over', () => {
     const kernel = new KernelTelemetry('widget');
     const reader = new SnapshotReader(kernel);
     reader.read(snapshot(0, 20));
@@ -54,7 +54,7 @@ describe('a snapshot', () => {
   });
 
   it.each([null, undefined, 7, {}, { v: 2, steps: [], metrics: {}, commands: [] }])(
-    'is not made of %j',
+    'is not created from %j',
     value => {
       expect(asSnapshot(value)).toBeNull();
     }
@@ -62,7 +62,7 @@ describe('a snapshot', () => {
 });
 
 describe('words without translations', () => {
-  it('are filled in as JupyterLab fills them in', () => {
+  it('are filled in as in JupyterLab', () => {
     expect(english.__('%1 of %2 %', 3, 40)).toBe('3 of 40 %');
     expect(english._n('%1 step', '%1 steps', 1)).toBe('1 step');
     expect(english._n('%1 of %2', '%1 of %2 in all', 2, 'x')).toBe('2 of x in all');

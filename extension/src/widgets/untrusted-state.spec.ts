@@ -2,7 +2,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import { describe, expect, it } from 'vitest';
 import { hideUntrustedWidgets } from './untrusted-state.js';
 
-/** Case W01: the widget state of a foreign notebook was turned into models, and their code run, when it was opened. */
+/** JupyterLab turns the widget state of a foreign notebook into models, and runs their code, as soon as it is opened. */
 const WIDGETS = { 'application/vnd.jupyter.widget-state+json': { state: { a: { model_name: 'AnyModel' } } } };
 
 function notebookOf(...trusted: boolean[]): INotebookModel {
@@ -16,14 +16,14 @@ function notebookOf(...trusted: boolean[]): INotebookModel {
 }
 
 describe('the state of widgets in a notebook', () => {
-  it('is there for JupyterLab once every cell is trusted', () => {
+  it('is visible to JupyterLab once every cell is trusted', () => {
     const notebook = notebookOf(true, false);
     expect(notebook.getMetadata('widgets')).toBeUndefined();
     for (const cell of notebook.cells) (cell as { trusted: boolean }).trusted = true;
     expect(notebook.getMetadata('widgets')).toEqual(WIDGETS);
   });
 
-  it('is not there in a notebook without code, which no signature covers', () => {
+  it('is hidden in a notebook without code, which no signature covers', () => {
     expect(notebookOf().getMetadata('widgets')).toBeUndefined();
   });
 

@@ -54,19 +54,19 @@ const SENTENCES: Readonly<
     [
       "A widget's code is also loaded",
       '../../ui-tests/tests/reattach.spec.ts',
-      'the widgets of a cell that runs are back after a reload, with what they captured, and act'
+      'the widgets of a running cell are restored after a reload, with their captured outputs, and respond'
     ],
     [
       'Open notebooks from machines',
       '../../ui-tests/tests/reattach.spec.ts',
-      'the widgets of a cell that runs are back after a reload, with what they captured, and act'
+      'the widgets of a running cell are restored after a reload, with their captured outputs, and respond'
     ],
     ['In the session page such code runs in frames', UI, FRAMED_WIDGETS],
     ['**The state of widgets in a notebook file**', UI, FRAMED_WIDGETS],
     [
       'JupyterLab loads it when',
       '../../extension/src/widgets/untrusted-state.spec.ts',
-      'is there for JupyterLab once every cell is trusted'
+      'is visible to JupyterLab once every cell is trusted'
     ],
     ['The session page loads it for outputs', UI, FRAMED_WIDGETS],
     [

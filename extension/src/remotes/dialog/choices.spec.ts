@@ -48,7 +48,7 @@ const rows = (groups: IChoiceGroup[]): unknown =>
   ]);
 
 describe('the possible targets', () => {
-  it('is listed with its state: remotes, machines of the project, hosts that are no remote yet', () => {
+  it('are listed with their states: remotes, machines of the project, hosts that are not a remote yet', () => {
     expect(rows(shown())).toEqual([
       [
         'recent',
@@ -65,7 +65,7 @@ describe('the possible targets', () => {
     ]);
   });
 
-  it('is searched by every displayed word, and a plain word may be a host as well', () => {
+  it('are searched by every displayed word, and a plain word may also be a host', () => {
     const names = (text: string): unknown =>
       shown(text).map(({ id, choices }) => [id, ...choices.map(c => c.name)]);
     expect(names('v6e')).toEqual([
@@ -80,7 +80,7 @@ describe('the possible targets', () => {
     expect(names('LAB-tpu')).toEqual([['hosts', 'lab-tpu']]);
   });
 
-  it('starts with the typed text when that can only be an address', () => {
+  it('start with the typed text when it can only be an address', () => {
     expect(rows(shown('me@192.0.2.7'))).toEqual([['typed', 'me@192.0.2.7|Over ssh|||']]);
     expect(rows(shown('gcloud:queued-resource/us-east5-b/queue-7'))).toEqual([
       ['typed', 'queue-7|Queued resource in us-east5-b, project p|||']
@@ -90,7 +90,7 @@ describe('the possible targets', () => {
     expect(rows(shown('-oProxyCommand=x'))).toEqual([]);
   });
 
-  it('that is typed belongs to the project that is listed', () => {
+  it('that are typed belong to the listed project', () => {
     const [typed] = shown('gcloud:us-east5-b/near', 'other');
     expect(typed?.choices[0]?.target).toEqual({
       kind: 'source',
@@ -98,7 +98,7 @@ describe('the possible targets', () => {
     });
   });
 
-  it('is navigated with arrows, across the ends of the lists and round', () => {
+  it('are navigated with arrows, across the lists and around their ends', () => {
     const groups = shown();
     const keys = groups.flatMap(({ choices }) => choices.map(({ key }) => key));
     expect(new Set(keys).size).toBe(6);
@@ -109,7 +109,7 @@ describe('the possible targets', () => {
     expect(choiceAt(groups, 'gone')?.key).toBe(keys[0]);
   });
 
-  it('has the fit of the checked machine with the same chips; another size is unknown, and unknown chips have none', () => {
+  it('have the fit of the checked machine with the same chips; another size is unknown, and unknown chips have none', () => {
     const report = {
       machines: [
         { name: 'v5e-8', chips: 8 },

@@ -83,7 +83,7 @@ export function choicesFor(
   return /[@:.]/.test(words) ? [typed, ...fitting] : [...fitting, typed];
 }
 
-/** The typed text as a machine of the listed project; null while it is no valid target. */
+/** The typed text as a machine of the listed project; null while it is not a valid target. */
 export function typedSource(text: string, project: string | null): AddRemote['source'] | null {
   const source = sourceOf(text);
   return source?.kind === 'gcloud' && project !== null ? { project, ...source } : source;

@@ -150,7 +150,7 @@ interface IPrimaryProps {
   readonly trans: TranslationBundle;
 }
 
-/** It names its target, where there is room for that. */
+/** The button names its target if there is room. */
 function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProps): JSX.Element {
   const isThere =
     active?.target.kind === 'remote' && actions.remotes.get(active.target.name)?.state === 'connected';
@@ -169,7 +169,7 @@ function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProp
   );
 }
 
-/** Of the open notebook; null before its first check. */
+/** The last check of the open notebook; null before the first one. */
 async function lastCheck({ remotes }: RemoteActions, page: IConnectPage): Promise<NotebookCheck['last']> {
   const notebook = (await page.notebook())?.replace(/^RTC:/, '') ?? '';
   // The files of other drives are elsewhere.

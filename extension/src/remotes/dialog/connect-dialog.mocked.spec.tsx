@@ -220,7 +220,7 @@ describe('the dialog', () => {
     expect(field().value).toBe('');
   });
 
-  it('lists another project, of which typed machines are then', async () => {
+  it('lists another project, to which typed machines then belong', async () => {
     await show();
     await click('p');
     type('no project!', 'Google Cloud project');
@@ -234,7 +234,7 @@ describe('the dialog', () => {
     expect(requested[1]?.[1]).toMatchObject({ name: 'near', project: 'other' });
   });
 
-  it('changes the way to a remote that is known, and leaves one as it is when nothing is chosen', async () => {
+  it('changes the route to a known remote, and leaves it unchanged when nothing is chosen', async () => {
     await show([remote({ name: 'cloudy', source: MACHINE, install: false })]);
     await click('Options');
     expect(host.querySelector<HTMLInputElement>('input[type=checkbox]')!.checked).toBe(false);
@@ -256,7 +256,7 @@ describe('the dialog', () => {
     expect(active()).toContain('vm');
   });
 
-  it('shows the stages, how far all of it is, and a command of the advice to copy', async () => {
+  it('shows the stages, the overall progress, and a command from the advice to copy', async () => {
     const checks = [
       {
         name: 'log-out',
@@ -322,7 +322,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['answer', 'my-tpu', true]]);
   });
 
-  it('has the TPUs of Colab, or one line on how to get them', async () => {
+  it('lists the TPUs of Colab, or one line on how to get them', async () => {
     const colab = { state: 'ok', message: null, remedy: null, accelerators: ['v5e1' as const] } as const;
     await show([], null, { ...found(), colab: { ...colab, accelerators: [...colab.accelerators] } });
     expect(host.textContent).toContain('Colab runtime, TPU v5e1');
@@ -356,7 +356,7 @@ describe('the dialog', () => {
     expect(requested).toEqual([['answer', 'my-tpu', 'sesame']]);
   });
 
-  it('has the one command of a failure, and Try again in its footer', async () => {
+  it('shows the one command that fixes a failure, and Try again in its footer', async () => {
     const error = {
       code: 'remote_auth_refused',
       message: 'ada@1.2.3.4 did not accept the key. Run this once, then try again.',

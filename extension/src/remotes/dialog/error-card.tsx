@@ -22,7 +22,7 @@ export function ErrorCard({ message, command = null, children, trans }: IErrorPr
   );
 }
 
-/** The failure stands above its explanation. A dot inside a name or an address ends no sentence. */
+/** The failure and its explanation. A dot inside a name or an address does not end a sentence. */
 export function firstSentence(message: string): readonly [string, string] {
   const end = /[.!?](?=\s+[A-Z])/.exec(message);
   return end === null

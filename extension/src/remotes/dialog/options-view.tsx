@@ -75,7 +75,7 @@ export function OptionsView(props: IOptionsProps): JSX.Element {
   );
 }
 
-/** Null: the typed text is no project name. */
+/** Null: the typed text is not a project name. */
 export function projectOf(text: string): string | null {
   return /^[\w.:][\w.:-]{0,255}$/.test(text.trim()) ? text.trim() : null;
 }

@@ -55,7 +55,7 @@ describe('the stages of connecting', () => {
     expect(progress.fraction).toBeCloseTo(4.5 / 6);
   });
 
-  it('of the other hosts of a slice are a row each, below those of the first', () => {
+  it('of the other hosts of a slice are one row each, below the stages of the first host', () => {
     const stages = [
       stage('ssh', 'done'),
       stage('host-1', 'running', { detail: 'Python' }),
@@ -88,7 +88,7 @@ describe('the stages of connecting', () => {
     ]);
   });
 
-  it('that this page does not know have the titles that the gateway gives them', () => {
+  it('unknown to this page have the titles from the gateway', () => {
     const stages = [stage('colab', 'running', { title: trans.__('Assign a Colab runtime') })];
     expect(progressOf(remote({ stages }), trans)).toMatchObject({ doing: 'Assign a Colab runtime' });
   });

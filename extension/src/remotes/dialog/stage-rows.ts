@@ -73,7 +73,7 @@ function isOurs(name: string): boolean {
   return [...BEFORE, ...INSTALLATION, 'install', GATEWAY].includes(name);
 }
 
-/** One row for all of it until the missing parts are known, and when nothing was missing. */
+/** One row for the whole installation until the missing parts are known, and if nothing was missing. */
 function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: boolean): readonly string[] {
   if (!install) return [];
   const hasBegun = INSTALLATION.some(name => reported.has(name) && reported.get(name)?.state !== 'skipped');
@@ -81,7 +81,7 @@ function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: 
   return ['install'];
 }
 
-/** All of the installation as one stage, once it is certain that nothing is missing. */
+/** The whole installation as one stage, once it is certain that nothing is missing. */
 function nothingMissing(reported: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
   return reported.has(GATEWAY) ? reported.get('bridge') : undefined;
 }

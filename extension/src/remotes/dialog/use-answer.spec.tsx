@@ -5,7 +5,7 @@ import { RemotesError } from '../../backends/remotes-api.js';
 import { reactPlace } from '../../testing/react-place.js';
 import { useAnswer } from './use-answer.js';
 
-/** While the answers last; then it is pending. */
+/** Gives these answers in order, then stays pending. */
 function asker(...answers: (string | Error)[]) {
   return vi.fn((): Promise<string> => {
     const answer = answers.shift();
@@ -44,7 +44,7 @@ describe('an answer', () => {
     expect(request).toHaveBeenCalledTimes(3);
   });
 
-  it('that is a refusal is one', async () => {
+  it('with a refusal is final', async () => {
     const request = asker(new RemotesError('remotes.unknownRoute', 'It knows none.'));
     await show(request);
     await later(60_000);

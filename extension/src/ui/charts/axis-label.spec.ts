@@ -4,7 +4,7 @@ import { fittingLabel } from './line-chart.js';
 describe('a label of the x axis', () => {
   const room = { min: 0, max: 100, width: 300, beyond: 6 };
 
-  it('is shown where the edge of the chart leaves it whole, else not at all', () => {
+  it('is shown only if the edge of the chart does not cut it off', () => {
     // Eight letters need 24 pixels right of their tick.
     expect(fittingLabel('14:05:09', 90, room)).toBe('14:05:09');
     expect(fittingLabel('14:05:09', 94, room)).toBe('14:05:09');

@@ -15,7 +15,7 @@ describe('ticks of an axis of bytes', () => {
     expect(byteTicks(0, gib * GIB, most).map(byteTickText)).toEqual(texts);
   });
 
-  it('never are more than there is room for, whatever the range', () => {
+  it('are never more than fit, whatever the range', () => {
     for (let bytes = 1; bytes < 2 ** 45; bytes *= 1.37) {
       for (const most of [2, 3, 4, 7]) {
         const ticks = byteTicks(0, bytes, most);
@@ -30,7 +30,7 @@ describe('ticks of an axis of bytes', () => {
     expect(byteTicks(3 * GIB, 9 * GIB, 4)).toEqual([4 * GIB, 6 * GIB, 8 * GIB]);
   });
 
-  it('are one for a range that is empty', () => {
+  it('are a single tick for an empty range', () => {
     expect(byteTicks(GIB, GIB, 3)).toEqual([GIB]);
   });
 });

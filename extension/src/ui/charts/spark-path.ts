@@ -9,7 +9,7 @@ export interface SparkPath {
   readonly area: string;
 }
 
-/** From the first point to the last; a non-finite value is a gap of the line. Empty without two finite points. */
+/** The path from the first point to the last; a non-finite value is a gap in the line. Empty without two finite points. */
 export function sparkPath(values: ArrayLike<number>, width: number, height: number): SparkPath {
   const every = Math.max(1, Math.ceil(values.length / POINTS));
   const points: { x: number; y: number }[] = [];
