@@ -238,7 +238,9 @@ test('code in a strange notebook does not run when JupyterLab opens it', async (
   }
 });
 
-test('JupyterLab with the extension shows ordinary outputs and pictures from the network', async ({ browser }) => {
+test('JupyterLab with the extension shows ordinary outputs and pictures from the network', async ({
+  browser
+}) => {
   // session-outputs.spec.ts tests the same in the session page.
   const lab = await LabServer.start({ galata: false });
   try {

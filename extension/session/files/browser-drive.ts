@@ -58,7 +58,9 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
   }
 
   async getDownloadUrl(): Promise<string> {
-    throw new Error(trans.__('The browser gives this page access to the notebook only, not to the files beside it.'));
+    throw new Error(
+      trans.__('The browser gives this page access to the notebook only, not to the files beside it.')
+    );
   }
   newUntitled(): Promise<Contents.IModel> {
     return this.beside.newUntitled();

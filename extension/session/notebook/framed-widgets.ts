@@ -175,9 +175,7 @@ class WidgetFrame {
   /** A widget that gets its whole content from its kernel shows nothing after the kernel has ended. */
   private watchForAnswer(): void {
     if (this.known.size > 0 && this.frame.isEmpty)
-      this.onFailed(
-        trans.__('This widget gets its content from its kernel, which has ended: run its cell.')
-      );
+      this.onFailed(trans.__('This widget gets its content from its kernel, which has ended: run its cell.'));
   }
 
   private post(message: ToFrame): void {

@@ -9,7 +9,8 @@ import type { MachineTelemetry } from './machine-telemetry.js';
 /** Owners of chips come and go with kernels; the lookup costs the bridge some milliseconds. */
 export const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
-const UNSURE = 'The TPULab server did not report whether it removed the lock file; check whether it still exists.';
+const UNSURE =
+  'The TPULab server did not report whether it removed the lock file; check whether it still exists.';
 const UNREADABLE = 'an answer that this page cannot read; update page and server';
 
 export type TierS = 1 | 10 | 60;

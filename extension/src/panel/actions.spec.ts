@@ -30,13 +30,7 @@ function scene(agrees: boolean, shutdown: () => Promise<void>) {
 const source = (machine: object): MachineSource => machine as MachineSource;
 
 it('releases chips when the user agrees, and checks the holders again', async () => {
-  const {
-    actions,
-    requests,
-    failures,
-    machine,
-    shutdown
-  } = scene(true, () => Promise.resolve());
+  const { actions, requests, failures, machine, shutdown } = scene(true, () => Promise.resolve());
   actions.release('k', source(machine));
   await vi.waitFor(() => expect(machine.refresh).toHaveBeenCalledOnce(), WAIT);
   expect(requests).toEqual(['Release the chips from a.ipynb?']);
@@ -53,11 +47,9 @@ it('leaves the kernel alone when the user does not agree', async () => {
 });
 
 it('reports that the kernel cannot be shut down', async () => {
-  const {
-    actions,
-    failures,
-    machine
-  } = scene(true, () => Promise.reject(new Error('The bridge is unreachable.')));
+  const { actions, failures, machine } = scene(true, () =>
+    Promise.reject(new Error('The bridge is unreachable.'))
+  );
   actions.release('k', source(machine));
   await vi.waitFor(
     () => expect(failures).toEqual(['The kernel was not shut down: The bridge is unreachable.']),
