@@ -57,7 +57,7 @@ function describeGrowth(name: string, figure: Figure, { overRun, perHour, error,
 
 it(
   'a bridge uses no more resources after long use than at the beginning',
-  { tags: ['long'] },
+  { tags: ['long'], timeout: LOAD_MS * 2 + 300_000 },
   async () => {
     await using scene = await Scene.start({ program: await bridgeBuild({ sampled: true }) });
     const second = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });
@@ -111,6 +111,5 @@ it(
     }
     if (REPORT !== undefined) writeFileSync(REPORT, JSON.stringify({ lines, loaded }));
     expect(growing).toEqual([]);
-  },
-  LOAD_MS * 2 + 300_000
+  }
 );

@@ -48,7 +48,7 @@ const rows = (groups: IChoiceGroup[]): unknown =>
   ]);
 
 describe('the possible targets', () => {
-  it('are listed with their states: remotes, machines of the project, hosts that are not a remote yet', () => {
+  it('are listed with their states: machines, VMs of the project, hosts that are not yet connected as a machine', () => {
     expect(rows(shown())).toEqual([
       [
         'recent',
