@@ -166,7 +166,7 @@ def load_compiled(file: str | os.PathLike[str]) -> CompiledPrograms:
     """From now on jax takes programs from this file instead of compiling them.
 
     Raises:
-        PreflightError: `compiled_unusable` for another file, `jax_unknown` for a jax that compiles in another way.
+        PreflightError: `compiled_unusable` for another file, `jax_unknown` for an unsupported jax.
     """
     return _give_to_jax(CompiledPrograms(Path(file)))
 

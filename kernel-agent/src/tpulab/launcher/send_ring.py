@@ -150,7 +150,7 @@ class SendRing:
         #: None while no keeper reads: libzmq then queues nothing.
         self._watched: QueueAlarm | None = None
         self._waiting = 0
-        #: Notified when much output waits for a reading keeper: the ring's bound does not limit libzmq's queue.
+        #: Notified when much waits for a reading keeper: the ring's bound does not limit libzmq's queue.
         self.alarm: QueueAlarm | None = None
 
     @property
