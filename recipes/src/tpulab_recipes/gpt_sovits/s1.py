@@ -86,7 +86,7 @@ class _Layer(nn.TransformerEncoderLayer):
     def forward(
         self, x: torch.Tensor, hidden: torch.Tensor, qkv: Sequence[torch.Tensor] | None = None
     ) -> torch.Tensor:
-        """`hidden`: Bool[batch, query, key], true where a query must not look. `qkv`: None: of `x` alone."""
+        """`hidden`: Bool[batch, query, key], true where a query must not attend. `qkv`: None: of `x`."""
         heads = self.self_attn.num_heads
         q, k, v = (each.unflatten(2, (heads, -1)).transpose(1, 2) for each in qkv or self.project(x))
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])

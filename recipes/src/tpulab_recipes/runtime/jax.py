@@ -138,8 +138,8 @@ class JaxBackend(Backend):
     def compile(
         self, step: Step, *, name: str | None = None, state: Any = None, mesh: Any = None, more: Any = ()
     ) -> Step:
-        """As in all backends. With `state`, as `prepare` has placed it (or its shapes, for slices), the step is
-        of the form `step(state, batch, …) -> (state, figures)`: see `jax_mesh.compile_update`. Within it
+        """As in all backends. With `state`, as `prepare` has placed it (or its shapes, for slices), the step
+        is of the form `step(state, batch, …) -> (state, figures)`: see `jax_mesh.compile_update`. Within it
         `jax_mesh.gathered` gives whole parameters to compute with."""
         if state is not None:
             from tpulab_recipes.runtime import jax_mesh

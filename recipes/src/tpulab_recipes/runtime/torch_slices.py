@@ -32,7 +32,7 @@ def _slice_loaded(module: Any, state: Any, prefix: str, *_: Any) -> None:
 
 
 def sliced_as(value: Any, parameter: Any) -> Any:
-    """Slices a whole tensor like the parameter. Other tensors, and those of whole parameters, are unchanged."""
+    """Slices a whole tensor like the parameter. Sliced tensors, and those of whole parameters, are kept."""
     from torch.distributed.tensor import distribute_tensor
 
     if is_sliced(value) or not is_sliced(parameter):
