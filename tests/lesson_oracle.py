@@ -1,4 +1,4 @@
-"""The numbers of the getting-started notebook, computed again in NumPy without JAX."""
+"""The numbers of the getting-started notebook, recomputed in NumPy without JAX."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ async def _through_bridge(notebook: Any, folder: Path, cell_deadline_s: float) -
             interrupted.set()
             execution.cancel()
 
-        # nbclient's own reaction to SIGINT ends the kernel but still waits for the reply of its cell.
+        # nbclient's own handler of SIGINT ends the kernel but still waits for the cell's reply.
         loop = asyncio.get_running_loop()
         client.on_notebook_start = lambda **_: loop.add_signal_handler(signal.SIGINT, interrupt)
         await execution

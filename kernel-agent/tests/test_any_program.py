@@ -323,7 +323,7 @@ def test_any_program_ends_as_it_would_without_us() -> None:
             return
 
 
-def test_the_programs_are_programs() -> None:
+def test_the_generated_programs_are_valid() -> None:
     for seed in range(200):
         compile(program(random.Random(seed)), "program", "exec")
         json.dumps(command(random.Random(seed)))

@@ -196,7 +196,7 @@ def test_wrapping_and_being_wrapped_work(keeper: KeeperDouble) -> None:
     assert ended(keeper, "inside enumerate")["state"] == ended(keeper, "around zip")["state"] == "finished"
 
 
-def test_nested_loops_are_runs_of_their_own(keeper: KeeperDouble) -> None:
+def test_nested_loops_are_separate_runs(keeper: KeeperDouble) -> None:
     for _ in tpulab.steps(range(2), name="epochs"):
         for _ in tpulab.steps(range(3), name="batches"):
             pass
@@ -273,7 +273,7 @@ def test_a_block_inside_itself_is_one_step(keeper: KeeperDouble, agent: Agent) -
     assert len(keeper.steps(ended(keeper, "recursive")["run"])) == 1
 
 
-def test_metrics_are_numbers_of_any_kind_and_what_is_none_is_left_out(keeper: KeeperDouble) -> None:
+def test_metrics_are_numbers_of_any_kind_and_other_values_are_left_out(keeper: KeeperDouble) -> None:
     for _ in tpulab.steps([0], name="metrics"):
         tpulab.metric(python=1.5, numpy=np.float32(2.5), integer=3, text="x")
         tpulab.metric(array=np.ones((2, 2)))

@@ -51,7 +51,7 @@ def test_the_text_can_be_silenced(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_loop_that_lasts_prints_a_line_now_and_then(tmp_path: Path) -> None:
+def test_a_long_loop_prints_a_line_occasionally(tmp_path: Path) -> None:
     done = run_script(
         """
         import tpulab, time
@@ -88,7 +88,7 @@ def test_jax_is_noticed_when_it_is_imported_later_and_when_it_was_imported_befor
         assert done.stdout.split() == ["1", "SourceFileLoader", "False", "False"], done.stderr
 
 
-def test_a_jax_that_fails_to_import_fails_as_ever_and_may_be_tried_again(tmp_path: Path) -> None:
+def test_a_jax_that_fails_to_import_fails_as_usual_and_may_be_tried_again(tmp_path: Path) -> None:
     package = tmp_path / "jax"
     package.mkdir()
     (package / "__init__.py").write_text(
@@ -114,7 +114,7 @@ def test_a_jax_that_fails_to_import_fails_as_ever_and_may_be_tried_again(tmp_pat
     assert done.stdout.splitlines() == ["broken []", "[1]"], done.stderr
 
 
-def test_a_missing_module_is_missing_as_ever(tmp_path: Path) -> None:
+def test_a_missing_module_stays_missing(tmp_path: Path) -> None:
     done = run_script(
         "from tpulab.runtimes.import_hook import AfterImport\n"
         "AfterImport('no_such_module', print).install()\n"
@@ -197,7 +197,7 @@ def test_a_fork_inside_a_loop_leaves_both_loops_whole(tmp_path: Path, keeper: Ke
     assert len(keeper.steps(end["run"])) == 10
 
 
-def test_a_script_that_ends_at_once_has_told_everything(tmp_path: Path, keeper: KeeperDouble) -> None:
+def test_a_script_that_ends_immediately_has_reported_everything(tmp_path: Path, keeper: KeeperDouble) -> None:
     done = run_script(
         """
         import jax, jax.numpy as jnp, tpulab
@@ -266,9 +266,7 @@ def test_a_stream_that_cannot_be_written_ends_nothing(tmp_path: Path, stream: st
 
 
 @pytest.mark.parametrize(("flags", "count"), [("--xla_force_host_platform_device_count=5", 5), ("", 8)])
-def test_a_number_of_cpu_devices_that_the_user_gives_beats_the_preset_one(
-    flags: str, count: int, tmp_path: Path
-) -> None:
+def test_the_users_number_of_cpu_devices_overrides_the_preset(flags: str, count: int, tmp_path: Path) -> None:
     """Case C07."""
     done = run_script(
         f"""

@@ -16,7 +16,7 @@ from quick_compiling import QUICKLY
 # Importing and tracing make many objects that stay. Searching them for garbage takes a sixth of the time.
 gc.set_threshold(50_000, 20, 50)
 os.environ.setdefault("PJRT_DEVICE", "CPU")
-# Before any test imports Hugging Face's libraries, which read it once: no test asks the hub or waits for it.
+# Set before any test imports Hugging Face's libraries, which read it once: no test queries the hub.
 os.environ["HF_HUB_OFFLINE"] = "1"
 # For this process and those that tests start.
 if importlib.util.find_spec("torch_xla") is not None:

@@ -1,4 +1,4 @@
-"""Compiling for tests: most of it is LLVM's passes, and no claim depends on how fast a program is."""
+"""Quick compilation for tests: LLVM's passes take most of it, and no test depends on a program's speed."""
 
 #: For the environment of a process that compiles.
 QUICKLY = {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"}

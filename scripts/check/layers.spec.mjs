@@ -7,7 +7,7 @@ const check = (path, source) =>
   findViolations([{ path, source }]).map(found => `${found.line}: ${found.rule}`);
 
 describe('import layers', () => {
-  it('lets an ordinary file of each layer pass', () => {
+  it('accepts an ordinary file of each layer', () => {
     expect(check('protocol/src/a.ts', "import { Type } from '@sinclair/typebox';")).toEqual([]);
     expect(check('kernel-bridge/src/http/a.ts', "import { x } from '@tpulab/platform/b.js';")).toEqual([]);
     expect(check('extension/src/steps/model.ts', "import { Signal } from '@lumino/signaling';")).toEqual([]);
@@ -31,9 +31,9 @@ describe('import layers', () => {
     ['a feature has its routes with it', 'remotes', '../http/app.js', 0],
     ['a feature knows nothing of the composition', 'remotes', '../gateway/gateway.js', 1],
     ['rooms of one row do not import one another', 'channels', '../outputs/execution.js', 1],
-    ['what serves requests knows no feature', 'http', '../kernels/kernel.js', 1],
-    ['the keeper knows nothing of who reaches it', 'keeper', '../keeper-client/client.js', 1],
-    ['both sides know what they say to each other', 'keeper-client', '../keeper-protocol/frames.js', 0],
+    ['the HTTP room knows no feature', 'http', '../kernels/kernel.js', 1],
+    ['the keeper knows nothing of its clients', 'keeper', '../keeper-client/client.js', 1],
+    ['both sides know their common messages', 'keeper-client', '../keeper-protocol/frames.js', 0],
     ['the keeper has no gateway in it', 'keeper', '../http/app.js', 1],
     ['a folder that is in no row', 'attic', '../http/app.js', 1],
     ['the keeper is loaded without packages', 'keeper', 'pino', 1],
@@ -44,8 +44,8 @@ describe('import layers', () => {
     ['only entries of another package are imported', 'remotes', '@tpulab/machines/ssh/master.js', 1],
     ['…by its name', 'remotes', '../../../machines/src/index.js', 1],
     ['…and with our own messages', 'keeper', '@tpulab/protocol', 0],
-    ['the root may hand on what it likes', 'index.ts', './gateway/gateway.js', 0],
-    ['product code does not use what specs use', 'kernels', './testing/kernel-story.js', 1]
+    ['the root may export anything', 'index.ts', './gateway/gateway.js', 0],
+    ['product code does not use code for specs', 'kernels', './testing/kernel-story.js', 1]
   ])('in the bridge: %s', (_what, room, module, found) => {
     const path = `kernel-bridge/src/${room.endsWith('.ts') ? room : `${room}/a.ts`}`;
     expect(check(path, `import { a } from '${module}';`)).toHaveLength(found);
@@ -82,7 +82,7 @@ describe('import layers', () => {
     expect(check('extension/src/panel/a.ts', "import { a } from '../../session/text.js';")).not.toEqual([]);
   });
 
-  it('finds a circle of files that need one another, types included', () => {
+  it('finds an import cycle of files, types included', () => {
     const files = [
       { path: 'kernel-bridge/src/remotes/remote.ts', source: "import { Link } from './ssh/link.js';" },
       {
@@ -108,7 +108,7 @@ describe('import layers', () => {
     ['rooms of one row do not import one another', 'kernels/a.ts', '../remotes/actions.js', 1],
     ['features meet in tokens', 'reattach/a.ts', '../events/tokens.js', 0],
     ['…which hold no feature', 'tokens.ts', './backends/backends.js', 2],
-    ['nobody asks for a class of backends', 'remotes/plugin.ts', '../backends/backends.js', 1],
+    ['no feature imports a class of backends', 'remotes/plugin.ts', '../backends/backends.js', 1],
     ['…but who builds it', 'backends/plugin.ts', './backends.js', 0],
     ['a folder that is in no row', 'attic/a.ts', '../text/size.js', 1]
   ])('in the extension: %s', (_what, file, module, found) => {
@@ -142,7 +142,7 @@ describe('import layers', () => {
   });
 
   it.each([
-    ['what is measured knows messages and runtimes', 'measure', 'tpulab.telemetry.clocks', 0],
+    ['the room for measurements knows messages and runtimes', 'measure', 'tpulab.telemetry.clocks', 0],
     ['…and no socket', 'measure', 'tpulab.agent.agent', 1],
     ['…and no command', 'measure', 'tpulab.control.controller', 1],
     ['rooms of one row do not import one another', 'runtimes', 'tpulab.control.state', 1],
@@ -153,7 +153,7 @@ describe('import layers', () => {
     ['…nor is known', 'agent', 'tpulab.attic.clocks', 1],
     ['widgets act without a training', 'widgets', 'tpulab.training.run', 1],
     ['a module is named in full', 'measure', '.spans', 1],
-    ['what is told knows no framework, in a function either', 'telemetry', '  torch', 1],
+    ['the room for messages imports no framework, even in a function', 'telemetry', '  torch', 1],
     ['the launcher starts the agent inside a function', 'launcher', '  tpulab.agent.process_agent', 0],
     ['…and nowhere else', 'launcher', 'tpulab.agent.process_agent', 1],
     ['the kernel of a slice is built on the launcher', 'slice', 'tpulab.launcher.recorded_kernel', 0],
@@ -164,7 +164,7 @@ describe('import layers', () => {
     expect(check(path, `${indent}from ${module.trim()} import name\n`)).toHaveLength(found);
   });
 
-  it('finds a circle of Python modules, under TYPE_CHECKING and in functions too', () => {
+  it('finds an import cycle of Python modules, even under TYPE_CHECKING and in functions', () => {
     const room = 'kernel-agent/src/tpulab/measure';
     const files = [
       { path: `${room}/__init__.py`, source: '"""Where time goes."""\n' },

@@ -9,7 +9,7 @@ import {
 } from './tracked-files.mjs';
 
 describe('tracked files', () => {
-  it('lets ordinary text pass', () => {
+  it('accepts ordinary text', () => {
     expect(findForbidden('a.md', 'see ~/.local/state, /usr/bin/chromium and /home/you/notes')).toEqual([]);
   });
 

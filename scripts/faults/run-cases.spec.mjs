@@ -51,8 +51,8 @@ function isAlive(pid) {
   }
 }
 
-describe('what a run of the fault cases has started', () => {
-  it('is ended when the run is interrupted, though it left the group and knows nothing of the run', async () => {
+describe('the processes of a run of the fault cases', () => {
+  it('are ended when the run is interrupted, though they left the group and know nothing of the run', async () => {
     const controller = new AbortController();
     /** @type {{ pid: number, file: string } | undefined} */
     let reported;
@@ -71,7 +71,7 @@ describe('what a run of the fault cases has started', () => {
     expect(existsSync(reported?.file ?? '')).toBe(false);
   });
 
-  it('is nothing more to wait for when the run ended everything itself', async () => {
+  it('are not waited for when the run ended all of them itself', async () => {
     const ended = await runToTheLast(
       process.execPath,
       ['-e', program("keeper.kill('SIGKILL'); keeper.once('exit', () => process.exit(4));")],
@@ -81,7 +81,7 @@ describe('what a run of the fault cases has started', () => {
     expect(existsSync(JSON.parse(ended.stdout[0] ?? '{}').file)).toBe(false);
   });
 
-  it('is nothing when it was interrupted before it began', async () => {
+  it('are none when the run was interrupted before it began', async () => {
     const running = runToTheLast(process.execPath, ['-e', program('')], { signal: AbortSignal.abort() });
     await expect(running).rejects.toThrow(Interrupted);
   });

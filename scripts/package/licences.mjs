@@ -25,7 +25,7 @@ export async function licenceTexts(inputs, root) {
     if (typeof license !== 'string' || !ACCEPTED.test(license)) {
       throw new SetupProblem(
         'failed',
-        `${called} ${version} has the licence ${JSON.stringify(license)}, which nobody has looked at; see scripts/package/licences.mjs.`
+        `${called} ${version} has the licence ${JSON.stringify(license)}, which nobody has reviewed; see scripts/package/licences.mjs.`
       );
     }
     parts.push(`${called} ${version} (${license})\n\n${await textIn(folder)}`);

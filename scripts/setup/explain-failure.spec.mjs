@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { explainError, explainFailure, reasonOf, SENTENCES } from './explain-failure.mjs';
 import { SetupProblem } from './setup-problem.mjs';
 
-/** Words of npm, pip and uv. */
+/** Messages of npm, pip and uv. */
 const MESSAGES = /** @type {const} */ ([
   ['no-network', 'npm error code ENOTFOUND\nnpm error network request to https://registry.example/x failed'],
   ['no-network', 'npm error code ECONNREFUSED\nnpm error errno ECONNREFUSED'],

@@ -47,7 +47,7 @@ describe('a fingerprint', () => {
     expect(await print()).toBe(before);
   });
 
-  it('keeps texts apart', async () => {
+  it('distinguishes texts', async () => {
     expect(await fingerprint({ texts: ['ab', 'c'] })).not.toBe(await fingerprint({ texts: ['a', 'bc'] }));
   });
 });

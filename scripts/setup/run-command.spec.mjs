@@ -46,7 +46,7 @@ describe('a program', () => {
     await expect(running).rejects.toMatchObject({ code: 'timed-out' });
   });
 
-  it('that is not there is a problem with a sentence', async () => {
+  it('that does not exist is a problem with a sentence', async () => {
     await expect(runOrExplain('trying', '/nowhere/program', [])).rejects.toMatchObject({
       code: 'failed',
       message: expect.stringContaining('/nowhere/program')

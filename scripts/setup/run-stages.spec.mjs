@@ -89,7 +89,7 @@ describe('the stages of the set-up', () => {
     expect(await all).toBe(0);
   });
 
-  it('end with the first failure, when what runs beside it has ended too', async () => {
+  it('end with the first failure, once the stages beside it have ended too', async () => {
     const { begun, isStopped, run, end } = running();
     let isOver = false;
     const all = run([stage('npm', []), stage('uv', []), stage('lab', ['uv'])]);

@@ -42,7 +42,7 @@ async function take() {
   const own = `${FILE}.${process.pid}`;
   await writeFile(own, `${process.pid}\n`, { mode: 0o600 });
   try {
-    // A link appears with its content: no process reads a half-written lock, and takes it for a dead one's.
+    // A link appears with its content: no process reads a half-written lock and removes it as a leftover.
     await link(own, FILE);
     return true;
   } catch (error) {

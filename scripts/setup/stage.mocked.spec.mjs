@@ -61,7 +61,7 @@ describe('a stage of the set-up', () => {
     expect(state.made).toBe(3);
   });
 
-  it('that failed is done again, although a part of its result exists', async () => {
+  it('that failed is repeated, although a part of its result exists', async () => {
     const { stage, state } = stageOf({});
     const make = stage.make;
     stage.make = async () => {
@@ -73,14 +73,14 @@ describe('a stage of the set-up', () => {
     expect(await run(stage)).toBe('made');
   });
 
-  it('that was done without us is kept when it is correct', async () => {
+  it('that was done in another way is kept when it is correct', async () => {
     const { stage, state } = stageOf({ isRight: async () => true });
     state.there = true;
     expect(await run(stage)).toBe('kept');
     expect(state.made).toBe(0);
   });
 
-  it('that was done without us is done again when it is not correct', async () => {
+  it('that was done in another way is repeated when it is not correct', async () => {
     const { stage, state } = stageOf({ isRight: async () => false });
     state.there = true;
     expect(await run(stage)).toBe('made');

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { roomOf, sizesOf, tableOf } from './rooms.mjs';
 
-describe('the size of the house', () => {
+describe('the size of the project', () => {
   it.each([
     ['kernel-bridge/src/journal/segment.ts', 'kernel-bridge/journal', false],
     ['kernel-bridge/src/journal/segment.spec.ts', 'kernel-bridge/journal', true],

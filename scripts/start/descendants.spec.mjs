@@ -49,8 +49,8 @@ function leaving(args, env) {
   `;
 }
 
-describe('what a start has started', () => {
-  it('is found and ended though it left the process tree and ignores SIGTERM', async () => {
+describe('the processes of a start', () => {
+  it('are found and ended, though one left the process tree and ignores SIGTERM', async () => {
     await runMarked(leaving(['-e', STUBBORN], 'process.env'));
     const descendants = new Descendants(mark);
     expect(await descendants.refresh()).toHaveLength(1);
@@ -58,7 +58,7 @@ describe('what a start has started', () => {
     expect(await descendants.refresh()).toEqual([]);
   });
 
-  it('includes a keeper without the mark, by its kernel, even after the kernel has ended', async () => {
+  it('include a keeper without the mark, by its kernel, even after the kernel has ended', async () => {
     const keeper = path.join(folder, 'keeper', 'main.js');
     await mkdir(path.dirname(keeper));
     const options = `{ env: { ${MARK}: process.argv[2] }, stdio: ['ignore', 'pipe', 'ignore'] }`;
@@ -84,7 +84,7 @@ describe('what a start has started', () => {
     expect(await descendants.refresh()).toEqual([]);
   });
 
-  it('is nothing for a mark without processes', async () => {
+  it('are none for a mark without processes', async () => {
     expect(await new Descendants(mark).end(100)).toBe(0);
   });
 });

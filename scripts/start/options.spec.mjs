@@ -40,7 +40,7 @@ describe('the options of npm start', () => {
 });
 
 describe('the port', () => {
-  it('that was requested and is in use is refused with the remedy', async () => {
+  it('is refused with the remedy when it was requested and is in use', async () => {
     const server = createServer();
     const port = await new Promise((resolve, reject) => {
       server.once('error', reject);
@@ -59,7 +59,7 @@ describe('the port', () => {
     }
   });
 
-  it('without a request is a free one', async () => {
+  it('is a free one unless requested', async () => {
     // Another program may claim it just then: the next one is as good.
     await vi.waitFor(
       async () => {

@@ -79,7 +79,7 @@ describe.runIf(SET_UP)('npm start', () => {
     expect(await marks()).toEqual([]);
   });
 
-  it('that was killed is cleared up after by the next one', async () => {
+  it('cleans up after an earlier start that was killed', async () => {
     const { started, ended, descendants } = await startWithKernel();
     started.kill('SIGKILL');
     await ended;

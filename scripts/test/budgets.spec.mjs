@@ -25,11 +25,11 @@ describe('the budget of a part', () => {
     }
   });
 
-  it('leaves room for what one run has and another has not', () => {
+  it('allows for the differences between runs', () => {
     expect(verdicts({ small: 12, middle: 33, large: 58 })).toEqual(['within', 'within', 'within']);
   });
 
-  it('is named when a part has grown, and fails when it has grown far', () => {
+  it('is reported when a part has grown, and fails when a part has grown far', () => {
     expect(verdicts({ small: 18, middle: 30, large: 60 })).toEqual(['above', 'within', 'within']);
     expect(verdicts({ small: 40, middle: 30, large: 60 })).toEqual(['far above', 'within', 'within']);
     expect(verdicts({ small: 10, middle: 200, large: 60 })).toEqual(['within', 'far above', 'within']);

@@ -53,7 +53,7 @@ describe('what `npm test -- --changed` runs', () => {
     ]);
   });
 
-  it('is known to each part, and each file that a rule names exists', () => {
+  it('names existing parts, and existing files in each rule', () => {
     const known = PARTS.map(({ name }) => name);
     expect(RULES.flatMap(({ parts }) => parts).filter(name => !known.includes(name))).toEqual([]);
     expect(known.filter(name => !RULES.some(({ parts }) => parts.includes(name)))).toEqual([]);

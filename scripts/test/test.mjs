@@ -77,7 +77,7 @@ function selectionSinceMain(print) {
   const selected = selectByChanges(files, since);
   print(`${files.length} ${files.length === 1 ? 'file has' : 'files have'} changed since main`);
   for (const [part, { files: tests }] of selected) {
-    print(`  ${part.padEnd(12)}  ${tests.length === 0 ? 'all that may be touched' : tests.join(', ')}`);
+    print(`  ${part.padEnd(12)}  ${tests.length === 0 ? 'all affected tests' : tests.join(', ')}`);
   }
   return selected;
 }

@@ -46,7 +46,7 @@ class BridgeProcess:
 
     async def start(self) -> None:
         if self.port == 0:
-            # The system gives it to no other program while no gateway runs.
+            # The system assigns the port to no other program while no gateway runs.
             self.port = self._held.enter_context(reserved_port())
         environment = os.environ | {"TPULAB_TOKEN": self.token}
         environment.setdefault("TPULAB_ENV_DIR", str(CHECKOUT / ".tpulab" / "envs"))

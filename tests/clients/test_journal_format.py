@@ -50,12 +50,12 @@ def journal_of(bridge: BridgeProcess, kernel_id: str) -> Path:
     return bridge.state_dir / "kernels" / kernel_id / "journal"
 
 
-def test_the_checksums_are_those_that_the_page_names() -> None:
+def test_the_checksums_equal_the_pages_examples() -> None:
     assert zlib.crc32(b"123456789") == 0xCBF43926
     assert crc32c(b"123456789") == 0xE3069283
 
 
-async def test_a_reader_written_from_the_page_reads_what_the_command_exports(
+async def test_a_reader_written_from_the_page_reads_the_same_as_the_command_exports(
     bridge: BridgeProcess, client: KernelConnection
 ) -> None:
     await client.execute(TALK)

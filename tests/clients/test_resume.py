@@ -1,4 +1,4 @@
-"""No output of a kernel is lost when the connection or the gateway is."""
+"""No output of a kernel is lost when the connection is lost or the gateway ends."""
 
 from .bridge_process import BridgeProcess
 from .kernel_connection import KernelConnection, printed

@@ -18,7 +18,7 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 BRIDGE_ENTRY = CHECKOUT / "kernel-bridge" / "bin" / "tpulab.js"
 
-# Two shared cores: a gateway that is slow to start is no failure, one that never does is.
+# Two shared cores: a slow start of a gateway is no failure, only a missing one is.
 END_DEADLINE_S = 60
 REST_DEADLINE_S = 120
 

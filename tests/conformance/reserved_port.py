@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port that the system gives to no other program: bound, without a listener. A bind by number with
-    SO_REUSEADDR, as servers do, gets it."""
+    """A port that the system assigns to no other program: bound, without a listener. A server that binds it
+    by its number with SO_REUSEADDR gets it."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))

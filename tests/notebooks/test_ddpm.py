@@ -95,7 +95,7 @@ def test_sliders_make_other_images(executed: Executed) -> None:
     assert executed.values["sliderChanged"] > 0.02
 
 
-def test_inpainting_keeps_what_was_not_chosen(executed: Executed) -> None:
+def test_inpainting_keeps_the_pixels_outside_the_selection(executed: Executed) -> None:
     values = executed.values
     assert values["keptLeft"] < 1e-3
     assert values["madeRight"] > 0.01
@@ -105,7 +105,9 @@ def test_the_teacher_is_halved_once(executed: Executed) -> None:
     assert executed.values["rounds"] == [4]
 
 
-def test_the_student_is_nearer_to_its_teacher_than_the_teacher_in_as_few_steps(executed: Executed) -> None:
+def test_the_student_is_nearer_to_the_full_teacher_than_the_teacher_with_as_few_steps(
+    executed: Executed,
+) -> None:
     values = executed.values
     assert values["error"]["student, 4 steps"] < values["error"]["teacher, 4 steps"]
 

@@ -50,12 +50,12 @@ BOTH = [pytest.param(STOCK, marks=pytest.mark.long), LAUNCHER]
 
 @pytest.mark.parametrize("module", BOTH)
 @pytest.mark.parametrize("cell_id", sorted(CHECKS))
-def test_the_cell_prints_what_numpy_says(run_lesson: Run, module: str, cell_id: str) -> None:
+def test_the_cell_prints_numpys_values(run_lesson: Run, module: str, cell_id: str) -> None:
     CHECKS[cell_id](run_lesson(module))
 
 
 @pytest.mark.parametrize("module", BOTH)
-def test_each_jitted_function_is_compiled_as_often_as_the_text_says(run_lesson: Run, module: str) -> None:
+def test_each_jitted_function_is_compiled_as_often_as_the_text_states(run_lesson: Run, module: str) -> None:
     compiled = run_lesson(module).probe["compiled"]
     assert {name: compiled[name] for name in ("init_lenet", "lenet", "train_step")} == {
         "init_lenet": 1,

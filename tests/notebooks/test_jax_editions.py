@@ -79,7 +79,7 @@ class TestProfiling:
             assert spent[block, "backward"] > 0
         assert sum(shares(lesson)) == pytest.approx(100, abs=1)
 
-    def test_the_mistakes_compile_what_the_text_says(self, lesson: Executed) -> None:
+    def test_the_mistakes_compile_as_the_text_states(self, lesson: Executed) -> None:
         found = lesson.values["found"]
         assert {name: figures["compiled"] for name, figures in found.items()} == {
             "none": 0,

@@ -40,7 +40,7 @@ def sources(notebook: Any, kind: str) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == kind]
 
 
-def test_it_names_its_kernel_and_nothing_of_a_machine(notebook: Any, request: pytest.FixtureRequest) -> None:
+def test_it_names_its_kernel_and_no_machine(notebook: Any, request: pytest.FixtureRequest) -> None:
     nbformat.validate(notebook)
     kernel = "tpulab-jax" if request.node.callspec.id.endswith("-jax.ipynb") else "tpulab-torch-xla"
     assert notebook.metadata.kernelspec.name == kernel

@@ -14,7 +14,7 @@ from ..lesson_checks import CHECKS, SILENT
 from ..lesson_oracle import DIGITS
 
 
-def test_its_metadata_name_the_kernelspec_of_this_project_and_nothing_of_a_machine() -> None:
+def test_its_metadata_name_the_kernelspec_of_this_project_and_no_machine() -> None:
     metadata = committed_lesson().metadata
     assert metadata.kernelspec == {
         "name": "tpulab-jax",

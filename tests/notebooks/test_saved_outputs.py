@@ -26,7 +26,7 @@ def read(file: Path) -> Any:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_outputs_of_a_notebook_are_of_its_own_code_and_need_no_kernel(file: Path) -> None:
+def test_the_outputs_of_a_notebook_come_from_its_own_code_and_need_no_kernel(file: Path) -> None:
     notebook = read(file)
     outputs = [one for cell in notebook.cells if cell.cell_type == "code" for one in cell.outputs]
     assert notebook.metadata.tpulab.outputs_of == code_hash(notebook)
@@ -37,7 +37,7 @@ def test_the_outputs_of_a_notebook_are_of_its_own_code_and_need_no_kernel(file: 
     assert shown <= set(KEPT)
 
 
-def test_the_voice_that_notebook_08_carries_is_understood_and_stops() -> None:
+def test_the_voice_in_notebook_08_is_understood_and_stops() -> None:
     """`npm test` trains it for a few epochs only."""
     cells = read(CHECKOUT / "notebooks" / "08-english-tts.ipynb").cells
     (text,) = ("".join(one.text for one in cell.outputs) for cell in cells if cell.id == "words")
@@ -69,7 +69,7 @@ def test_printed_lines_are_kept_and_warnings_are_not() -> None:
     assert presentable(output("stream", name="stderr", text="a warning")) is None
 
 
-def test_what_was_printed_in_pieces_is_one_output_up_to_the_next_figure() -> None:
+def test_text_printed_in_pieces_is_one_output_up_to_the_next_figure() -> None:
     figure = output("display_data", data={"image/png": "aGk="})
     pieces = [output("stream", name="stdout", text=text) for text in ("one\n", "two\n", "three\n")]
     warning = output("stream", name="stderr", text="a warning")
@@ -77,7 +77,7 @@ def test_what_was_printed_in_pieces_is_one_output_up_to_the_next_figure() -> Non
     assert [each.get("text", "figure") for each in kept] == ["one\ntwo\n", "figure", "three\n"]
 
 
-def test_of_a_widget_its_picture_is_kept() -> None:
+def test_a_widgets_picture_is_kept() -> None:
     live = {WIDGET: {"model_id": "1"}, "text/plain": "Widget()"}
     assert presentable(output("display_data", data=live)) is None
     pictured = presentable(output("display_data", data={**live, "text/html": "<svg></svg>"}))

@@ -36,7 +36,7 @@ export async function hashPassword(password: string): Promise<string> {
   return stdout.trim();
 }
 
-/** A new key for the host, as when the machine is created again. */
+/** A new key for the host, as when the machine is recreated. */
 export async function newHostKey(folder: string): Promise<void> {
   const file = hostKeyFile(folder);
   await rm(file, { force: true });

@@ -1,4 +1,4 @@
-/** Whether this machine can have a stand-in VM, and where the programs for it are. */
+/** Whether this machine can run a stand-in VM, and the paths of its programs. */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';

@@ -98,7 +98,7 @@ export class Laptop {
     );
   }
 
-  /** In one step: the bridge may run the program at any moment, and a partly written one cannot run. */
+  /** In one step: the bridge may run the program at any moment, and a partly written program cannot run. */
   async #replace(file: string, text: string): Promise<void> {
     await writeFile(`${file}.new`, text, { mode: 0o755 });
     await rename(`${file}.new`, file);

@@ -54,7 +54,7 @@ export class Machine implements AsyncDisposable {
     const child = spawn(
       'setpriv',
       [
-        // It ends with the process that has started it, however that ends.
+        // It ends with the process that started it, however that process ends.
         '--pdeathsig',
         'KILL',
         'nsenter',
@@ -100,7 +100,7 @@ export class Machine implements AsyncDisposable {
     this.#initPid = 0;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
-    // The first process ends when all others have, and the program that made the namespaces after it.
+    // The first process ends after all others, and the program that made the namespaces ends after it.
     if (initPid > 0) process.kill(initPid, 'SIGKILL');
     else child.kill('SIGKILL');
     await ended;

@@ -73,7 +73,7 @@ export class StandInNetwork implements AsyncDisposable {
     other.#joined.push({ device: there, route: route(this, there, other) });
   }
 
-  /** Another address on this machine, as when it changes to another network. Connections do not notice. */
+  /** Another address of this machine, as when it moves to another network. Connections do not notice. */
   async changeAddresses(): Promise<void> {
     const address = `${this.hostAddress.replace(/\.1$/, '.129')}/32`;
     await run('ip', ['addr', 'add', address, 'dev', this.#link]).catch(() =>
@@ -108,7 +108,7 @@ export class StandInNetwork implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await run('ip', ['link', 'del', this.#link]).catch(() => undefined);
-    // The VM's last: its name shows that the number is claimed.
+    // The VM's namespace comes last: its name shows that the number is claimed.
     for (const name of [this.routerNamespace, this.vmNamespace]) {
       await run('ip', ['netns', 'del', name]).catch(() => undefined);
     }

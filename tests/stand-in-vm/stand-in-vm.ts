@@ -166,7 +166,7 @@ export class StandInVm implements AsyncDisposable {
     await authorize(path.dirname(this.home), publicKeys);
   }
 
-  /** As when it is created again under the same name; takes effect for new connections. */
+  /** As when it is recreated under the same name; takes effect for new connections. */
   async changeHostKey(): Promise<void> {
     await newHostKey(this.folder);
     await this.#restartSshd();

@@ -1,4 +1,4 @@
-"""Notebooks 00 to 04 in PyTorch on XLA:CPU and 06 to 08 on the processor, through the bridge, with their
+"""Notebooks 00 to 04 in PyTorch on XLA:CPU and 06 to 08 on the host CPU, through the bridge, with their
 results. `npm run test:torch` has 06 to 08 on XLA:CPU too."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TestGettingStarted:
         ask = {**{name: name for name in names}, "convolved": "convolved[7, 5, 10].item()"}
         return execute("00-getting-started-pytorch.ipynb", ask, COMPILE_LESS)
 
-    def test_it_states_what_it_runs_on_and_shows_eight_devices(self, lesson: Executed) -> None:
+    def test_it_describes_its_backend_and_shows_eight_devices(self, lesson: Executed) -> None:
         first, *rest = lesson.text("devices").splitlines()
         assert re.match(r"torch_xla 2\.9\.0 on XLA:CPU", first)
         assert rest == [f"  device {number}: cpu" for number in range(8)]
@@ -54,16 +54,14 @@ class TestGettingStarted:
         assert "[[15.0, 18.0, 21.0, 24.0, 27.0], [15.0, 18.0, 21.0, 24.0, 27.0]]" in lesson.text("linear")
         assert "[3.0, 3.0]" in lesson.text("linear")
 
-    def test_what_compiles_when_is_what_the_text_says(self, lesson: Executed) -> None:
+    def test_compilations_are_as_the_text_states(self, lesson: Executed) -> None:
         compiled = lesson.values["compiled"]
         assert compiled["first"] >= 1
         assert compiled["shape"] >= 1
         assert compiled["item"] >= 2
         assert (compiled["again"], compiled["both"], compiled["item again"]) == (0, 0, 0)
 
-    def test_each_new_number_of_a_power_is_a_program_and_a_tensor_or_a_factor_is_none(
-        self, lesson: Executed
-    ) -> None:
+    def test_each_new_exponent_is_a_program_but_a_tensor_or_a_factor_is_not(self, lesson: Executed) -> None:
         values = lesson.values
         assert (values["numbers"], values["tensors"], values["factors"]) == (3, 0, 0)
 
@@ -93,7 +91,9 @@ class TestSingleCore:
         low, high = binomial_band(500)
         assert low <= lesson.values["before"] <= high
 
-    def test_after_training_it_reads_well_and_the_accuracy_is_a_plain_count(self, lesson: Executed) -> None:
+    def test_after_training_it_classifies_well_and_the_accuracy_is_a_plain_count(
+        self, lesson: Executed
+    ) -> None:
         assert lesson.values["after"] > 0.6
         assert lesson.values["after"] == lesson.values["counted"]
         assert lesson.values["confusion"] == [50] * 10
@@ -191,7 +191,7 @@ class TestProfiling:
         assert lesson.values["losses"][-1] < lesson.values["losses"][0]
         assert compiled_in_steps(lesson, "ResNet18")[1:] == [0] * 18
 
-    def test_each_mistake_shows_what_it_is(self, lesson: Executed) -> None:
+    def test_each_mistake_shows_in_its_profile(self, lesson: Executed) -> None:
         found = lesson.values["found"]
         assert found["slow-input"]["step_ms"] >= 300
         assert {name: figures["compiled"] for name, figures in found.items()} == {
@@ -357,7 +357,7 @@ class TestDia:
         assert losses[0] == pytest.approx(math.log(68), rel=0.1)
         assert losses[-1] < 0.3
         assert lesson.values["sampled"] == [0, 60, 120]
-        # The text alone, without a prompt, makes it say that sentence in one of the two voices.
+        # From the text alone, without a prompt, it speaks that sentence in one of the two voices.
         assert lesson.values["spoken"] > 0.9
         # Given the beginning of a clip, it writes the rest of that clip.
         as_anna, _, _, as_ben = lesson.values["voices"]
@@ -372,12 +372,12 @@ class TestDia:
     def test_samples_compile_nothing(self, lesson: Executed) -> None:
         assert set(compiled_in_steps(lesson, "Dia")[1:]) == {0}
 
-    def test_transformers_says_the_same(self, lesson: Executed) -> None:
+    def test_transformers_generates_the_same(self, lesson: Executed) -> None:
         assert lesson.values["exported"] is True
         assert lesson.values["seconds"] == pytest.approx(lesson.values["frames"] / 50)
 
     def test_players_and_pictures_are_shown(self, lesson: Executed) -> None:
-        # The training's rows are updated displays: a reader sees a player for each sample.
+        # The training updates the displays of its rows: a reader sees a player for each sample.
         for cell, players in {"data": 2, "codec": 3, "clone": 4, "export": 1}.items():
             shown = "".join(
                 output.data.get("text/html", "") for output in lesson.cell(cell).outputs if "data" in output
@@ -422,7 +422,7 @@ class TestGptSovits:
     def test_nothing_compiles_after_the_first_step(self, lesson: Executed) -> None:
         assert set(compiled_in_steps(lesson, "GPT-SoVITS")) == {0}
 
-    def test_samples_flow_and_checkpoints_are_what_the_text_says(self, lesson: Executed) -> None:
+    def test_samples_the_flow_and_checkpoints_are_as_the_text_states(self, lesson: Executed) -> None:
         assert lesson.values["sampled"] == [0, 6, 12]
         assert lesson.values["flow"] < 1e-4
         same, largest = lesson.values["exchanged"]
@@ -458,7 +458,7 @@ class TestEnglishTts:
             "same": "all(bool((a.cpu() == b).all()) for a, b in"
             " zip(trainer.model.state_dict().values(), model.state_dict().values()))",
         }
-        # Fewer steps and sentences than in the lesson, unless it is run whole.
+        # Fewer steps and sentences than in the lesson, unless the whole lesson is run.
         few: dict[str, object] = {"settings": {"num_epochs": 6, "corpus_count": 60}, "sample_every": 18}
         folder = str(tmp_path_factory.mktemp("voice"))
         return execute(
@@ -476,7 +476,7 @@ class TestEnglishTts:
         assert lesson.values["losses"][-1] < 0.6 * lesson.values["losses"][0]
 
     @pytest.mark.skipif(not WHOLE, reason="`npm run test:lessons` trains it to its end")
-    def test_it_says_held_out_sentences_so_that_their_words_are_recognised(self, lesson: Executed) -> None:
+    def test_it_speaks_held_out_sentences_so_that_their_words_are_recognised(self, lesson: Executed) -> None:
         assert lesson.values["words"][0] >= 0.7
         assert lesson.values["losses"][-1] < 0.4 * lesson.values["losses"][0]
 
@@ -493,7 +493,7 @@ class TestEnglishTts:
     def test_samples_compile_nothing_after_the_first(self, lesson: Executed) -> None:
         assert set(compiled_in_steps(lesson, "English voice")[1:]) == {0}
 
-    def test_bfloat16_measures_the_same_voice_and_the_export_is_it(self, lesson: Executed) -> None:
+    def test_bfloat16_measures_the_same_voice_and_the_export_equals_it(self, lesson: Executed) -> None:
         full, half = lesson.values["both"]
         assert half == pytest.approx(full, rel=0.05)
         assert half != full

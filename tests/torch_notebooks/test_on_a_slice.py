@@ -74,7 +74,7 @@ def test_dia_learns_on_a_slice_and_one_host_resumes_from_its_checkpoint(tmp_path
     alone = run("06-dia.ipynb", tmp_path, ask, kernel=None, resume=True, **settings)
     assert (alone.values["backend"], alone.values["steps"]) == ("torch_xla", 40)
     assert len(alone.values["losses"]) == 20
-    # Batches have other rows than halves of two, so the losses are near, not equal.
+    # The hosts' batches do not have the same rows as halves of one batch, so the losses are close, not equal.
     assert alone.values["losses"][0] == pytest.approx(losses[20], rel=0.2)
 
 

@@ -64,8 +64,8 @@ _MODULES = {
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-#: Held during an import, and by each fork: a child would wait for ever for another thread's import, which
-#: never ends in the child.
+#: Held during each import and each fork: a child forked during another thread's import would wait for ever,
+#: because that thread does not exist in the child.
 _importing = _thread.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -184,8 +184,8 @@ class LonelyProcessError(RuntimeError):
 
 def _refuse_lonely_process() -> None:
     """Where torch_xla shows one process several devices, Accelerate makes each of them a replica. Reductions
-    then wait for processes that were never started, and XLA ends this one. A world that was counted before
-    there were replicas stays one process.
+    then wait for processes that were never started, and XLA ends this one. A world size that was read before
+    the replicas exist stays at one process.
     """
     # Accelerate expects one process for each device, or (on chips with two cores) one thread.
     if threading.current_thread() is not threading.main_thread():

@@ -57,7 +57,7 @@ def test_a_cpu_backend_beside_chips_is_reported_once(tmp_path: Path, monkeypatch
     assert "JAX_PLATFORMS=tpu" in advice["remedy"]
 
 
-def test_a_cpu_backend_that_is_meant_or_alone_is_not_mentioned(
+def test_an_intended_or_only_cpu_backend_is_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speaker, events = adviser()
@@ -109,7 +109,7 @@ def test_a_loss_that_is_read_in_each_step_is_reported_once_with_its_line(keeper:
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_loss_that_is_read_now_and_then_or_by_the_log_is_fine(keeper: KeeperDouble) -> None:
+def test_a_loss_read_occasionally_or_by_the_log_gets_no_advice(keeper: KeeperDouble) -> None:
     x = matrix()
     steps = tpulab.steps(range(STEPS_IN_A_ROW * 3), name="rarely")
     for index in steps:

@@ -42,7 +42,7 @@ def test_nothing_is_sent_before_there_is_a_connection(short_folder: Path) -> Non
     assert not line.send([hello()])
 
 
-def test_the_pauses_between_tries_grow_and_have_an_end(
+def test_pauses_between_connection_attempts_grow_to_a_limit(
     short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0]
@@ -105,7 +105,7 @@ def test_a_keeper_that_does_not_read_costs_a_bounded_wait_and_the_connection(
         assert not line.connected
 
 
-def test_a_slow_keeper_hears_nothing_twice(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_keeper_receives_nothing_twice(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages sent before a time-out are not sent again on the next connection."""
     monkeypatch.setattr(keeper_socket, "SEND_TIMEOUT_S", 0.05)
     path = short_folder / "k.sock"

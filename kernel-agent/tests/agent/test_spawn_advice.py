@@ -61,12 +61,12 @@ def test_in_a_cell_it_is_reported_once_and_the_cell_continues(spawning: Spawning
 
 
 @pytest.mark.parametrize("requested", [{"nprocs": 1}, {"debug_single_process": True}])
-def test_one_process_in_a_cell_is_fine(spawning: Spawning, requested: dict[str, Any]) -> None:
+def test_one_process_in_a_cell_gets_no_advice(spawning: Spawning, requested: dict[str, Any]) -> None:
     spawning.in_a_cell()
     assert spawning.call("spawn", print, **requested) == "result"
     assert not spawning.message
 
 
-def test_outside_a_cell_it_is_the_way_to_do_it(spawning: Spawning) -> None:
+def test_processes_started_outside_a_cell_get_no_advice(spawning: Spawning) -> None:
     assert spawning.call("launch", print) == "result"
     assert not spawning.message

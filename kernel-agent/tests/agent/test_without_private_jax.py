@@ -53,7 +53,7 @@ def test_compilations_are_reported_without_an_argument_and_device_time_is_unknow
     assert steps[2]["compileMs"] > 0
 
 
-def test_a_jax_that_names_its_phases_otherwise_is_reported_to_hide_compilations(
+def test_a_jax_with_other_phase_names_is_reported_to_hide_compilations(
     monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble
 ) -> None:
     monkeypatch.setattr("jax._src.dispatch.BACKEND_COMPILE_EVENT", "/jax/other")

@@ -130,7 +130,7 @@ def test_odd_cells_end_with_their_error_or_not_at_all(cell: str, error: str | No
         ([1, 2], "cannot be read"),
     ],
 )
-def test_a_notebook_that_cannot_be_checked_is_one_sentence(
+def test_a_notebook_that_cannot_be_checked_gets_a_one_sentence_error(
     notebook: object, words: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "n.ipynb"
@@ -146,7 +146,7 @@ def test_missing_metadata_is_accepted(tmp_path: Path) -> None:
     assert [cell.number for cell in read_notebook(file)] == [1, 2, 3]
 
 
-def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
+def test_a_run_ends_at_its_time_limit_with_the_captured_programs(tmp_path: Path) -> None:
     endless = "import threading\njax.jit(jnp.cos)(1.0)\nthreading.Event().wait()"
     run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")
     assert run["stopped"]
@@ -303,7 +303,7 @@ def test_an_exported_step_of_pytorch_is_checked_whole_and_in_slices(tmp_path: Pa
     assert list(findings.in_run(run, 8)) == []
 
 
-def test_a_step_that_cannot_be_divided_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+def test_a_step_that_cannot_be_divided_and_an_invalid_file_are_refused(tmp_path: Path) -> None:
     odd = _lowered(_exported(tmp_path / "odd.zip", rows=7), tmp_path)
     assert (odd["error"], "multiple of 8" in odd["message"]) == ("bad_batch", True)
     (tmp_path / "other.zip").write_text("no archive")
@@ -603,7 +603,7 @@ def test_a_notebook_in_another_language_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["check = 3", '[check]\nallow = [["tight"]]', "[check]\nhbm_gib = nan"])
-def test_a_budget_of_another_type_has_a_sentence(words: str, tmp_path: Path) -> None:
+def test_a_budget_of_the_wrong_type_gets_a_one_sentence_error(words: str, tmp_path: Path) -> None:
     (tmp_path / "tpulab.toml").write_text(words)
     with pytest.raises(chips.PreflightError) as refused:
         findings.read_budget(tmp_path)
@@ -649,7 +649,7 @@ def test_machine_types_have_their_topologies(text: str, topology: str, devices: 
 
 
 @pytest.mark.parametrize("text", ["v9-8", "v5e-7", "v5p-3", "", "8", "v5e-8-8"])
-def test_other_machine_types_are_refused_with_those_that_exist(text: str) -> None:
+def test_unknown_machine_types_are_refused_with_the_known_ones(text: str) -> None:
     with pytest.raises(chips.PreflightError, match=r"v5e|v5p") as raised:
         chips.machines_named(text)
     assert raised.value.code == "chip_unknown"

@@ -133,7 +133,7 @@ FACTS = {
         ({"options": "p"}, "compile options"),
     ],
 )
-def test_each_difference_has_its_words(here: dict, reason: str) -> None:
+def test_each_difference_has_its_own_sentence(here: dict, reason: str) -> None:
     assert difference(FACTS, FACTS) is None
     found = difference(FACTS, FACTS | here)
     assert found is not None
@@ -147,7 +147,7 @@ def test_the_program_for_this_machine_gives_the_reason() -> None:
     assert max(filter(None, (difference(each, here) for each in (FACTS, other))))[1].endswith("changed")
 
 
-def test_a_file_that_is_damaged_or_missing_is_one_sentence(file: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_gets_a_one_sentence_error(file: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.compiled"
     cut.write_bytes(file.read_bytes()[:-100])
     for each in (cut, tmp_path / "none.compiled"):

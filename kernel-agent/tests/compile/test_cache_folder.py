@@ -60,7 +60,7 @@ def test_the_folder_is_the_usual_one_unless_it_is_moved_or_switched_off(tmp_path
 
 
 @pytest.mark.parametrize("name", ["JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"])
-def test_what_the_user_has_set_for_jax_wins(name: str) -> None:
+def test_the_users_jax_settings_take_precedence(name: str) -> None:
     env = {"HOME": "/her", name: "theirs"}
     keep_compiled_programs(env)
     assert env == {"HOME": "/her", name: "theirs"}

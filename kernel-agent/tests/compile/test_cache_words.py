@@ -26,7 +26,7 @@ def words(name: str = "train_step") -> str:
     return outcome({REQUEST_EVENT, WRITE_EVENT}, 1500.0, name)["reason"] or ""
 
 
-def test_an_entry_that_was_written_is_there_now(folder: Path) -> None:
+def test_a_written_entry_is_reported_as_stored(folder: Path) -> None:
     (folder / "jit_train_step-0a1b-cache").write_bytes(b"program")
     assert words().endswith("it is now.")
 
@@ -40,7 +40,7 @@ def test_a_damaged_entry_stays_and_is_not_called_stored(folder: Path) -> None:
     assert str(folder) in words()
 
 
-def test_a_disk_without_room_is_not_called_a_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_as_not_stored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "jit_train_step-0a1b-cache").write_bytes(b"pro")
     full = os.statvfs(folder)
 
@@ -86,7 +86,7 @@ def test_one_line_replaces_the_warnings_of_jax(tmp_path: Path) -> None:
     assert f"{tmp_path / 'jax'} is not a folder." in lines[0]
 
 
-def test_a_folder_that_was_removed_or_far_away_is_not_a_fault(folder: Path) -> None:
+def test_a_removed_or_remote_folder_causes_no_error(folder: Path) -> None:
     folder.rmdir()
     assert "could not be stored" in words()
     assert cache.is_stored("gs://bucket/cache", "train_step", time.time())

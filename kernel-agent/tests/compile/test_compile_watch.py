@@ -457,7 +457,7 @@ def test_no_array_is_kept_alive(watched: Watched) -> None:
 
 
 @pytest.mark.usefixtures("agent")
-def test_functions_of_a_factory_and_lambdas_of_one_line_are_different_ones(keeper: KeeperDouble) -> None:
+def test_functions_of_a_factory_and_lambdas_of_one_line_are_distinct(keeper: KeeperDouble) -> None:
     """Case T14: each is compiled for the first time, and nothing was redefined."""
 
     def make(power: int) -> Any:
@@ -480,7 +480,7 @@ def test_functions_of_a_factory_and_lambdas_of_one_line_are_different_ones(keepe
 
 
 @pytest.mark.usefixtures("agent")
-def test_one_that_is_made_again_and_again_is_redefined(keeper: KeeperDouble) -> None:
+def test_a_repeatedly_created_function_counts_as_redefined(keeper: KeeperDouble) -> None:
     x = jnp.ones(3)
     for _ in range(12):
         jax.jit(lambda x: x * 3)(x)

@@ -100,7 +100,7 @@ class Lazy:
             reported = self._keeper.of_type("compile")
             return sum(message["phase"] == "finished" for message in reported) >= compilations
 
-        self._keeper.wait(finished, f"{compilations} compilations to be told")
+        self._keeper.wait(finished, f"{compilations} compilations to be reported")
         phases: dict[int, list[str]] = {}
         for message in self._keeper.of_type("compile"):
             phases.setdefault(message["id"], []).append(message["phase"])
@@ -194,7 +194,7 @@ def test_a_compilation_by_a_read_has_its_own_line_and_moment(
     assert [step["compileMs"] for step in keeper.steps(end["run"])] == [0] * 6
 
 
-def test_what_was_compiled_just_before_a_run_is_none_of_its_own(
+def test_a_compilation_just_before_a_run_does_not_belong_to_it(
     lazy: Lazy, agent: Agent, keeper: KeeperDouble
 ) -> None:
     lazy.launch()
@@ -211,7 +211,7 @@ def test_what_was_compiled_just_before_a_run_is_none_of_its_own(
     assert [step["compileMs"] for step in keeper.steps(end["run"])] == [0] * 3
 
 
-def test_what_jax_has_compiled_before_hides_the_device_until_the_next_launch_only(
+def test_an_earlier_jax_program_hides_the_device_only_until_the_next_launch(
     lazy: Lazy, agent: Agent, keeper: KeeperDouble
 ) -> None:
     agent.lazy = lazy.watch
@@ -229,7 +229,7 @@ def test_what_jax_has_compiled_before_hides_the_device_until_the_next_launch_onl
     assert [step["deviceKnown"] for step in keeper.steps(run["run"])] == [False, True, True]
 
 
-def test_what_a_runtime_reports_of_its_device_and_its_loader_becomes_spans(
+def test_the_device_and_loader_times_of_a_runtime_become_spans(
     lazy: Lazy, agent: Agent, keeper: KeeperDouble
 ) -> None:
     agent.lazy = lazy.watch

@@ -10,7 +10,7 @@ from tpulab.control.controller import Controller
 from tpulab.control.hyperparameters import Hyperparameters
 
 
-def test_a_finalizer_that_ends_a_run_does_not_wait_for_the_desk_that_it_interrupts() -> None:
+def test_a_finalizer_that_ends_a_run_does_not_wait_for_the_queue_that_it_interrupts() -> None:
     commands = CommandQueue({})
     done = threading.Event()
 

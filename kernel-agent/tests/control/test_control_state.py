@@ -21,7 +21,7 @@ STATES: tuple[ControlState, ...] = get_args(ControlState)
 EVENTS: tuple[ControlEvent, ...] = get_args(ControlEvent)
 
 
-def test_the_table_knows_every_state_and_leads_to_known_ones_only() -> None:
+def test_the_table_has_every_state_and_leads_only_to_known_states() -> None:
     assert set(TRANSITIONS) == set(STATES)
     for table in TRANSITIONS.values():
         assert set(table) <= set(EVENTS)
@@ -42,7 +42,7 @@ def test_a_run_that_continues_can_end_and_fail_from_every_state() -> None:
             assert (after(state, "end"), after(state, "fail")) == (ended, "failed")
 
 
-def test_nothing_leads_out_of_stopping_but_its_end() -> None:
+def test_a_stopping_run_can_only_end() -> None:
     assert {after("stopping", event) for event in TRANSITIONS["stopping"]} == {
         "stopping",
         "stopped",
@@ -50,7 +50,7 @@ def test_nothing_leads_out_of_stopping_but_its_end() -> None:
     }
 
 
-def test_what_cannot_happen_is_an_error_with_its_reason() -> None:
+def test_an_impossible_transition_is_an_error_with_its_reason() -> None:
     assert not may("running", "resume")
     with pytest.raises(ControlTransitionError, match="running cannot resume") as caught:
         after("running", "resume")

@@ -16,7 +16,7 @@ from tpulab.control.hyperparameters import Hyper, HyperparameterError, Hyperpara
 from tpulab.telemetry.messages import HyperValue
 
 
-def test_a_number_is_an_array_of_shape_nothing_and_of_strong_type() -> None:
+def test_a_number_is_a_zero_dimensional_array_of_strong_type() -> None:
     hyper = Hyperparameters({"rate": 0.5, "count": 3, "flag": True, "name": "adam"})
     rate = hyper.rate
     assert isinstance(rate, jax.Array)
@@ -109,7 +109,7 @@ def test_a_value_that_does_not_fit_is_refused(described: Hyper, value: object, w
         {"value": 1, "choices": [2, 3]},
     ],
 )
-def test_a_description_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> None:
+def test_an_invalid_definition_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(HyperparameterError):
         tpulab.hyper(**arguments)
 

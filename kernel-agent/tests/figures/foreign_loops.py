@@ -315,7 +315,7 @@ TORCH_LOOPS = {
                 optimizer.step()
                 optimizer.zero_grad()
             run.log(loss=loss.detach())
-        # torch_xla's loader loads ahead on threads of its own: the loop waits for less than that takes.
+        # torch_xla's loader loads ahead on its own threads: the loop waits for less time than loading takes.
         waited.clear()
         report(run, loss.item())
     """,
@@ -332,7 +332,7 @@ TORCH_LOOPS = {
             return (torch_xla._XLAC._xla_metric_data("CompileTime") or [0])[0]
 
         def clocked_get(queue):
-            # Loaders read ahead on threads of their own: what the loop waits for is the queue.
+            # Loaders read ahead on their own threads: the loop waits for the queue.
             began = time.perf_counter()
             try:
                 return get(queue)

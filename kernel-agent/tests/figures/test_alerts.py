@@ -143,7 +143,7 @@ def test_a_run_that_loses_its_speed_raises_an_alert_with_the_span_that_grew() ->
     assert max(reported.longer_ms, key=lambda name: reported.longer_ms[name]) == "input"
 
 
-def test_noise_a_short_fall_and_a_pause_are_nothing() -> None:
+def test_noise_a_short_slowdown_and_a_pause_raise_no_alert() -> None:
     watch, totals = SlowerWatch(), RunTotals()
     for _ in range(20):
         assert watched(watch, totals, 10, (1, 2, 0, 90, 1)) == []
@@ -153,7 +153,7 @@ def test_noise_a_short_fall_and_a_pause_are_nothing() -> None:
     assert watched(watch, totals, 100, (1, 2, 0, 90, 1)) == []
 
 
-def test_another_program_is_another_measure() -> None:
+def test_a_new_program_starts_a_new_baseline() -> None:
     for compile_ms, flops in ((500, 1e9), (0, 2e9)):
         watch, totals = SlowerWatch(), RunTotals()
         assert watched(watch, totals, 120, (1, 2, 0, 96, 1), flops=1e9) == []

@@ -14,7 +14,7 @@ from foreign_loops import LOOPS, measure
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
+def test_reported_figures_match_independent_measurements(name: str) -> None:
     is_true(measure(name), unseen=10 if "no annotation" in name else 0)
 
 

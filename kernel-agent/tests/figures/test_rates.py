@@ -52,7 +52,7 @@ def errors(training: Training, since: int = 0) -> list[float]:
     ]
 
 
-def test_a_pause_is_in_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_counts_in_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(monkeypatch, 700)
     for _ in range(100):
         training.step(100)
@@ -68,7 +68,7 @@ def test_a_pause_is_in_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
             assert message["updatesPerSecond"] == pytest.approx(100 * message["stepsPerSecond"])
 
 
-def test_evaluations_to_come_are_counted_from_the_second_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remaining_evaluations_are_counted_from_the_second_one_on(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(monkeypatch, 400)
     second = 0
     for number in range(400):
@@ -111,7 +111,7 @@ def test_a_band_inside_a_step_is_part_of_no_span() -> None:
     assert (collapsed.end, busy) == (600, [(150, 300)])
 
 
-def test_an_evaluation_is_lost_time_and_not_the_device_s() -> None:
+def test_an_evaluation_is_lost_time_and_not_device_time() -> None:
     """Case T9: whether the step of the evaluation was watched or not."""
     for known in (True, False):
         totals = RunTotals()

@@ -126,7 +126,7 @@ def test_grouped_products_transforms_and_solvers_are_counted() -> None:
     assert solved == pytest.approx(32 * 32 * 8, rel=0.2)
 
 
-def test_what_is_not_known_makes_a_lower_bound_that_names_it() -> None:
+def test_unknown_operations_make_a_lower_bound_that_names_them() -> None:
     count = count_flops(jax.make_jaxpr(lambda a: jnp.linalg.eigh(a)[0])(jnp.eye(16)))
     assert (count.exact, count.missing) == (False, {"eigh"})
     mapped = count_flops(jax.make_jaxpr(lambda x: jax.pure_callback(lambda v: v, x, x) @ x)(jnp.eye(16)))
@@ -134,7 +134,7 @@ def test_what_is_not_known_makes_a_lower_bound_that_names_it() -> None:
     assert mapped.flops == 2 * 16**3
 
 
-def test_a_usual_training_step_is_counted_whole() -> None:
+def test_a_usual_training_step_is_counted_completely() -> None:
     """The tables have all of its operations."""
     key = jax.random.key(0)
 
@@ -194,12 +194,12 @@ def test_the_bridges_own_table_of_chips_comes_before_ours(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"TPU v4": "fast"}', '{"TPU v4": -1}'])
-def test_a_table_that_cannot_be_used_leaves_ours(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_table_leaves_ours_in_use(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(PEAK_VARIABLE, text)
     assert peak_flops("TPU v4") == 275e12
 
 
-def test_the_mfu_of_a_run_is_of_the_peak_in_the_bridges_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mfu_of_a_run_uses_the_peak_in_the_bridges_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PEAK_VARIABLE, '{"TPU next": 4e12}')
     ten_steps = RunTotals(steps=10, wall=10_000_000_000)
     throughput = Throughput(Effort(flops=1e12), Programs().find)
@@ -255,7 +255,7 @@ def product() -> Iterator[TrainingRun]:
 
 
 @pytest.mark.usefixtures("agent", "_watched")
-def test_a_run_tells_its_throughput_its_mfu_and_its_goodput(
+def test_a_run_reports_its_throughput_its_mfu_and_its_goodput(
     product: TrainingRun, keeper: KeeperDouble
 ) -> None:
     @jax.jit
@@ -320,7 +320,7 @@ def test_each_step_counts_with_the_program_of_its_own_shapes(keeper: KeeperDoubl
 
 
 @pytest.mark.usefixtures("agent", "_watched")
-def test_functions_of_one_name_and_static_values_are_told_apart(keeper: KeeperDouble) -> None:
+def test_functions_of_one_name_and_static_values_are_distinguished(keeper: KeeperDouble) -> None:
     def layers(times: int) -> Any:
         @functools.partial(jax.jit, static_argnames="repeat")
         def step(x: jax.Array, repeat: int) -> jax.Array:
@@ -354,7 +354,7 @@ def test_a_program_that_was_not_counted_makes_a_lower_bound(keeper: KeeperDouble
     assert (inner["flopsPerStep"], inner["source"]) == (2 * 16**3, "counted")
 
 
-def test_only_the_arguments_that_differ_are_looked_at() -> None:
+def test_only_the_arguments_that_differ_are_inspected() -> None:
     class Untouchable:
         @property
         def shape(self) -> Any:

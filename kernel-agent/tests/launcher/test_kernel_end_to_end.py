@@ -160,16 +160,14 @@ def test_a_flood_of_steps_is_batched_and_what_is_dropped_is_counted(
     assert len(batches) <= 10 * seconds + 2, "10 Hz at most"
 
 
-def test_a_keeper_that_comes_back_receives_the_whole_state(
-    kernel: KernelProcess, keeper: KeeperDouble
-) -> None:
+def test_a_keeper_that_returns_receives_the_whole_state(kernel: KernelProcess, keeper: KeeperDouble) -> None:
     kernel.run(DEFINE + "jnp.ones(3)")
     keeper.wait(lambda: keeper.of_type("devices"), "the devices")
     keeper.close()
     kernel.run("for _ in tpulab.steps(range(5), name='meanwhile'): pass")
     keeper.messages.clear()
     keeper.listen()
-    [end] = keeper.wait(lambda: keeper.ended_runs(), "the run that nobody heard of")
+    [end] = keeper.wait(lambda: keeper.ended_runs(), "the run during the outage")
     assert len(keeper.steps(end["run"])) == 5
     kinds = [message["type"] for message in keeper.messages]
     assert kinds[0] == "hello"
@@ -177,7 +175,7 @@ def test_a_keeper_that_comes_back_receives_the_whole_state(
     assert "devices" in kinds
 
 
-def test_what_was_measured_last_is_sent_before_the_kernel_ends(
+def test_the_last_measurements_are_sent_before_the_kernel_ends(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:
     kernel.run("import tpulab")
@@ -208,7 +206,7 @@ def test_widgets_work_as_without_the_launcher(kernel: KernelProcess) -> None:
     assert printed == "[5]\n"
 
 
-def test_a_loop_of_two_jitted_functions_is_seen(kernel: KernelProcess, keeper: KeeperDouble) -> None:
+def test_a_loop_of_two_jitted_functions_is_detected(kernel: KernelProcess, keeper: KeeperDouble) -> None:
     """N15: a training step and the metric beside it alternate. A step is an iteration of the loop."""
     kernel.run(
         "import time, jax, jax.numpy as jnp\n"
@@ -229,7 +227,7 @@ def test_a_loop_of_two_jitted_functions_is_seen(kernel: KernelProcess, keeper: K
     assert all(step["wallMs"] >= 5 for step in steps)
 
 
-def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
+def test_a_loop_without_annotation_is_detected_and_ends_with_its_cell(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:
     kernel.run(
@@ -260,7 +258,7 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     )
     # One annotation makes it exact, and there is one run then.
     kernel.run("import tpulab\nfor _ in tpulab.steps(range(20), name='told'):\n    x = train_step(x)")
-    keeper.wait(lambda: len(keeper.ended_runs()) == 2, "the run that was told")
+    keeper.wait(lambda: len(keeper.ended_runs()) == 2, "the annotated run")
     assert [run["name"] for run in keeper.ended_runs()] == ["train", "told"]
     # Between the epochs of an annotated training, and after a stop, a loop belongs to that training.
     kernel.run(
@@ -273,7 +271,7 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     )
     keeper.wait(lambda: len(keeper.ended_runs()) == 3, "the run with epochs")
     kernel.run("train(40)")
-    keeper.wait(lambda: len(keeper.ended_runs()) == 4, "the loop in a cell of its own")
+    keeper.wait(lambda: len(keeper.ended_runs()) == 4, "the loop in a separate cell")
     assert [run["name"] for run in keeper.ended_runs()] == ["train", "told", "epochs", "train"]
     # A detected run is over when a training with a name begins in its cell, and stays over after it.
     kernel.run("train(40)\nfor _ in tpulab.run('named').steps(range(4)):\n    x = train_step(x)\ntrain(40)")

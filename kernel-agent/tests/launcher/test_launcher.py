@@ -127,7 +127,7 @@ def test_the_kernel_sees_the_arguments_and_the_path_that_ipykernel_would_give_it
     assert "ZMQInteractiveShell" in seen[0]
 
 
-def test_options_of_ipykernel_are_taken(short_folder: Path) -> None:
+def test_options_of_ipykernel_are_accepted(short_folder: Path) -> None:
     options = (*LAUNCHER, "--IPKernelApp.exec_lines=answer=42")
     with KernelProcess(short_folder, options) as kernel:
         assert kernel.run("print(answer)") == "42\n"
@@ -150,7 +150,7 @@ def test_the_kernel_starts_when_the_agent_cannot(short_folder: Path) -> None:
     assert "the agent did not start" in lines[0]
 
 
-def test_the_kernel_starts_when_the_socket_is_not_there(short_folder: Path) -> None:
+def test_the_kernel_starts_when_the_socket_is_missing(short_folder: Path) -> None:
     env = {"TPULAB_AGENT_SOCKET": str(short_folder / "nobody.sock")}
     with KernelProcess(short_folder, env=env) as kernel:
         assert kernel.run("import tpulab; print(list(tpulab.steps([1])))") == "[1]\n"
@@ -181,7 +181,7 @@ def test_the_send_mark_is_lifted_for_publishers_only() -> None:
 
 
 @pytest.mark.parametrize("change", ["makes none", "makes two", "publishes elsewhere"])
-def test_an_ipykernel_that_works_otherwise_is_refused_with_a_sentence(
+def test_an_ipykernel_that_works_differently_is_refused_with_a_sentence(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class IopubThread:
@@ -241,7 +241,7 @@ def test_a_crash_of_native_code_is_in_the_log_with_the_line_of_the_cell(
 
 # A09
 @pytest.mark.parametrize("how", ["exit()", "quit"])
-def test_exit_ends_the_cells_that_wait_too(short_folder: Path, how: str) -> None:
+def test_exit_ends_waiting_cells_too(short_folder: Path, how: str) -> None:
     with KernelProcess(short_folder) as kernel:
         # The kernel should stay, so nothing ends: no waiting cell is aborted either.
         assert kernel.run("exit(True); print('goes on')") == "goes on\n"
@@ -268,7 +268,7 @@ def test_a_cell_that_awaits_is_interrupted(short_folder: Path) -> None:
 
 
 # A11
-def test_what_was_printed_before_a_fork_is_printed_once(short_folder: Path) -> None:
+def test_output_before_a_fork_is_printed_once(short_folder: Path) -> None:
     code = (
         "import os\nprint('before')\npid = os.fork()\n"
         "if pid == 0:\n    print('child', flush=True)\n    os._exit(0)\n"

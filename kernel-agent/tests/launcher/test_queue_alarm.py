@@ -78,7 +78,7 @@ def test_nothing_is_reported_when_the_threshold_is_zero() -> None:
     assert reported == []
 
 
-def test_what_was_sent_while_no_keeper_read_does_not_wait_in_memory() -> None:
+def test_output_sent_while_no_keeper_reads_does_not_wait_in_memory() -> None:
     ring, reported = watched(MIB)
     ring.add("iopub", message("m0", 2 * MIB))
     ring.reader_came()
@@ -90,7 +90,7 @@ def test_what_was_sent_while_no_keeper_read_does_not_wait_in_memory() -> None:
     assert ring.waiting_bytes() > MIB
 
 
-def test_a_keeper_that_ends_takes_what_waited_for_it_along() -> None:
+def test_output_waits_no_longer_when_its_keeper_ends() -> None:
     ring, reported = watched(MIB)
     ring.reader_came()
     ring.add("iopub", message("m0", MIB))
@@ -149,7 +149,7 @@ def test_a_cell_whose_reader_has_stopped_continues_and_its_user_is_notified(shor
 
             def read_on() -> None:
                 nonlocal printed, reported, last
-                assert reader.poll(int(PATIENCE_S * 1000)), "the reader waits in vain"
+                assert reader.poll(int(PATIENCE_S * 1000)), "no output arrived at the reader"
                 frames = reader.recv_multipart()
                 at = frames.index(b"<IDS|MSG>")
                 last = json.loads(frames[at + 2])["msg_id"]

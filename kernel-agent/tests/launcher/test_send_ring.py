@@ -27,7 +27,7 @@ def filled(count: int, limit: int = 10**9) -> SendRing:
     return ring
 
 
-def test_holds_all_until_it_is_confirmed_and_then_only_the_rest() -> None:
+def test_stores_all_messages_until_they_are_confirmed() -> None:
     ring = filled(5)
     assert names(ring) == ["m0", "m1", "m2", "m3", "m4"]
     ring.confirm({"iopub": "m2"})
@@ -36,7 +36,7 @@ def test_holds_all_until_it_is_confirmed_and_then_only_the_rest() -> None:
     assert (names(ring), ring.held_bytes, ring.unconfirmed_bytes()) == ([], 0, 0)
 
 
-def test_answers_with_what_follows_the_last_message_that_is_known() -> None:
+def test_returns_the_messages_after_the_last_known_one() -> None:
     ring = filled(5)
     assert names(ring, {"iopub": "m3"}) == ["m4"]
     assert names(ring, {"iopub": "never heard of"}) == ["m0", "m1", "m2", "m3", "m4"]
@@ -51,7 +51,7 @@ def test_an_old_or_unknown_confirmation_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("last", [{}, {"iopub": "m1"}, {"iopub": "m9"}])
-def test_counts_what_it_had_to_drop_after_the_last_message_that_is_known(last: dict[str, str]) -> None:
+def test_counts_the_dropped_messages_after_the_last_known_one(last: dict[str, str]) -> None:
     size = sum(map(len, message("m0"))) + OVERHEAD_BYTES
     ring = filled(10, limit=3 * size)
     known = int(last["iopub"][1:]) + 1 if last else 0
@@ -61,7 +61,7 @@ def test_counts_what_it_had_to_drop_after_the_last_message_that_is_known(last: d
     assert len(rest.messages) == min(3, 10 - known)
 
 
-def test_replies_to_others_are_not_handed_out() -> None:
+def test_replies_to_others_are_not_returned() -> None:
     ring = SendRing()
     ring.add("shell", message("ours", topic=US))
     ring.add("shell", message("theirs", topic=b"debugger"))

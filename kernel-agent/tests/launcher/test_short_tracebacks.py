@@ -47,13 +47,13 @@ def test_frames_in_the_middle_are_left_out_and_counted() -> None:
     assert frames[-1].f_locals == {"n": 0}
 
 
-def test_a_short_one_is_itself() -> None:
+def test_a_short_traceback_is_unchanged() -> None:
     traceback = _caught(10).__traceback__
     assert shortened(traceback) == (traceback, 0)
     assert shortened(None) == (None, 0)
 
 
-def test_few_frames_are_looked_at_when_an_error_is_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_frames_are_inspected_when_an_error_is_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
     inspected = []
     real = inspect.getmodule
 

@@ -96,13 +96,13 @@ def test_posting_never_waits_for_the_device(clock: DeviceClock) -> None:
     array.done.set()
 
 
-def test_an_output_is_let_go_as_soon_as_it_is_ready(clock: DeviceClock) -> None:
+def test_an_output_is_released_as_soon_as_it_is_ready(clock: DeviceClock) -> None:
     array = ArrayDouble(size=1 << 20)
     reference = weakref.ref(array)
     array.done.set()
     settled(clock, clock.post(array))
     del array
-    wait_until(lambda: reference() is None, "the output to be let go")
+    wait_until(lambda: reference() is None, "the output to be released")
 
 
 def test_an_array_that_fails_counts_as_ready(clock: DeviceClock) -> None:
@@ -120,12 +120,12 @@ def test_the_scalar_loss_is_preferred_to_a_counter_and_to_big_arrays() -> None:
     assert smallest_array(big) is big
 
 
-def test_what_holds_no_array_is_not_waited_for(clock: DeviceClock) -> None:
+def test_an_output_without_an_array_is_not_waited_for(clock: DeviceClock) -> None:
     assert smallest_array((1, "a", None)) is None
     settled(clock, clock.post((1, "a", None)))
 
 
-def test_a_clock_that_has_stopped_keeps_nothing(clock: DeviceClock) -> None:
+def test_a_stopped_clock_keeps_no_output(clock: DeviceClock) -> None:
     clock.stop()
     array = ArrayDouble()
     reference = weakref.ref(array)
@@ -149,7 +149,7 @@ def asleep(clock: DeviceClock) -> ArrayDouble:
     return array
 
 
-def test_programs_that_follow_one_another_wake_nobody_and_are_busy_without_a_hole(clock: DeviceClock) -> None:
+def test_consecutive_programs_wake_no_thread_and_are_busy_without_a_hole(clock: DeviceClock) -> None:
     before = now_ns()
     array = asleep(clock)
     middle = now_ns()
@@ -162,7 +162,7 @@ def test_programs_that_follow_one_another_wake_nobody_and_are_busy_without_a_hol
     assert clock.is_known(before, now_ns(), 0)
 
 
-def test_the_users_own_wait_tells_when_a_program_ended(clock: DeviceClock) -> None:
+def test_the_users_own_wait_shows_when_a_program_ended(clock: DeviceClock) -> None:
     array = asleep(clock)
     clock.wait_begins()
     array.done.set()

@@ -51,7 +51,7 @@ def encoded(steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_called_known_is_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_reported_as_known_are_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     loops, steps = simulate(monkeypatch, case)
     truth = loops[0].truth()

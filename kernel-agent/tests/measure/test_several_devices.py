@@ -35,7 +35,7 @@ class OnDevice:
         self.done.wait(30)
 
 
-def test_a_program_of_another_device_settles_none_of_this_one() -> None:
+def test_a_program_on_another_device_settles_none_on_this_one() -> None:
     clock = DeviceClock()
     slow, quick = OnDevice("a"), OnDevice("b")
     began = time.perf_counter_ns()
@@ -54,7 +54,7 @@ def test_a_program_of_another_device_settles_none_of_this_one() -> None:
     assert not clock.is_known(clock._posted_ns, high, 0.02)
 
 
-def test_unknown_time_that_was_let_go_is_not_known() -> None:
+def test_dropped_unknown_time_stays_unknown() -> None:
     clock = DeviceClock()
     for begin in range(0, 10_000, 10):
         clock._add_unknown(begin, begin + 5)
@@ -62,7 +62,7 @@ def test_unknown_time_that_was_let_go_is_not_known() -> None:
     assert clock.is_known(9_996, 10_000, 0.02)
 
 
-def test_spans_that_touch_are_one() -> None:
+def test_adjacent_spans_are_joined() -> None:
     clock = DeviceClock()
     for begin in range(0, 10_000, 5):
         clock._add_unknown(begin, begin + 5)

@@ -21,7 +21,7 @@ def test_a_synchronous_step_is_split_at_its_dispatch_and_at_the_end_of_the_devic
     assert split(times, [(20, 70)]) == StepSplit(input=10, host=10, compile=0, device=50, gap=30)
 
 
-def test_device_work_of_the_step_before_that_overlaps_the_wait_for_input_counts_as_device() -> None:
+def test_device_work_of_the_previous_step_that_overlaps_the_wait_for_input_counts_as_device() -> None:
     times = StepTimes(start=0, body=40, end=100, last_dispatch=50)
     assert split(times, [(-30, 25), (50, 130)]) == StepSplit(input=15, host=10, compile=0, device=75, gap=0)
 
@@ -31,7 +31,7 @@ def test_compiling_counts_as_compile_even_while_the_device_is_busy() -> None:
     assert split(times, [(-5, 30), (70, 90)]) == StepSplit(input=0, host=10, compile=50, device=30, gap=10)
 
 
-def test_what_follows_a_step_that_the_loader_launched_is_host() -> None:
+def test_time_after_a_step_that_the_loader_launched_is_host() -> None:
     """N16: the loader launches the previous step, and the body traces the next one. Nothing is read in it."""
     times = StepTimes(0, 30, 100, waits=[(20, 30)], launches=[(0, 20)], last_dispatch=20)
     assert split(times, [(20, 60)]) == StepSplit(input=0, host=60, compile=0, device=40, gap=0)

@@ -183,7 +183,7 @@ def test_donated_states_are_measured_and_stay_usable(keeper: KeeperDouble) -> No
     assert all(step["deviceKnown"] for step in measured(keeper, "donated")[2:])
 
 
-def test_tiny_steps_are_watched_only_now_and_then(keeper: KeeperDouble) -> None:
+def test_tiny_steps_are_watched_only_occasionally(keeper: KeeperDouble) -> None:
     tiny = jax.jit(lambda x: x + 1)
     x = tiny(jnp.zeros(()))
     for _ in tpulab.steps(range(400), name="tiny"):

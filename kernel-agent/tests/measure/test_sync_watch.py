@@ -47,16 +47,16 @@ def test_steps_whose_value_was_ready_before_it_was_read_do_not_restart_the_count
     assert len(message(3 * STEPS_IN_A_ROW, waits_in_a_third)) == 1
 
 
-def test_a_step_without_a_read_is() -> None:
+def test_a_step_without_a_read_restarts_the_count() -> None:
     assert message(500, lambda step: None if step % 10 == 9 else True) == []
 
 
-def test_reading_what_is_there_already_is_never_said() -> None:
+def test_reading_a_ready_value_is_never_reported() -> None:
     assert message(500, lambda _: False) == []
 
 
 @pytest.mark.parametrize("hides", [lambda _: False, lambda step: step == 0])
-def test_a_line_that_reads_and_does_not_wait_hides_none_that_does(hides: Read) -> None:
+def test_a_line_that_reads_without_waiting_does_not_hide_one_that_waits(hides: Read) -> None:
     [advice] = message(2 * STEPS_IN_A_ROW, hides, lambda _: True)
     assert advice["location"]["line"] > 0
     assert advice["location"]["line"] != message(50, lambda _: True)[0]["location"]["line"]

@@ -30,7 +30,7 @@ def test_short_steps_are_watched_in_part() -> None:
     assert 0 < share_watched([0.7] * 500) < 0.1
 
 
-def test_shorter_steps_are_all_watched_where_nobody_is_woken() -> None:
+def test_shorter_steps_are_all_watched_where_no_thread_is_woken() -> None:
     assert share_watched([2.6] * 500, sleeps=True) == 1
     assert share_watched([2.6] * 500) < 0.6
 
@@ -44,11 +44,11 @@ def test_steps_that_queue_their_work_are_judged_by_the_mean() -> None:
     assert share_watched([0.3, 0.3, 0.3, 40.0] * 50, after=100) > 0.9
 
 
-def test_a_checkpoint_now_and_then_does_not_make_short_steps_look_long() -> None:
+def test_an_occasional_checkpoint_does_not_make_short_steps_look_long() -> None:
     assert share_watched(([0.7] * 99 + [5_000.0]) * 5, after=100) < 0.15
 
 
-def test_each_state_is_followed_by_the_one_of_the_table() -> None:
+def test_states_follow_each_other_as_in_the_table() -> None:
     plan = WatchPlan(SimpleNamespace(waits=0, watch_cost_ns=WAIT_COST_NS, sleeps=False))
 
     def after(steps: int = 1, *, is_between: bool = False, is_device_known: bool = True) -> tuple[str, bool]:
@@ -69,7 +69,7 @@ def test_each_state_is_followed_by_the_one_of_the_table() -> None:
     assert after() == ("skipping", False)
 
 
-def test_a_loop_of_which_a_program_ended_unseen_is_learned_again() -> None:
+def test_a_loop_is_measured_again_after_a_program_ended_unseen() -> None:
     device = SimpleNamespace(waits=0, watch_cost_ns=0, sleeps=True)
     plan = WatchPlan(device)
     for _ in range(6 * FIRST_STEPS):

@@ -87,7 +87,7 @@ GIB = 2**30
         ("ValueError: shapes do not fit", None),
     ],
 )
-def test_the_words_of_the_runtimes_become_figures(text: str, found: Exhausted | None) -> None:
+def test_messages_of_the_runtimes_become_figures(text: str, found: Exhausted | None) -> None:
     assert parse(text) == found
 
 

@@ -55,7 +55,7 @@ def test_arrays_are_found_by_their_paths(space: dict[str, Any], monkeypatch: pyt
         assert names_of(array) == [f"v{path}"]
 
 
-def test_the_arrays_of_a_list_are_one_entry_though_the_newest_has_a_name_of_its_own(
+def test_the_arrays_of_a_list_are_one_entry_although_the_newest_has_its_own_name(
     space: dict[str, Any],
 ) -> None:
     """Case C03."""
@@ -66,7 +66,7 @@ def test_the_arrays_of_a_list_are_one_entry_though_the_newest_has_a_name_of_its_
     assert any(name.startswith("history[") for name in entry["names"])
 
 
-def test_a_huge_container_costs_the_budget_and_hides_none_beside_it(space: dict[str, Any]) -> None:
+def test_a_huge_container_uses_up_the_budget_and_hides_no_other(space: dict[str, Any]) -> None:
     array = jnp.ones((5, 13, 31))
     space["numbers"] = list(range(3_000_000))
     space["lists"] = [[number] for number in range(300_000)]
@@ -85,7 +85,7 @@ def test_a_huge_container_costs_the_budget_and_hides_none_beside_it(space: dict[
 
 
 @pytest.mark.parametrize("kind", ["set", "dict", "attributes", "list", "deque"])
-def test_containers_may_change_while_they_are_looked_at(
+def test_containers_may_change_while_they_are_inspected(
     kind: str, space: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each switch of threads costs processor time, and there are many.
@@ -130,7 +130,7 @@ def test_containers_may_change_while_they_are_looked_at(
         sys.setswitchinterval(before)
 
 
-def test_code_of_the_user_is_not_run(space: dict[str, Any]) -> None:
+def test_user_code_is_not_run(space: dict[str, Any]) -> None:
     class Lazy(dict):  # type: ignore[type-arg]
         def items(self) -> Any:
             raise AssertionError("it would be loaded")

@@ -1,4 +1,4 @@
-"""Steps and compilations of PyTorch without XLA, with the real package on the processor; a device that runs
+"""Steps and compilations of PyTorch without XLA, with the real package on the host CPU; a device that runs
 behind the host is a double."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 
 
 @pytest.fixture(autouse=True)
-def _fresh_dynamo(agent: Agent) -> Iterator[None]:  # noqa: ARG001 - the agent first, so that it hears
+def _fresh_dynamo(agent: Agent) -> Iterator[None]:  # noqa: ARG001 - the agent first, to get all reports
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
@@ -63,7 +63,7 @@ def test_a_new_shape_compiles_again_and_is_reported_with_cause_line_and_time(kee
     assert started == [first["id"], second["id"]]
 
 
-def test_a_backward_pass_is_a_program_of_its_own(keeper: KeeperDouble) -> None:
+def test_a_backward_pass_is_a_separate_program(keeper: KeeperDouble) -> None:
     layer = torch.nn.Linear(3, 3)
 
     def forward(x: Any) -> Any:
@@ -265,9 +265,7 @@ def test_the_operations_of_a_program_are_counted_with_its_backward_pass() -> Non
     assert (program.flops, program.exact) == (2 * (2 * 4 * 8 * 8), True)
 
 
-def test_where_torch_has_no_hooks_it_is_reported(
-    monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble
-) -> None:
+def test_missing_hooks_of_torch_are_reported(monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble) -> None:
     monkeypatch.setattr(torch_watch.TorchWatch, "attach", lambda _self: False)
     agent = Agent(str(keeper.path))
     agent._on_torch()
@@ -280,7 +278,7 @@ def test_the_owners_of_device_memory_are_found_without_xla(monkeypatch: pytest.M
     weights = torch.zeros(1000, 3)
     view = weights[:10]
     assert all(one.tensor is not weights for one in torch_arrays.held_tensors())
-    monkeypatch.setattr(torch_arrays, "HOST", ("meta",))  # as if the processor were a device
+    monkeypatch.setattr(torch_arrays, "HOST", ("meta",))  # as if the host CPU were a device
     [mine] = [one for one in torch_arrays.held_tensors() if one.tensor is weights]
     assert (mine.nbytes, any(one is view for one in mine.views)) == (12_000, True)
 

@@ -28,7 +28,7 @@ FORCED = "--xla_force_host_platform_device_count"
         ({"XLA_FLAGS": f"{FORCED}=5", "JAX_NUM_CPU_DEVICES": "3"}, 3),
     ],
 )
-def test_the_count_of_the_user_comes_first(own: dict[str, str], devices: int) -> None:
+def test_the_users_count_takes_precedence(own: dict[str, str], devices: int) -> None:
     env = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8", "TPULAB_TEXT": "0"}
     env.pop("XLA_FLAGS", None)
     done = subprocess.run(

@@ -71,7 +71,7 @@ def test_a_compilation_is_reported_as_start_and_end_of_three_phases(
     ], ADAPT
     received.clear()
     reported(x)
-    assert received == [], "jax tells something in the steady state, which would cost time"
+    assert received == [], "jax reports events in the steady state, which would cost time"
 
 
 def test_the_call_that_compiles_is_found_on_the_stack() -> None:
@@ -131,7 +131,7 @@ def test_the_hook_after_a_call_exists_and_gets_function_arguments_and_output() -
     assert output is result, ADAPT
 
 
-def test_the_hook_leaves_what_was_installed_before_in_place() -> None:
+def test_the_hook_keeps_an_earlier_hook() -> None:
     before = api._post_hook_state.get_local()
     slot = DispatchHookSlot.find()
     assert slot is not None

@@ -110,7 +110,7 @@ def test_on_a_slice_each_host_reports_its_own_devices_and_names_the_others(
     [("v2-8", "TPU v2"), ("v4-16", "TPU v4"), ("v5litepod-8", "TPU v5 lite"), ("v5p-8", "TPU v5"),
      ("v6e-4", "TPU v6 lite"), ("tpu7x-8", "TPU7x")],
 )  # fmt: skip
-def test_under_spmd_it_comes_from_the_environment(
+def test_under_spmd_the_kind_comes_from_the_environment(
     stand_in: pytest.MonkeyPatch, tmp_path: Path, named: str, kind: str
 ) -> None:
     put(stand_in, StandIn(spmd=True))
@@ -125,7 +125,7 @@ def test_under_spmd_it_comes_from_the_environment(
      ("0x0063", "0x0001", "TPU v5 lite"), ("0x0062", "0x0001", "TPU v5"), ("0x006f", "0x0001", "TPU v6 lite"),
      ("0x0076", "0x0001", "TPU7x")],
 )  # fmt: skip
-def test_or_that_of_the_chips_on_the_bus(
+def test_else_the_kind_comes_from_the_chips_on_the_bus(
     stand_in: pytest.MonkeyPatch, tmp_path: Path, device: str, subsystem: str, kind: str
 ) -> None:
     for xlac in (StandIn(spmd=True), StandIn(kind="TPU")):
@@ -134,7 +134,7 @@ def test_or_that_of_the_chips_on_the_bus(
     assert kind in PEAK_FLOPS
 
 
-def test_what_nobody_says_stays_unknown(stand_in: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_kind_that_nothing_reports_stays_unknown(stand_in: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put(stand_in, StandIn(spmd=True))
     stand_in.setenv("TPU_ACCELERATOR_TYPE", "v99-8")
     assert kinds(machine(tmp_path, ("0x0027", "0x0001"))) == {"TPU"}
@@ -147,7 +147,7 @@ def test_a_runtime_that_is_not_initialised_is_left_alone(
     assert TorchXlaRuntime(tmp_path).devices() is None
 
 
-def test_a_run_that_says_its_flops_has_an_mfu(
+def test_a_run_that_specifies_its_flops_has_an_mfu(
     stand_in: pytest.MonkeyPatch, tmp_path: Path, agent: Agent, keeper: KeeperDouble
 ) -> None:
     del stand_in

@@ -20,7 +20,7 @@ from tpulab.slice.errors import SliceError
         ("torch torch_tpu", "", None),
     ],
 )
-def test_a_slice_asks_what_is_used_and_not_what_is_installed(
+def test_a_slice_uses_the_kernels_framework_and_not_any_installed_one(
     monkeypatch: pytest.MonkeyPatch, installed: str, backend: str, found: str | None
 ) -> None:
     monkeypatch.setattr(frameworks, "find_spec", lambda name: name in [*installed.split(), "ipyparallel"])

@@ -66,14 +66,14 @@ def test_the_host_that_the_others_wait_for_is_named_with_its_span() -> None:
     assert straggler_text(found) == "host 2 is 18 ms later at each step: input"
 
 
-def test_nobody_is_named_where_all_take_as_long() -> None:
+def test_no_host_is_named_where_all_take_equally_long() -> None:
     steps = HostSteps(2)
     steps.add(0, [sample(0, 30, 25, inputMs=5)])
     steps.add(1, [sample(0, 30, 24, inputMs=6)])
     assert straggler(steps.splits()) is None
 
 
-def test_the_books_of_a_week_of_evaluations_are_bounded() -> None:
+def test_the_state_after_a_week_of_evaluations_is_bounded() -> None:
     """F22: each evaluation is a run. The running training is never forgotten."""
     hosts = HostRuns(), HostRuns()
 

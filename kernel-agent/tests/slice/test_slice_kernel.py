@@ -75,7 +75,7 @@ def test_other_hosts_are_folded_by_what_they_show(kernel: SliceProcess) -> None:
     assert "0-3" in kernel.cell("%%host 9\n1").reply["evalue"]
 
 
-def test_all_hosts_take_what_the_first_one_has(kernel: SliceProcess) -> None:
+def test_all_hosts_use_the_value_of_the_first_one(kernel: SliceProcess) -> None:
     code = (
         "from tpulab.agent.together import together\n"
         "found = [together.agree([jax.process_index() + at]) for at in (5, 6)]\n"
@@ -86,7 +86,7 @@ def test_all_hosts_take_what_the_first_one_has(kernel: SliceProcess) -> None:
     assert answer.folds == ["hosts 1-3: same as host 0 (same on 3 hosts)"]
 
 
-def test_the_same_error_stands_once(kernel: SliceProcess) -> None:
+def test_the_same_error_is_shown_once(kernel: SliceProcess) -> None:
     answer = kernel.cell("1 / 0")
     assert answer.reply["ename"] == "ZeroDivisionError"
     assert answer.traceback.startswith("hosts 0-3\n")

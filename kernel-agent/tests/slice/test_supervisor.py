@@ -63,7 +63,7 @@ def _supervisor(order: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
         try:
             yield process
         finally:
-            # Its lifeline: killed, it would leave the process that it runs.
+            # Ends its lifeline: a killed supervisor would leave its process running.
             assert process.stdin is not None
             process.stdin.close()
             try:
@@ -85,7 +85,7 @@ def _receive(process: subprocess.Popen[str], key: str) -> dict[str, Any]:
     return dict(message)
 
 
-def test_it_says_that_the_machine_is_preempted_and_how_the_process_ended(
+def test_it_reports_the_preemption_and_how_the_process_ended(
     supervisor: subprocess.Popen[str],
 ) -> None:
     _receive(supervisor, "alive")

@@ -14,7 +14,7 @@ from test_foreign_loops import is_true
 
 
 @pytest.mark.parametrize("name", TORCH_LOOPS)
-def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
+def test_reported_figures_match_independent_measurements(name: str) -> None:
     """N2, case T11: in a Trainer, input is what the loop waits for, and all its compilations are counted."""
     # The loaders have their own threads.
     is_true(measure(name), lost_ms=3)

@@ -56,7 +56,7 @@ def test_a_loss_that_is_read_in_each_step_is_reported_once_with_its_line(
     assert not any(name in vars(torch.Tensor) for name in READS), "the ways to read are as they were"
 
 
-def test_a_loss_that_is_read_now_and_then_or_by_the_log_is_fine(keeper: KeeperDouble) -> None:
+def test_a_loss_read_occasionally_or_by_the_log_gets_no_advice(keeper: KeeperDouble) -> None:
     x = matrix()
     run = tpulab.run("rarely", log=False)
     for index in run.steps(range(2 * STEPS)):

@@ -82,7 +82,7 @@ def test_the_patched_functions_exist() -> None:
     assert torch_xla._XLAC._xla_step_marker is marker
 
 
-def test_waits_and_sleeps_are_where_they_belong_and_device_time_is_known(
+def test_waits_and_sleeps_count_in_the_right_span_and_device_time_is_known(
     model: Model, keeper: KeeperDouble
 ) -> None:
     spent: dict[str, list[float]] = {"inputMs": [], "hostMs": [], "gapMs": []}
@@ -145,7 +145,7 @@ def test_a_new_shape_is_named_and_a_new_learning_rate_compiles_nothing(
     assert "drop_last" in advice["remedy"]
 
 
-def test_a_shape_that_changes_again_comes_with_the_sizes_to_pad_to(
+def test_a_shape_that_changes_again_is_reported_with_the_sizes_to_pad_to(
     model: Model, keeper: KeeperDouble
 ) -> None:
     rate = torch.tensor(0.1).to(model.device)
@@ -162,7 +162,7 @@ def test_a_shape_that_changes_again_comes_with_the_sizes_to_pad_to(
     )
 
 
-def test_a_python_number_in_the_graph_is_found_and_said(keeper: KeeperDouble) -> None:
+def test_a_python_number_in_the_graph_is_found_and_reported(keeper: KeeperDouble) -> None:
     device = torch_xla.device()
     weight = torch.ones(64, 64, device=device)
 
@@ -229,11 +229,11 @@ def test_metrics_are_read_when_the_device_is_done_and_never_by_another_thread(
     assert all(isinstance(loss, float) and loss > 0 for loss in losses)
 
 
-def test_a_loss_whose_step_the_loader_launches_is_read_without_a_program_of_its_own(
+def test_a_loss_whose_step_the_loader_launches_is_read_without_a_separate_program(
     model: Model, keeper: KeeperDouble
 ) -> None:
     def launched_by_the_loader() -> Iterator[torch.Tensor]:
-        """As MpDeviceLoader does: a request for a batch launches the step before. Until a loss was read."""
+        """Like MpDeviceLoader: a request for a batch launches the previous step. Ends once a loss is read."""
         deadline = time.monotonic() + PATIENCE_S
         for index in itertools.count():
             if index >= FEWEST_STEPS and (has_loss() or time.monotonic() > deadline):
@@ -323,7 +323,7 @@ def test_the_devices_are_reported_once_the_runtime_exists(model: Model, keeper: 
     assert len(message["devices"]) >= 1
 
 
-def test_a_loop_that_nobody_annotated_is_seen_by_its_launches(
+def test_a_loop_without_annotation_is_detected_by_its_launches(
     model: Model, agent: Agent, keeper: KeeperDouble
 ) -> None:
     agent.cells._running[threading.get_ident()] = Cell("the-cell", 1)

@@ -60,7 +60,7 @@ def result() -> tuple[dict[str, Any], str]:
     return message, freed
 
 
-def test_the_largest_tensors_are_named_without_reading_them_and_free_lets_go() -> None:
+def test_the_largest_tensors_are_named_without_reading_them_and_free_releases_memory() -> None:
     message, freed = result()
     assert (message["what"], message["requestedBytes"]) == ("allocation", 1 << 48)
     owners = {tuple(entry["names"]): entry for entry in message["arrays"]}

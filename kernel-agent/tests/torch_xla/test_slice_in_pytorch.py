@@ -55,7 +55,7 @@ def kernel() -> Iterator[SliceProcess]:
         yield process
 
 
-def test_the_hosts_have_met_before_the_first_cell(kernel: SliceProcess) -> None:
+def test_the_hosts_have_joined_before_the_first_cell(kernel: SliceProcess) -> None:
     answer = kernel.cell(
         "all_of = torch.ones(2) + torch.distributed.get_rank()\n"
         "torch.distributed.all_reduce(all_of)\n"

@@ -108,7 +108,7 @@ def test_a_page_steers_the_trainer(tmp_path: Path, keeper: KeeperDouble) -> None
     assert (tmp_path / "out" / "tpulab-run.jsonl").exists()
 
 
-def test_a_training_that_nobody_steers_is_as_it_was(tmp_path: Path, keeper: KeeperDouble) -> None:
+def test_a_training_without_commands_is_unchanged(tmp_path: Path, keeper: KeeperDouble) -> None:
     with_callback = train(tmp_path / "a", Callback("quiet", log=False), Steer({}))
     keeper.wait(keeper.ended_runs, "the end of the run")
     assert with_callback.state.global_step == 20
@@ -119,7 +119,7 @@ def test_a_training_that_nobody_steers_is_as_it_was(tmp_path: Path, keeper: Keep
     ("device", "given", "used"),
     [("xla", "adamw_torch_fused", "adamw_torch"), ("xla", "sgd", "sgd"), ("cpu", "adamw_torch_fused", None)],
 )
-def test_the_fused_optimizer_gives_way_on_xla(
+def test_the_fused_optimizer_is_replaced_on_xla(
     device: str, given: str, used: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """N17: the Trainer chooses it automatically, and torch_xla refuses it."""
@@ -130,7 +130,7 @@ def test_the_fused_optimizer_gives_way_on_xla(
     assert ("fused AdamW does not run on XLA" in capsys.readouterr().err) is (used == "adamw_torch")
 
 
-def test_steps_reach_from_begin_to_begin_and_figures_stand_at_their_own(
+def test_steps_last_from_start_to_start_and_figures_count_for_their_own_step(
     tmp_path: Path, keeper: KeeperDouble
 ) -> None:
     """Case T11: between two steps the Trainer loads, evaluates, saves and logs."""

@@ -54,7 +54,7 @@ def run(folder: Path, *, counted: bool) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_trains_on_one_of_them_when_the_world_was_counted_first(tmp_path: Path) -> None:
+def test_it_trains_on_one_of_them_when_the_world_size_was_read_first(tmp_path: Path) -> None:
     done = run(tmp_path, counted=True)
     assert "trained xla:0 6 True" in done.stdout, done.stderr[-2000:]
 

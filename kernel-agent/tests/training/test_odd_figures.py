@@ -60,7 +60,7 @@ REFUSED: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("odd", TAKEN)
-def test_an_odd_figure_is_taken_as_what_it_is(odd: str, keeper: KeeperDouble) -> None:
+def test_an_odd_figure_is_converted(odd: str, keeper: KeeperDouble) -> None:
     run = tpulab.run("odd", **TAKEN[odd]())
     for i in run.steps(range(110)):
         run.log(a=math.nan, b=np.int64(i), c=np.float16(1), d=10**400, e=np.arange(3), f="text", g=True)
@@ -78,7 +78,7 @@ def test_an_odd_figure_is_taken_as_what_it_is(odd: str, keeper: KeeperDouble) ->
 
 
 @pytest.mark.parametrize("argument", REFUSED)
-def test_what_cannot_mean_anything_is_refused_by_name(argument: str) -> None:
+def test_a_meaningless_value_is_refused_by_name(argument: str) -> None:
     with pytest.raises(ValueError, match=f"`{argument}` is a"):
         tpulab.run("odd", **REFUSED[argument]())
 
@@ -164,7 +164,7 @@ class HostileError(Exception):
     __repr__ = __str__
 
 
-def test_a_configuration_that_cannot_be_looked_at_costs_its_own_entry_only() -> None:
+def test_an_unreadable_configuration_value_costs_only_its_own_entry() -> None:
     freed = jnp.ones(3)
     freed.delete()
     config = tpulab.run(

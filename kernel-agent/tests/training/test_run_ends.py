@@ -138,7 +138,7 @@ def test_each_trial_of_a_sweep_ends_with_the_next_one(keeper: KeeperDouble, agen
     assert finals == [[(4, number / 20)] for number in range(20)]
 
 
-def test_finished_runs_are_let_go(agent: Agent) -> None:
+def test_finished_runs_are_released(agent: Agent) -> None:
     runs = []
     for number in range(50):
         run = tpulab.run(f"kept {number}", log=False)
@@ -236,7 +236,7 @@ def test_the_runs_of_a_cell_are_read_while_other_threads_change_theirs() -> None
 
 
 @pytest.mark.usefixtures("agent")
-def test_the_steps_of_many_short_runs_are_all_told_or_counted(keeper: KeeperDouble) -> None:
+def test_the_steps_of_many_short_runs_are_all_reported_or_counted(keeper: KeeperDouble) -> None:
     for number in range(300):
         for _ in tpulab.steps(range(30), name=f"short {number}"):
             tpulab.metric(loss=1.0)
@@ -263,7 +263,7 @@ def test_names_of_metrics_have_a_bound_that_is_reported(keeper: KeeperDouble) ->
     assert f"more than {MOST_METRICS} names" in advice["message"]
 
 
-def test_a_run_that_nobody_refers_to_is_collected_with_its_log(agent: Agent) -> None:
+def test_a_run_without_references_is_collected_with_its_log(agent: Agent) -> None:
     def train() -> Any:
         run = tpulab.run("mine", log="mine.jsonl")
         for _ in run.steps(range(3)):

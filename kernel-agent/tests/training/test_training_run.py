@@ -79,7 +79,9 @@ class Page(threading.Thread):
             raise self._error
 
 
-def test_commands_are_applied_between_steps_in_order_and_told(run: TrainingRun, keeper: KeeperDouble) -> None:
+def test_commands_are_applied_between_steps_in_order_and_reported(
+    run: TrainingRun, keeper: KeeperDouble
+) -> None:
     seen: list[float] = []
     run.on_checkpoint(lambda step: f"kept {step}")
     for index in run.steps(range(6)):
@@ -174,7 +176,7 @@ def test_a_stop_is_applied_even_when_the_loop_is_faster_than_the_request() -> No
     assert controller.state == "stopped"
 
 
-def test_what_makes_no_sense_is_refused_with_a_reason(run: TrainingRun, keeper: KeeperDouble) -> None:
+def test_an_invalid_command_is_refused_with_a_reason(run: TrainingRun, keeper: KeeperDouble) -> None:
     commands: list[tuple[str, dict[str, Any], str]] = [
         ("set", {"name": "rate", "value": 2}, "must be between 0 and 1"),
         ("set", {"name": "rat", "value": 0.5}, "it has: rate"),
@@ -209,7 +211,7 @@ def test_a_command_is_applied_once_however_often_it_comes(run: TrainingRun, keep
     assert calls == [1]
 
 
-def test_more_commands_than_there_is_room_for_are_refused(run: TrainingRun, keeper: KeeperDouble) -> None:
+def test_commands_beyond_the_limit_are_refused(run: TrainingRun, keeper: KeeperDouble) -> None:
     for index in run.steps(range(2)):
         if index == 0:
             ids = [keeper.command("set", name="rate", value=n / 1000) for n in range(MAX_WAITING + 1)]
@@ -218,7 +220,7 @@ def test_more_commands_than_there_is_room_for_are_refused(run: TrainingRun, keep
     assert run.hyper["rate"] == (MAX_WAITING - 1) / 1000
 
 
-def test_what_was_accepted_expires_when_the_run_ends_first(run: TrainingRun, keeper: KeeperDouble) -> None:
+def test_an_accepted_command_expires_when_the_run_ends_first(run: TrainingRun, keeper: KeeperDouble) -> None:
     for _ in run.steps(range(1)):
         identity = keeper.command("set", name="rate", value=0.1)
         keeper.outcome(identity, "accepted")
@@ -297,7 +299,7 @@ def test_an_asynchronous_loop_is_steered_and_a_pause_leaves_the_event_loop_alone
     run: TrainingRun, keeper: KeeperDouble
 ) -> None:
     async def items() -> AsyncIterator[int]:
-        # Without an end of its own: the thread that accepts commands may get its turn late.
+        # The loop has no end of its own, because the thread that accepts commands may run late.
         for number in itertools.count():
             await asyncio.sleep(0)
             yield number
@@ -452,7 +454,7 @@ def test_without_a_bridge_commands_of_the_code_are_text(
     assert text_agent.keeper is None
 
 
-def test_an_outage_of_the_keeper_loses_no_word_on_a_command(run: TrainingRun, keeper: KeeperDouble) -> None:
+def test_an_outage_of_the_keeper_loses_no_result_of_a_command(run: TrainingRun, keeper: KeeperDouble) -> None:
     for index in run.steps(range(10**9)):
         if index == 0:
             identity = keeper.command("set", name="rate", value=0.25)

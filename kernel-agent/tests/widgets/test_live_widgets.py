@@ -127,7 +127,7 @@ def test_a_spinning_loop_gets_values_in_order_and_between_its_steps(kernel: Kern
     assert cell.end() == "[(2, 'main'), 'between', (3, 'main'), 'between', ('clicked', 'main')]\n"
 
 
-def test_immediate_callbacks_run_at_once_on_a_thread_of_their_own(kernel: KernelProcess) -> None:
+def test_immediate_callbacks_run_at_once_on_a_separate_thread(kernel: KernelProcess) -> None:
     _, button = kernel.run(SETUP).split()
     kernel.run("tpulab.live(button, immediate=True)")
     cell = BusyCell(kernel, "while not seen: pass\nprint(seen)")
@@ -135,7 +135,7 @@ def test_immediate_callbacks_run_at_once_on_a_thread_of_their_own(kernel: Kernel
     assert cell.end() == "[('clicked', 'tpulab-live')]\n"
 
 
-def test_what_comes_when_no_step_follows_is_delivered_when_the_cell_ends(kernel: KernelProcess) -> None:
+def test_a_message_that_no_step_follows_is_delivered_when_the_cell_ends(kernel: KernelProcess) -> None:
     slider, _ = kernel.run(SETUP).split()
     kernel.run("live = tpulab.live(slider)")
     waits = "while not live_widget._route._waiting: pass"

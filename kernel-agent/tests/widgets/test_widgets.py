@@ -66,7 +66,7 @@ def test_a_metric_of_a_long_run_is_thinned_and_keeps_its_beginning_and_its_order
 
 @pytest.mark.usefixtures("trained")
 @pytest.mark.parametrize(("widget", "words"), [(StepTimeline, "per step"), (TrainingControls, "rate = 0.5")])
-def test_what_is_displayed_has_a_picture_for_readers_without_widgets(widget: Any, words: str) -> None:
+def test_a_displayed_widget_has_a_picture_for_readers_without_widgets(widget: Any, words: str) -> None:
     shown = widget()
     bundle = shown._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
@@ -92,7 +92,7 @@ def test_a_widget_made_before_its_run_begins_stays_with_it_from_its_first_step_o
     later.close()
 
 
-def test_a_widget_made_before_its_run_begins_shows_nothing_of_the_run_before() -> None:
+def test_a_widget_made_before_its_run_begins_shows_nothing_of_the_previous_run() -> None:
     for _ in tpulab.steps(range(3), name="earlier"):
         pass
     current_agent().settle(PATIENCE_S)
@@ -135,7 +135,7 @@ def test_a_monitor_without_devices_is_reported() -> None:
     shown.close()
 
 
-def test_a_picture_leaves_out_what_is_not_a_number_and_reports_it() -> None:
+def test_a_picture_leaves_out_values_that_are_not_numbers_and_reports_them() -> None:
     run = {"name": "diverges", "state": "running"}
     picture = control_picture({"run": run, "metrics": {"loss": [[0, 1, 2], [1.0, 0.5, None]]}})
     assert "loss NaN" in picture
@@ -176,7 +176,7 @@ def test_names_in_a_picture_cannot_break_out_of_it() -> None:
     shown.close()
 
 
-def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
+def test_snapshots_are_sent_only_to_pages_without_a_better_source() -> None:
     shown = StepTimeline()
 
     def send_feed(view: str, by: str | None) -> None:
@@ -186,11 +186,11 @@ def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
         shown.take({**publisher().store.take(), "time": shown._newest["time"] + 1})
         return bool(shown._snapshot["time"] == shown._newest["time"])
 
-    assert is_sent(), "nobody has said anything, and there is no bridge that keeps what is sent"
+    assert is_sent(), "no page has sent a feed, and there is no bridge whose journal would store snapshots"
     send_feed("a page with the bridge", "bridge")
     assert not is_sent()
     send_feed("a page without", "comm")
-    assert shown._snapshot == shown._newest, "a page that comes gets the newest at once"
+    assert shown._snapshot == shown._newest, "a new page gets the newest at once"
     assert is_sent()
     send_feed("a page without", None)
     assert not is_sent()
@@ -204,7 +204,7 @@ def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
     shown.close()
 
 
-def test_with_a_bridge_nothing_is_sent_that_nobody_has_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_bridge_only_requested_snapshots_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Case T8: a detached run, or one whose tab was closed, would fill its journal."""
     shown = StepTimeline()
     shown.set_trait("kernel_id", "k")
@@ -256,7 +256,7 @@ def test_pictures_of_a_sweep_become_rare_and_the_last_one_comes(monkeypatch: pyt
     assert pictures[-1] == own.store.ended
 
 
-def test_the_picture_is_of_now_although_no_snapshot_was_sent() -> None:
+def test_the_picture_is_current_although_no_snapshot_was_sent() -> None:
     shown = StepTimeline()
     shown._handle_custom_msg({"type": "feed", "view": "v", "by": "bridge"}, [])
     for _ in tpulab.run("pictured").steps(range(3)):
@@ -341,7 +341,7 @@ def test_the_front_end_is_chosen_by_where_the_notebook_is(monkeypatch: pytest.Mo
     assert chosen_host({"__vsc_ipynb_file__": "a.ipynb"}) == "tpulab"
 
 
-def test_anywidget_is_given_the_module_and_its_look() -> None:
+def test_anywidget_gets_the_module_and_its_styles() -> None:
     traits = host_traits("anywidget", "StepTimeline", "step-timeline")
     assert traits["_esm"] == module_source("step-timeline")
     assert ".jp-TPULabWidget" in traits["_css"]

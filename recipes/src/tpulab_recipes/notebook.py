@@ -44,7 +44,7 @@ def _widget(name: str, run: Any = None) -> Any | None:
     except ImportError:
         return None
     try:
-        # What a recipe wraps around a run holds it under this name.
+        # A recipe's wrapper around a run has the run under this name.
         return kind(getattr(run, "run", run))
     except widgets.WidgetFilesError:
         return None

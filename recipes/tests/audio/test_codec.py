@@ -89,7 +89,7 @@ def test_a_codec_in_a_folder_is_loaded_and_has_the_same_codes(codec: Codec, tmp_
     assert torch.equal(load_codec(str(tmp_path)).encode(wave), codec.encode(wave))
 
 
-def test_a_codec_that_is_nowhere_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_missing_codec_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a folder here nor reachable"):
         load_codec(str(tmp_path / "none"))
 

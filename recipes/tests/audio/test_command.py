@@ -37,7 +37,7 @@ def test_what_makes_no_sense_is_explained_and_ends_with_two(
     assert output.lower() in " ".join(capsys.readouterr().err.replace("│", " ").split()).lower()
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(
+def test_a_folder_that_cannot_be_written_gets_a_one_sentence_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

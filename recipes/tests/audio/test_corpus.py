@@ -130,7 +130,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     assert first["audio/utt_0000.wav"] != digests(tmp_path / "two")["audio/utt_0000.wav"]
 
 
-def test_what_is_written_is_what_the_voice_recipes_read(tmp_path: Path) -> None:
+def test_the_written_files_are_read_by_the_voice_recipes(tmp_path: Path) -> None:
     from praatio import textgrid
 
     settings = CorpusSettings(count=3, sample_rate=32_000, hop=640)

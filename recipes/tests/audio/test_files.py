@@ -19,7 +19,7 @@ def sine(hz: float, rate: int, seconds: float = 0.5) -> np.ndarray:
     return np.float32(0.5 * np.sin(2 * np.pi * hz * np.arange(round(seconds * rate)) / rate))
 
 
-def test_what_is_saved_is_loaded_again_to_sixteen_bits(tmp_path: Path) -> None:
+def test_saved_sound_is_loaded_with_sixteen_bits(tmp_path: Path) -> None:
     wave = sine(440, 22_050)
     save(tmp_path / "a.wav", wave, 22_050)
     np.testing.assert_allclose(load(tmp_path / "a.wav", 22_050), wave, atol=2**-15)
@@ -107,7 +107,7 @@ def test_a_file_without_sound_is_named_with_its_kind_and_path(tmp_path: Path) ->
         load(tmp_path / "nan.wav", 8000)
 
 
-def test_a_sound_that_is_something_else_is_named_as_what_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_sound_is_named_with_its_kind(tmp_path: Path) -> None:
     """Siblings of case D07."""
     whole = _wav(struct.pack("<4000h", *range(4000)))
     for name, data, output in (

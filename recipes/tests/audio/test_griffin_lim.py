@@ -18,7 +18,7 @@ CORPUS = CorpusSettings(speakers=1, seed=5, sample_rate=16_000, hop=320)
 
 
 @pytest.mark.parametrize("window", [512, 400])
-def test_it_is_librosas_with_the_same_first_phases(window: int) -> None:
+def test_it_equals_librosas_with_the_same_first_phases(window: int) -> None:
     settings = MelSettings(16_000, 512, 128, window)
     magnitude = np.abs(np.random.default_rng(0).standard_normal((257, 30))).astype(np.float32)
     ours = griffin_lim(

@@ -18,7 +18,7 @@ CASES: dict[str, list[float]] = json.loads(str(GOLDEN["meta"]))["config"]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_log_mel_equals_that_of_gpt_sovits(case: str) -> None:
+def test_the_log_mel_equals_gpt_sovits(case: str) -> None:
     n_fft, n_mels, rate, hop, window, f_min, f_max = CASES[case]
     settings = MelSettings(
         int(rate), int(n_fft), int(hop), int(window), int(n_mels), f_min, f_max, center=False

@@ -25,7 +25,7 @@ RATE = 44_100
 
 
 class Ear:
-    """Says how long each wave is, and counts what it hears."""
+    """Transcribes each wave as its length, and counts the waves."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -78,7 +78,7 @@ def _texts(output: Path) -> dict[str, str]:
     }
 
 
-def test_recordings_become_clips_with_speakers_and_all_else_is_named(
+def test_recordings_become_clips_with_speakers_and_unusable_files_are_named(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {file: file.read_bytes() for file in place.rglob("*.*")}
@@ -124,7 +124,7 @@ def test_continues_with_new_recordings_and_keeps_corrections(
     (output / "audio/talk_0003.wav").unlink()
     (output / "audio_prompts/talk_0003_prompt.txt").unlink()
     assert _prepare(place, output, ear)[:2] == (0, 4)
-    # Another model hears all again, but not what somebody has corrected.
+    # Another model transcribes all clips again, except corrected ones.
     assert _prepare(place, output, ear, made_by="another")[:2] == (2, 4)
     assert "talk.mp3: its texts were corrected, and stay" in capsys.readouterr().out
     assert corrected.read_text() == "[S1] What is really said."

@@ -95,8 +95,8 @@ def test_a_folder_of_another_model_is_named(tmp_path: Path) -> None:
             load_whisper(name)
 
 
-def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """transformers asked for every file, each with five retries."""
+def test_an_unreachable_hub_is_queried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers requested every file, each with five retries."""
     import huggingface_hub
     from tpulab_recipes.audio.transcripts import load_whisper
     from tpulab_recipes.common.errors import ConfigError
@@ -114,7 +114,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_whisper_of_transformers_transcribes_in_batches(tmp_path: Path) -> None:
-    """With random weights, so what it says means nothing; a clip alone says what it says in a batch."""
+    """With random weights its words mean nothing, but a clip alone gives the same words as in a batch."""
     transformers = pytest.importorskip("transformers")
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers

@@ -84,7 +84,7 @@ def step(weights: list, x: jax.Array) -> tuple:
     return [weight - 0.1 * grad for weight, grad in zip(weights, grads, strict=True)], value
 
 
-def test_an_all_gather_that_nobody_requested_has_its_line(tmp_path: Path) -> None:
+def test_an_unrequested_all_gather_has_its_line(tmp_path: Path) -> None:
     source = tmp_path / "train.py"
     source.write_text(DATA_PARALLEL)
     request = checking.Request(source, chips.machines_named("v5e-8, v6e-8"))
@@ -145,7 +145,7 @@ def test_the_memory_that_is_reported_reaches_the_limit_at_the_largest_batch(chip
         assert (result["need"] <= usable) == (rows == batch["fits"])
 
 
-def test_a_second_check_compiles_nothing_and_says_the_same(
+def test_a_second_check_compiles_nothing_and_reports_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TPULAB_COMPILATION_CACHE", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The recipes' command lines, on plain PyTorch: what they print, what they refuse, and going on from a
+"""The recipes' command lines, on plain PyTorch: what they print, what they refuse, and resuming from a
 checkpoint."""
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ def test_flags_may_be_written_with_underscores_as_the_originals_have_them() -> N
     assert read("--batch_size", "7").config.batch_size == 7
 
 
-def test_a_chip_that_is_not_there_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_chip_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("resnet_profiling", "--platform", "tpu") == 2
     assert "TPU" in capsys.readouterr().err
 
 
-def test_data_that_are_not_there_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_data_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main("fashion_mnist", "--data", str(tmp_path)) == 2
     assert "four files" in capsys.readouterr().err
     assert main("intents", "--data", str(tmp_path)) == 2
     assert "train.csv" in capsys.readouterr().err
 
 
-def test_resnet_trains_and_says_how_fast(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resnet_trains_and_reports_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main("resnet_profiling", "--steps", "4", "--batch-size", "4", "--width", "0.125", "--log-every", "2")
         == 0

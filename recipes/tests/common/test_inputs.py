@@ -90,7 +90,7 @@ def test_json_with_a_key_twice_or_nested_without_end_is_named(tmp_path: Path) ->
             read_json(tmp_path / "a.json", "voice")
 
 
-def test_a_table_that_is_a_pointer_or_a_page_is_named_as_that(tmp_path: Path) -> None:
+def test_a_table_that_is_a_pointer_or_a_page_is_named_with_its_kind(tmp_path: Path) -> None:
     """Each of its lines was left out by itself."""
     for written, output in (
         ("version https://git-lfs.github.com/spec/v1\noid sha256:11\n", "is a Git LFS pointer"),

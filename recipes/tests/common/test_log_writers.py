@@ -28,7 +28,7 @@ from tpulab_recipes.common.storage import Folder
 PICTURE = np.linspace(-1, 1, 4 * 5 * 3, dtype=np.float32).reshape(4, 5, 3)
 
 
-def test_json_lines_hold_every_figure_and_null_for_what_is_not_finite(tmp_path: Path) -> None:
+def test_json_lines_hold_every_figure_and_null_for_non_finite_ones(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     writer = JsonLines(Folder(str(tmp_path)))
     writer.figures(1, {"loss": 0.5, "norm": math.inf})
@@ -41,7 +41,7 @@ def test_json_lines_hold_every_figure_and_null_for_what_is_not_finite(tmp_path: 
     assert (tmp_path / "sample_0000002.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_lines_count_a_step_that_was_done_again_once(tmp_path: Path) -> None:
+def test_json_lines_count_a_repeated_step_once(tmp_path: Path) -> None:
     writer = JsonLines(Folder(str(tmp_path)))
     for loss in (0.5, 0.4):
         writer.figures(1, {"loss": loss})

@@ -10,7 +10,7 @@ from tpulab_recipes.common.errors import StorageError
 from tpulab_recipes.common.storage import Folder
 
 
-def test_links_count_as_what_they_lead_to_and_broken_ones_are_named(tmp_path: Path) -> None:
+def test_links_count_as_their_targets_and_broken_ones_are_named(tmp_path: Path) -> None:
     """Linked sound was not seen at all; a pipe would be waited for."""
     place = tmp_path / "place"
     place.mkdir()

@@ -1,5 +1,5 @@
-"""A bucket in memory that behaves like Google's: a folder without objects does not exist, and an object is
-there when its upload is closed, with whatever was written until then."""
+"""A bucket in memory that behaves like Google's: a folder without objects does not exist, and an object
+exists once its upload is closed, with the content written until then."""
 
 from __future__ import annotations
 

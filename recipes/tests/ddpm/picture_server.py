@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
             server.arrivals.wait_for(lambda: server.most_at_once >= server.gathers, GATHERING_S)
         # Long enough for others to come meanwhile.
         time.sleep(0.01)
-        # Before the answer, not after it: whoever has it may ask again before this thread goes on.
+        # Before the response: its receiver may send another request before this thread continues.
         with server.arrivals:
             server.at_once -= 1
         self._answer(server)

@@ -59,7 +59,7 @@ def test_encodings_go_into_a_folder_that_has_no_objects_yet(bucket: dict[str, by
     assert main(requested) == 1
 
 
-def test_an_export_goes_where_it_was_sent(
+def test_an_export_is_written_to_the_named_folder(
     bucket: dict[str, bytes], tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,7 +81,7 @@ def test_a_write_that_fails_in_the_middle_leaves_the_old_content(bucket: dict[st
     for name in ("whole", "new"):
         with pytest.raises(KeyboardInterrupt):
             _interrupted(folder, name)
-    # A file that is forgotten is closed by Python, which must not make an object of it either.
+    # Python closes an unreferenced file, which must not create an object either.
     gc.collect()
     assert bucket == {"b/data/whole": b"x" * 200}
 
@@ -94,7 +94,7 @@ def _interrupted(folder: Folder, name: str) -> None:
 
 
 def _raised_by(module: str, name: str, text: str, code: object = None) -> Exception:
-    """An error of a library that need not be installed: it is known by where it comes from."""
+    """An error of a library that need not be installed: it is recognised by its module."""
     error: Exception = type(name, (Exception,), {"__module__": module, "code": code})(text)
     return error
 
@@ -111,7 +111,7 @@ def _raised_by(module: str, name: str, text: str, code: object = None) -> Except
     ],
     ids=["credentials", "name", "login", "connection", "request", "forbidden"],
 )
-def test_what_a_bucket_refuses_is_reported_in_one_sentence(
+def test_a_refusal_of_a_bucket_is_reported_in_one_sentence(
     fault: Exception,
     output: str,
     bucket: dict[str, bytes],
@@ -127,7 +127,7 @@ def test_what_a_bucket_refuses_is_reported_in_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_a_fault_of_the_program_is_not_taken_for_one_of_the_bucket(
+def test_a_fault_of_the_program_is_not_reported_as_a_bucket_error(
     bucket: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert bucket == {}
@@ -139,7 +139,7 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_the_bucket(
 def test_event_files_in_a_bucket_are_refused_before_the_training(
     bucket: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """TensorBoard's writer was given the address as the name of a folder here."""
+    """TensorBoard's writer took the address for the name of a local folder."""
     command = ["train", "--preset", "small", "--global-dir", "bucket://b/run", "--tensorboard", "--quiet"]
     assert main([*command, "--steps", "1"]) == 1
     assert "event files cannot be written to bucket://b/run/logs; metrics.jsonl is" in capsys.readouterr().err

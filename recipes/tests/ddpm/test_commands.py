@@ -1,4 +1,4 @@
-"""The commands one after the other, as people type them, in processes of their own."""
+"""The commands one after the other, as people type them, in separate processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NETWORK = flags(SHALLOW | TRAINING | {"train.save_freq": 4, "dataset.args.image_
 
 
 def run(*arguments: str | Path) -> dict[str, object]:
-    """Runs a command in a process of its own and returns the JSON that it ends with."""
+    """Runs a command in a separate process and returns the JSON that it ends with."""
     done = subprocess.run(
         [sys.executable, "-m", "tpulab_recipes.ddpm", *map(str, arguments)],
         capture_output=True,
@@ -63,7 +63,7 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     assert main([*encode, "--quiet"]) == 0
     train = ["train", "--preset", "small", *NETWORK, "--global_dir", str(out), str(data)]
 
-    # Killed without warning as soon as there is a checkpoint: the same command goes on.
+    # Killed without warning as soon as there is a checkpoint: the same command resumes.
     output = tmp_path / "said"
     with output.open("wb") as file:
         process = subprocess.Popen(
@@ -127,7 +127,7 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
         (["train", "--global_dir", "X", "Y", "Z"], "takes one folder"),
     ],
 )
-def test_mistakes_are_answered_with_one_sentence(
+def test_mistakes_get_a_one_sentence_error(
     arguments: list[str],
     output: str,
     tmp_path: Path,
@@ -223,9 +223,7 @@ def test_a_token_is_put_where_hugging_face_looks_for_it(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("flag", ["--num-images", "--max-batch-size", "--num-steps", "--save-images"])
-def test_numbers_that_sample_nothing_are_refused(
-    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_counts_below_one_are_refused(flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--checkpoint-dir", str(tmp_path), "--save-dir", str(tmp_path / "pictures")]
     assert main(["evaluate", *folders, "--prompt", "red", flag, "0"]) == 1
     assert capsys.readouterr().err == f"{flag}: must be at least 1, not 0.\n"

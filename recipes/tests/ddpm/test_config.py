@@ -39,7 +39,7 @@ def test_a_preset_survives_being_written_and_read(name: str, tmp_path: Path) -> 
         ({"distill": {"end_num_steps": 5}}, "distill.end_num_steps", "halved"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(
+def test_values_that_do_not_fit_are_refused_with_their_place(
     values: dict[str, object], where: str, what: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -38,7 +38,7 @@ def test_every_kind_of_shape_is_drawn_equally_often_and_recognised() -> None:
     assert np.mean(right) > 0.98
 
 
-def test_noise_is_not_recognised_as_what_was_requested() -> None:
+def test_noise_is_not_recognised_as_the_requested_shape() -> None:
     noise = np.random.default_rng(0).uniform(-1, 1, (320, 16, 16, 3))
     shapes = draw_shapes(320, seed=3).shapes
     assert np.mean([recognise(image) == shape for image, shape in zip(noise, shapes, strict=True)]) < 0.15
@@ -70,7 +70,7 @@ def test_words_have_the_same_states_wherever_they_stand() -> None:
 
 
 def test_files_are_byte_for_byte_those_of_another_writer(tmp_path: Path) -> None:
-    """tensorboardX writes the same format with code of its own."""
+    """tensorboardX writes the same format with its own code."""
     records = [b"one", b"", b"three" * 1000]
     writer = RecordWriter(str(tmp_path / "theirs"))
     buffer = io.BytesIO()
@@ -158,7 +158,7 @@ def test_encoded_shapes_are_the_shapes_to_the_precision_of_bf16(encoded: Path) -
     assert float(decode_tensor(first["aesth_score"][0])) == pytest.approx(drawn.scores[0], rel=0.01)
 
 
-def test_encoding_again_does_only_what_is_missing(encoded: Path) -> None:
+def test_encoding_again_encodes_only_missing_shards(encoded: Path) -> None:
     config = SMALL.but({"dataset.args.image_format": "png", "dataset.args.number_encodings_per_shard": 300})
     data = encoded / "data"
     before = {file.name: file.read_bytes() for file in data.iterdir()}
@@ -230,7 +230,7 @@ def test_processes_that_read_make_the_same_batches(encoded: Path) -> None:
     batches.close()  # type: ignore[attr-defined]
 
 
-def test_what_cannot_be_read_is_named(encoded: Path, tmp_path: Path) -> None:
+def test_unreadable_data_are_named(encoded: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         EncodingSource(str(tmp_path / "nowhere"), _config(8))
     with pytest.raises(DataError, match=r"holds no \.tfrecord"):

@@ -52,9 +52,7 @@ def test_a_clipped_prediction_stays_consistent_with_z(cases: dict[str, jax.Array
 
 
 @pytest.mark.parametrize("weight", get_args(LossWeight))
-def test_the_loss_is_the_same_whichever_kind_the_network_says(
-    cases: dict[str, jax.Array], weight: str
-) -> None:
+def test_the_loss_is_the_same_for_each_kind_of_prediction(cases: dict[str, jax.Array], weight: str) -> None:
     wrong_x, wrong_eps = cases["x"] + 0.1, None
     alpha, sigma = alpha_sigma(cases["logsnr"][:, None, None, None])
     wrong_eps = (cases["z"] - alpha * wrong_x) / sigma

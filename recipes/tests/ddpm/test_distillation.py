@@ -48,7 +48,7 @@ def test_rounds_halve_the_steps_in_one_program_and_continue_after_each(shallow: 
     assert np.mean(found[4][-3:]) < np.mean(found[4][:3])
     moved = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), students[-1], teacher)
     assert max(jax.tree.leaves(moved)) > 0
-    # One that goes on from the first student is the unbroken one.
+    # A distillation that resumes from the first student equals the unbroken one.
     again = Distiller(config, source, students[0], guidance=1.5, mesh=make_mesh(), steps=4, rounds_done=1)
     again.halve()
     _equal(again.params, students[1])
@@ -57,7 +57,7 @@ def test_rounds_halve_the_steps_in_one_program_and_continue_after_each(shallow: 
         distiller.halve()
 
 
-def test_a_sampler_without_guidance_makes_what_a_scale_of_one_makes_in_one_evaluation_a_step(
+def test_a_sampler_without_guidance_equals_a_scale_of_one_with_one_evaluation_a_step(
     shallow: Config,
 ) -> None:
     network, params = Network(shallow), speaking_network(shallow)
@@ -86,7 +86,7 @@ def test_no_step_draws_from_the_key_of_the_initial_noise(shallow: Config) -> Non
 
 
 def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
-    """Two rows for each of eight images: told and not told."""
+    """Two rows for each of eight images: with and without the prompt."""
     sampler, params = Sampler(Network(shallow), 8), speaking_network(shallow)
     reported = context_for(["a large red circle"] * 8, shallow)
     programs = []
@@ -113,7 +113,7 @@ def test_an_interrupted_halving_continues_where_it_was(
     settings = {"distill.start_num_steps": 4, "distill.end_num_steps": 2, "distill.steps_per_halving": 6}
 
     def distil(out: str, every: int = 2, *more: str) -> list[int]:
-        """Up to the end, or to the fifth update that is told. Returns how many were told at a time."""
+        """Up to the end, or to the fifth reported update. Returns the reported counts of updates."""
         reported: list[int] = []
 
         def advance(_: Silent, count: int, __: str = "") -> None:
@@ -143,7 +143,7 @@ def test_an_interrupted_halving_continues_where_it_was(
     _equal(student("whole"), student("mended"))
 
 
-def test_networks_that_say_the_noise_are_refused(tiny: Config) -> None:
+def test_networks_that_predict_the_noise_are_refused(tiny: Config) -> None:
     """The first halving of a cosine schedule from -20 would scale their squared error by 4.9e8."""
     config = replace(tiny, model=replace(tiny.model, mean_type="eps"))
     with pytest.raises(ConfigError, match=r"model\.mean_type.*model\.mean_type=v"):
@@ -166,6 +166,6 @@ def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(
 
     plain = images()
     np.testing.assert_array_equal(plain, images("--num_steps", "2", "--guidance_scale", "1"))
-    # What is asked for is done all the same, and makes other images.
+    # Requested settings still take effect, and give other images.
     assert (plain != images("--num_steps", "3")).any()
     assert (plain != images("--guidance_scale", "3.5")).any()

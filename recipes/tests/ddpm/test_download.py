@@ -96,7 +96,7 @@ def test_images_are_fetched_resized_and_kept_in_the_order_of_the_table(
     assert all("tpulab" in agent for agent in server.agents)
 
 
-def test_an_interrupted_download_continues_with_what_is_missing(
+def test_an_interrupted_download_continues_with_the_missing_images(
     server: PictureServer, tmp_path: Path
 ) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(20)])
@@ -192,7 +192,7 @@ def test_tables_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         plan(options)
 
 
-def test_the_report_of_a_shard_states_what_could_not_be_had(server: PictureServer, tmp_path: Path) -> None:
+def test_the_report_of_a_shard_lists_the_missing_images(server: PictureServer, tmp_path: Path) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/missing-{i}" for i in range(3)])
     with pytest.raises(DataError, match="None of the images"):
         download(_options(tmp_path), Silent())
@@ -285,7 +285,7 @@ def test_text_tables_that_cannot_be_used_are_named(tmp_path: Path, text: bytes, 
         plan(replace(_options(tmp_path), score_col=columns["score"], class_col=columns["class"]))
 
 
-def test_a_table_without_rows_is_passed_over_and_binary_columns_are_read(
+def test_a_table_without_rows_is_skipped_and_binary_columns_are_read(
     server: PictureServer, tmp_path: Path
 ) -> None:
     _table(tmp_path / "tables", "a.parquet", [])

@@ -59,7 +59,7 @@ def _held_out(source: EncodingSource, count: int = 600) -> set[bytes]:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_training_reads_all_but_what_is_held_out(data: Path, processes: int) -> None:
+def test_training_reads_all_records_except_held_out_ones(data: Path, processes: int) -> None:
     config = _config(60 // processes, held_out_share=SHARE)
     hosts = [EncodingSource(str(data), config, process=i, processes=processes) for i in range(processes)]
     held_out = _held_out(hosts[0])
@@ -70,12 +70,12 @@ def test_training_reads_all_but_what_is_held_out(data: Path, processes: int) -> 
     assert all(len(seen) > 100 for seen in trained)
     if processes == 1:
         assert len(trained[0]) == 600 - HELD_OUT
-    # Whoever asks, and whatever the seed, is shown the same.
+    # Every host gets the same records, whatever the seed.
     assert _held_out(hosts[-1]) == held_out
     assert _held_out(EncodingSource(str(data), replace(config, seed=5))) == held_out
 
 
-def test_what_was_held_out_stays_so_when_shards_are_added(data: Path, tmp_path: Path) -> None:
+def test_held_out_records_stay_so_when_shards_are_added(data: Path, tmp_path: Path) -> None:
     config = _config(20, held_out_share=SHARE)
     first = sorted(data.glob("*.tfrecord"))[0]
     shutil.copy(first, tmp_path / first.name)
@@ -130,7 +130,7 @@ def test_without_held_out_data_the_report_names_training_data(data: Path) -> Non
     assert {image.tobytes() for image in examples.rows["image"]} <= _trained_on(source)
 
 
-def test_the_evaluator_requests_what_was_held_out(data: Path, shallow: Config) -> None:
+def test_the_evaluator_requests_held_out_records(data: Path, shallow: Config) -> None:
     """The same weights, seeds and number of images, with words of its own and words that training reads."""
     found = {}
     for share in (SHARE, 0.0):
@@ -178,7 +178,7 @@ def test_a_distance_by_inception_takes_the_number_of_samples_that_is_requested(
         EncodingsEvaluator(Network(few), EncodingSource(str(data), few))
 
 
-def test_samples_are_scored_by_the_captions_of_what_was_held_out(
+def test_samples_are_scored_by_the_captions_of_held_out_records(
     data: Path, shallow: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[tuple[int, ...], list[str]]] = []

@@ -24,14 +24,14 @@ from tpulab_recipes.runtime import selection
 from tpulab_recipes.runtime.jax_hosts import dealt_out
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
-#: Both hosts compile, on a machine that may be busy. Reached only when one waits for the other for ever.
+#: Both hosts compile, on a machine that may be busy. Reached only when one host waits for the other for ever.
 DEADLINE_S = 900
 HOST = Path(__file__).with_name("one_host.py")
 
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Checkpoints of a network that says something."""
+    """Checkpoints of a network whose predictions are not zero."""
     folder, config = str(tmp_path_factory.mktemp("teacher")), shallow_config()
     with CheckpointFolder(folder) as checkpoints:
         checkpoints.save(state_of(Network(config), speaking_network(config)), config)
@@ -63,7 +63,7 @@ def together(teacher: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 host.wait()
     for host, output in zip(hosts, printed, strict=True):
         assert host.returncode == 0, output
-    # Each of three commands ends with a line of JSON, which one of the hosts says for all.
+    # Each of three commands ends with a line of JSON, which one of the hosts prints for all.
     assert [sum(line.startswith("{") for line in output.splitlines()) for output in printed] == [3, 0]
     return folder
 
@@ -77,7 +77,7 @@ def alone(teacher: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_two_hosts_train_as_one_does_and_share_a_checkpoint(alone: Path, together: Path) -> None:
+def test_two_hosts_train_like_one_and_share_a_checkpoint(alone: Path, together: Path) -> None:
     assert json.loads((together / "checks.json").read_text()) == 0, (
         "a step waits until all hosts have compared a value"
     )
@@ -104,7 +104,7 @@ def test_the_evaluator_runs_inside_a_training_of_two_hosts(alone: Path, together
 
 
 @pytest.mark.long
-def test_two_hosts_sample_the_images_that_one_does(alone: Path, together: Path) -> None:
+def test_two_hosts_sample_the_same_images_as_one(alone: Path, together: Path) -> None:
     found = []
     for folder in (alone, together):
         with np.load(folder / "pictures" / "images.npz") as archive:
@@ -118,7 +118,7 @@ def test_two_hosts_sample_the_images_that_one_does(alone: Path, together: Path) 
 
 
 @pytest.mark.long
-def test_two_hosts_distil_as_one_does(alone: Path, together: Path) -> None:
+def test_two_hosts_distil_like_one(alone: Path, together: Path) -> None:
     students: list[tuple[float, Any]] = []
     for place in (alone, together):
         with CheckpointFolder(str(place / "students")) as folder:
@@ -140,10 +140,10 @@ def test_two_hosts_distil_as_one_does(alone: Path, together: Path) -> None:
     assert mean_difference(mine, ours) < 0.02 * moved
 
 
-def test_a_command_refuses_a_platform_that_is_not_there(
+def test_a_command_refuses_a_missing_platform(
     teacher: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As in a process of its own: another test may have chosen the CPU in this one.
+    # As in a separate process: another test may have chosen the CPU in this one.
     monkeypatch.setattr(selection, "_current", None)
     command = [
         "evaluate",

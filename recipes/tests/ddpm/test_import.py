@@ -116,7 +116,7 @@ def test_images_of_every_kind_are_used_or_named(tmp_path: Path) -> None:
     }
 
 
-def test_what_could_not_be_read_and_what_was_replaced_is_read_by_the_next_import(tmp_path: Path) -> None:
+def test_unreadable_and_replaced_files_are_read_by_the_next_import(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "a.png").write_bytes(_picture(1))
@@ -142,7 +142,7 @@ def test_folders_whose_names_have_no_latin_letters(tmp_path: Path) -> None:
     assert [image.caption for image in _images(tmp_path)] == ["caf?", "\u72ac", "\u732b"]
 
 
-def test_an_import_continues_and_takes_what_has_changed(tmp_path: Path) -> None:
+def test_an_import_continues_and_takes_changes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     for number in range(8):
@@ -227,7 +227,7 @@ def test_a_table_that_would_give_wrong_captions_is_refused(tmp_path: Path, table
         import_images("folder", _options(tmp_path), Silent())
 
 
-def test_an_import_into_the_folder_that_it_reads_and_sizes_of_nothing_are_refused(tmp_path: Path) -> None:
+def test_an_import_into_the_folder_that_it_reads_and_sizes_below_one_are_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/a.png").write_bytes(_picture(1))
     for changed in ({"write_dir": f"{tmp_path}/data/."}, {"samples_per_shard": 0}, {"image_size": -1}):
@@ -329,7 +329,7 @@ def test_one_damaged_table_of_several_is_named_and_the_others_are_used(tmp_path:
     assert report["left_out"][0][1].startswith("b.parquet cannot be read as parquet")
 
 
-def test_a_table_that_is_something_else_is_called_what_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_is_named_with_its_kind(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for content, kind in (
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is a Git LFS pointer"),
@@ -341,7 +341,9 @@ def test_a_table_that_is_something_else_is_called_what_it_is(tmp_path: Path) -> 
             import_images("parquet", _options(tmp_path), Silent())
 
 
-def test_a_table_is_not_read_whole_to_plan_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_planning_the_work_does_not_read_whole_tables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "data").mkdir()
     rng = np.random.default_rng(0)
     noise = [encode_image(rng.integers(0, 256, (64, 64, 3), np.uint8), "png") for _ in range(64)]

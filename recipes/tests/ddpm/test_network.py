@@ -1,4 +1,4 @@
-"""The network: attention against its plain form, what it is told, and shapes."""
+"""The network: attention against its plain form, conditioning, and shapes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_kind_of_conditioning_is_dropped_at_its_own_rate_and_both_texts_tog
     wanted = {"clip_emb": 0.85, "clip_image_emb": 0.1, "aesth_score": 0.8, "class": 0.9, "mask": 1.0}
     assert {name: shares[name] for name in wanted} == pytest.approx(wanted, abs=0.015)
     np.testing.assert_array_equal(dropped["clip_emb"], dropped["t5_emb"])
-    # One draw for text and image: half of the images come alone, and a tenth is told neither.
+    # One draw for text and image: half of the images come alone, and a tenth has neither condition.
     text, image = (
         np.asarray(dropped[name]).reshape(count, -1)[:, 0] == 1 for name in ("clip_emb", "clip_image_emb")
     )
@@ -116,7 +116,7 @@ def test_masks_are_rectangles_or_everything() -> None:
         np.testing.assert_array_equal(mask, np.outer(rows, columns))
 
 
-def test_a_fresh_network_says_nothing_and_has_finite_gradients(tiny: Config) -> None:
+def test_a_fresh_network_predicts_zero_and_has_finite_gradients(tiny: Config) -> None:
     network = Network(tiny)
     params = network.init(2)
     context = context_for(["a small red circle"] * 2, tiny) | {
@@ -189,7 +189,7 @@ def _drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return values * np.float32(np.prod(shape[:-1]) ** -0.5)
 
 
-def test_the_cifar10_network_computes_what_the_published_code_computes() -> None:
+def test_the_cifar10_network_equals_the_published_code() -> None:
     """Expected values: `UNet` of google-research/diffusion_distillation (commit 30adf0e, run with flax 0.12)
     on parameters drawn by their names there."""
     config = CIFAR10.but(

@@ -30,7 +30,7 @@ Denoise = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def gaussian(z: jax.Array, logsnr: jax.Array, deviation: float = DEVIATION) -> jax.Array:
-    """E[x | z] for x ~ N(MEAN, deviation^2): what a perfect network of kind x says."""
+    """E[x | z] for x ~ N(MEAN, deviation^2): the prediction of a perfect network of kind x."""
     alpha, sigma = alpha_sigma(spread(logsnr, z))
     gain = alpha * deviation**2 / (alpha**2 * deviation**2 + sigma**2)
     return MEAN + gain * (z - alpha * MEAN)
@@ -91,7 +91,7 @@ def test_ddim_approaches_the_exact_flow_as_steps_are_added(noise: jax.Array) -> 
 
 
 @pytest.mark.parametrize("kind", ["fixed_small", "fixed_medium", "fixed_large"])
-def test_ancestral_sampling_draws_the_gaussian_again(kind: str) -> None:
+def test_ancestral_sampling_reproduces_the_gaussian(kind: str) -> None:
     noise = jax.random.normal(jax.random.key(5), (20_000, 1, 1, 1), jnp.float64)
     drawn = sample(gaussian, noise, 400, "ancestral", logvar_type=kind, logvar_coefficient=0.5)
     assert drawn.mean() == pytest.approx(MEAN, abs=0.02)
@@ -131,7 +131,7 @@ def test_one_program_samples_with_any_number_of_steps() -> None:
     assert abs(results[0] - results[1]).max() > 1e-4
 
 
-def test_what_is_known_comes_out_unchanged(noise: jax.Array) -> None:
+def test_the_known_part_stays_unchanged(noise: jax.Array) -> None:
     mask = (jnp.arange(16) < 8).astype(jnp.float64).reshape(16, 1, 1, 1)
     given = jnp.full_like(noise, 0.123)
     made = sample(gaussian, noise, 10, known=Known(given, mask))

@@ -1,5 +1,5 @@
 """Notebook 05's own training cells in a kernel over two hosts: the same result as one process with as many
-devices, a checkpoint that one host loads, and training that goes on after a host was killed."""
+devices, a checkpoint that one host loads, and training that resumes after a host was killed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tpulab_recipes.ddpm.training.train_step import (
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 
-def test_operations_are_those_that_xla_counts() -> None:
+def test_operations_equal_xlas_count() -> None:
     """At 64 pixels: XLA leaves out products with the zeros of the padding, of which there are few."""
     config = replace(SMALL, in_dimensions=(64, 64, 8))
     network = Network(config)

@@ -1,5 +1,4 @@
-"""Training: one program, the same on one device and on eight, going on as if nothing had happened, and its
-mishaps."""
+"""Training: one program, the same on one device and on eight, exact resumption, and failures."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ def test_a_step_on_eight_devices_equals_a_step_on_one(tiny: Config) -> None:
 
 
 def test_the_seam_trains_a_state_in_slices_as_one_that_is_whole() -> None:
-    """`prepare` and `compile(state=…)`, with which this recipe trains, on a layer of their own."""
+    """`prepare` and `compile(state=…)`, with which this recipe trains, on a separate layer."""
     backend: Any = runtime.use("jax")
     mesh, rows = make_mesh(), np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)
     first = {"w": np.ones((64, 32), np.float32), "step": np.zeros((), np.int32)}
@@ -111,8 +110,8 @@ def test_the_seam_trains_a_state_in_slices_as_one_that_is_whole() -> None:
     assert found[0]["step"] == 2
 
 
-def test_what_travels_is_half_as_wide_as_the_masters(tmp_path: Path) -> None:
-    """Asked of the program as it was divided among the devices: XLA:CPU widens bf16 again afterwards."""
+def test_gathered_values_are_half_as_wide_as_the_masters(tmp_path: Path) -> None:
+    """Checked in the program after its division among the devices: XLA:CPU widens bf16 again afterwards."""
     program = """
 import sys, jax, jax.numpy as jnp
 from tpulab_recipes.runtime.jax_mesh import gathered, make_mesh, state_sharding
@@ -168,7 +167,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, TrainSta
     return config, state, folder
 
 
-def test_going_on_gives_bit_for_bit_what_an_unbroken_run_gives(
+def test_a_resumed_run_equals_an_unbroken_run_bit_for_bit(
     straight: tuple[Config, TrainState, Path], tmp_path: Path
 ) -> None:
     """Data, noise and dropped conditioning included: the origin drew the same noise again after each
@@ -218,7 +217,7 @@ def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
             checkpoints.load(Network(shallow), make_mesh(), 5)
 
 
-def test_a_checkpoint_of_a_newer_version_is_called_that(
+def test_a_checkpoint_of_a_newer_version_is_reported_as_such(
     straight: tuple[Config, TrainState, Path], tmp_path: Path
 ) -> None:
     _, _, folder = straight
@@ -261,7 +260,7 @@ def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
     _, _, folder = straight
     place = tmp_path / "checkpoints_recent"
     shutil.copytree(folder / "checkpoints_recent", place)
-    # What orbax leaves behind when it is killed: a folder that has not got its name yet.
+    # A killed orbax leaves a folder that does not have its final name yet.
     (place / "8").rename(place / "8.orbax-checkpoint-tmp-1")
     with CheckpointFolder(str(place)) as checkpoints:
         assert checkpoints.latest() == 4
@@ -297,7 +296,7 @@ def _cut_files(checkpoint: Path) -> None:
 
 
 # Case D17.
-def test_a_damaged_newest_checkpoint_is_passed_over_by_name(
+def test_a_damaged_newest_checkpoint_is_named_and_skipped(
     straight: tuple[Config, TrainState, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, expected, folder = straight
@@ -325,7 +324,7 @@ def test_only_damaged_checkpoints_end_in_one_sentence(
         _trainer(config, global_dir=str(tmp_path))
 
 
-def test_a_disk_without_room_is_reported_before_anything_is_written(
+def test_a_full_disk_is_reported_before_anything_is_written(
     straight: tuple[Config, TrainState, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, _, folder = straight
@@ -426,7 +425,7 @@ def test_a_batch_that_does_not_divide_among_the_devices_is_refused(tiny: Config)
 
 
 def test_a_network_learns_one_batch_by_heart() -> None:
-    """The loss of one image and one noise level cannot be matched by saying nothing."""
+    """A prediction of zero cannot reach the loss of one image at one noise level."""
     config = shallow_config()
     config = replace(
         config, train=replace(config.train, max_learning_rate=5e-3, learning_rate_warmup_steps=1)

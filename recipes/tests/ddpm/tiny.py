@@ -41,7 +41,7 @@ def flags(settings: Mapping[str, Any]) -> list[str]:
 
 
 def speaking_network(config: Config) -> Any:
-    """Parameters that say something: fresh networks say nothing at all, whatever they are asked."""
+    """Parameters whose predictions are not zero: fresh networks always predict zero."""
     params = Network(config).init(1)
     kernel = params["conv_out"]["kernel"]
     params["conv_out"]["kernel"] = 0.05 * np.random.default_rng(0).standard_normal(kernel.shape, np.float32)

@@ -1,5 +1,5 @@
-"""The training step compiled for TPUs that are not here. `npm run test:aot` has the environment for it, and
-makes a table of what is written to TPULAB_AOT_RESULTS."""
+"""The training step compiled for TPUs that are not attached. `npm run test:aot` has the environment for it,
+and makes a table of the results in TPULAB_AOT_RESULTS."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Run by a Python with JAX: writes exported networks, and what they say, for torch and diffusers to be
-compared with.
+"""Run by a Python with JAX: writes exported networks and their predictions, to compare torch and diffusers
+with.
 
-`python jax_reference.py FOLDER`. Each network is a folder of its own with `reference.npz` in it; `steps.npz`
+`python jax_reference.py FOLDER`. Each network is a separate folder with `reference.npz` in it; `steps.npz`
 has single steps of our samplers.
 """
 
@@ -50,7 +50,7 @@ def shrunk(name: str) -> Config:
         param_dtype="fp32",
     )
     if name == "imagenet256":
-        # What no preset has.
+        # Settings that no preset has.
         args = replace(args, use_glu=False, attn_resolutions=(8, 4))
     if name != "small":
         reported = replace(

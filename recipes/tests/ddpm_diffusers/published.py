@@ -29,7 +29,7 @@ def write_all(folder: Path) -> None:
         up_block_types=("UpDecoderBlock2D",) * four,
         latent_channels=4,
         norm_num_groups=4,
-        # Not what all believe to be the only ones.
+        # Not the usual values, which code may have built in.
         scaling_factor=0.5,
         shift_factor=0.25,
     )

@@ -1,8 +1,7 @@
 """Our networks and samplers against diffusers: run by the Python of the environment `torch-xla`, which has
 no JAX.
 
-The JAX half runs in a process of its own, with `TPULAB_JAX_PYTHON` or the environment that the agent's tests
-have.
+The JAX half runs in a separate process, with `TPULAB_JAX_PYTHON` or the environment of the agent's tests.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _pipeline(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_an_exported_network_says_in_torch_what_it_says_in_jax(reference: Path, name: str) -> None:
+def test_an_exported_network_computes_the_same_in_torch_as_in_jax(reference: Path, name: str) -> None:
     arrays = _arrays(reference / name / "reference.npz")
     pipeline = _pipeline(reference / name)
     with torch.no_grad():
@@ -107,7 +106,7 @@ def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str
 
 @LONG_ON_TORCH_XLA
 def test_an_exported_pipeline_runs_where_its_network_is(reference: Path) -> None:
-    """Noise, masks and what the network is told follow it to another device."""
+    """Noise, masks and conditions follow the network to another device."""
     import torch_xla
 
     pipeline = _pipeline(reference / "small")
@@ -150,7 +149,9 @@ def test_two_exports_work_in_one_process(reference: Path, tmp_path: Path) -> Non
         np.testing.assert_array_equal(pipeline(latents=latents, **requested).images, before)
 
 
-def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, tmp_path: Path) -> None:
+def test_a_pipeline_has_the_arguments_and_results_of_diffusers_pipelines(
+    reference: Path, tmp_path: Path
+) -> None:
     pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
     steps = {"num_inference_steps": 2}
@@ -161,7 +162,7 @@ def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, 
     requested = {"latents": latents, "guidance_scale": GUIDANCE, "output_type": "np", **steps}
     red, *_ = pipeline("a large red circle", return_dict=False, **requested)
     assert 0 <= red.min() <= red.max() <= 1
-    # An empty text is no text, and any other pushes away from what it says.
+    # An empty negative prompt is none, and any other moves the images away from its meaning.
     np.testing.assert_array_equal(pipeline("a large red circle", "", **requested).images, red)
     assert np.abs(pipeline("a large red circle", "a small blue cross", **requested).images - red).max() > 1e-3
     # Arrays instead of prompts, and one negative prompt for all of them.
@@ -199,8 +200,8 @@ def test_other_schedulers_of_diffusers_fit(reference: Path, kind: str) -> None:
         assert np.abs(made - many).mean() < 0.1
 
 
-def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference: Path) -> None:
-    """Words are not told as another encoder would, and latents are not shown as if they were images."""
+def test_an_export_without_encoders_names_the_arrays_that_it_needs(reference: Path) -> None:
+    """Prompts are not encoded by another encoder, and latents are not shown as images."""
     pipeline = _pipeline(reference / "laion256")
     pipeline.set_progress_bar_config(disable=True)
     with pytest.raises(ValueError, match="holds no text encoder") as refused:
@@ -210,7 +211,7 @@ def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference
         assert output in str(refused.value)
     with pytest.raises(ValueError, match="stable-diffusion"):
         pipeline(num_inference_steps=2)
-    # Told nothing, or told by arrays, it samples latents; the arrays are those that the message names.
+    # Without conditions, or with the arrays that the message names, it samples latents.
     reported = pipeline.conditions_for([""], 6.5)
     assert {name: tuple(value.shape) for name, value in reported.items()} == {
         "clip_emb": (1, 4, 24),
@@ -234,14 +235,14 @@ def test_words_for_a_network_of_classes_are_refused(reference: Path) -> None:
     assert made.images.shape[0] == 2
 
 
-def test_the_schedule_is_the_one_of_diffusers(reference: Path) -> None:
+def test_the_schedule_equals_diffusers(reference: Path) -> None:
     scheduler = diffusers.DDIMScheduler(**BETAS)
     ours = _arrays(reference / "steps.npz")["alphas"]
     np.testing.assert_allclose(scheduler.alphas_cumprod.numpy(), ours, rtol=2e-5)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None:
+def test_a_ddim_step_equals_diffusers(reference: Path, kind: str) -> None:
     arrays = _arrays(reference / "steps.npz")
     scheduler = diffusers.DDIMScheduler(
         **BETAS, prediction_type=KINDS[kind], clip_sample=False, set_alpha_to_one=True
@@ -255,9 +256,7 @@ def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_an_ancestral_step_is_the_one_of_diffusers(
-    reference: Path, kind: str, size: str, monkeypatch: Any
-) -> None:
+def test_an_ancestral_step_equals_diffusers(reference: Path, kind: str, size: str, monkeypatch: Any) -> None:
     arrays = _arrays(reference / "steps.npz")
     scheduler = diffusers.DDPMScheduler(
         **BETAS, prediction_type=KINDS[kind], clip_sample=False, variance_type=f"fixed_{size}"

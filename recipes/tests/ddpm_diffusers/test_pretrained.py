@@ -142,9 +142,7 @@ def test_clip_scores_are_the_cosines_of_clips_own_forward_pass(
     assert scores.min() > 0
 
 
-def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
-    models: Path, pictures: np.ndarray
-) -> None:
+def test_latents_are_scaled_and_decoded_as_by_the_vae(models: Path, pictures: np.ndarray) -> None:
     vae = AutoencoderKL.from_pretrained(str(models / "sd"), subfolder="vae").eval()
     images = pictures.astype(np.float32) / 127.5 - 1
     pixels = torch.from_numpy(images).movedim(-1, 1)
@@ -414,7 +412,7 @@ def test_too_few_images_for_a_distance_are_refused(tmp_path: Path) -> None:
         Comparison(str(tmp_path), 16, "png", "fid")
 
 
-def test_an_end_of_the_process_and_a_missing_python_are_said(
+def test_an_end_of_the_process_and_a_missing_python_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TPULAB_TORCH_PYTHON", "/bin/false")

@@ -1,5 +1,5 @@
-"""Checkpoints: the real ones' names and shapes, both forms and both rules, what is refused, and the way back
-to plain transformers and peft."""
+"""Checkpoints: names and shapes of the real ones, both forms and both rules, refusals, and the export to
+plain transformers and peft."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_every_name_shape_and_dtype_of_the_real_checkpoints_is_ours() -> None:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "dia-v0_1.pth"])
-def test_loads_the_originals_form_by_the_rule_that_its_config_tells(tmp_path: Path, name: str) -> None:
+def test_loads_the_originals_form_by_the_rule_of_its_config(tmp_path: Path, name: str) -> None:
     weights = original_weights()
     newer = load_model(folder_of(tmp_path / "0626", weights, TINY, name))
     older = load_model(folder_of(tmp_path / "v0.1", weights, V0_1, name))
@@ -105,7 +105,7 @@ def test_loads_the_originals_form_by_the_rule_that_its_config_tells(tmp_path: Pa
         near(by_channel(older(**streams()).logits)[:, -5:], "tiny_forward", "out/v01_logits")
 
 
-def test_what_does_not_fit_or_cannot_be_told_is_refused(tmp_path: Path) -> None:
+def test_unfitting_and_ambiguous_checkpoints_are_refused(tmp_path: Path) -> None:
     weights = original_weights()
 
     def refused(name: str, written: Any, message: str, rule: str = "", **change: Any) -> None:

@@ -154,7 +154,7 @@ def test_training_files_that_cannot_be_used(tmp_path: Path, change: dict[str, An
         read_train_config(_train_file(tmp_path, **change), Config())
 
 
-def test_a_training_file_says_lengths_places_and_what_has_no_effect(tmp_path: Path) -> None:
+def test_a_training_file_has_lengths_places_and_keys_without_effect(tmp_path: Path) -> None:
     config, places, idle = read_train_config(_train_file(tmp_path), FULL_SIZE)
     assert (config.audio_length, config.text_length, config.batch_size, config.model) == (384, 128, 2, "")
     assert (places.data, places.output, places.save_every) == ("sounds", "out/one", 1)
@@ -170,7 +170,7 @@ def test_another_number_of_devices_is_refused(corpus: Path, capsys: pytest.Captu
     assert "Give --audio-folder and --output-dir" in capsys.readouterr().err
 
 
-def test_the_rest_is_encoded_and_what_is_left_out_is_counted_each_time(
+def test_the_rest_is_encoded_and_left_out_clips_are_counted_each_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case D11: nothing more was encoded as soon as one clip was."""
@@ -258,7 +258,7 @@ def test_outputs_in_a_bucket_are_in_the_bucket(tmp_path: Path, monkeypatch: pyte
     assert list(work.iterdir()) == []
 
 
-def test_values_without_sense_are_refused_before_any_work(
+def test_invalid_values_are_refused_before_any_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case D09."""
@@ -282,7 +282,7 @@ def test_values_without_sense_are_refused_before_any_work(
     )
 
 
-def test_v0_1_is_refused_at_the_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_v0_1_is_refused_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It was trained, and then could not be written in any form."""
     from tpulab_recipes.dia import model as models
 

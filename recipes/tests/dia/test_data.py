@@ -1,4 +1,4 @@
-"""Sound to codes to batches: what is read, what is left out and said, and what is refused."""
+"""Sound to codes to batches: read, left out with a reason, or refused."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_clip_without_sound_or_words_is_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_leaves_out_what_cannot_be_learnt_and_reports_it(
+def test_leaves_out_unusable_clips_and_reports_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = _folder(tmp_path, {"good": 0.3, "long": 2.0, "torn": 0.2, "wordy": 0.2})
@@ -157,7 +157,7 @@ def test_batches_depend_on_seed_and_number_alone() -> None:
         next(train_batches(clips, SHORT.but(batch_size=6), LAYOUT))
 
 
-def test_text_is_dropped_by_number_in_the_asked_share() -> None:
+def test_text_is_dropped_by_number_in_the_requested_share() -> None:
     config = SHORT.but(unconditional_frac=0.15)
     dropped = [is_unconditional(number, config) for number in range(10_000)]
     assert sum(dropped) == 1500

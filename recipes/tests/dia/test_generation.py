@@ -47,7 +47,7 @@ def texts() -> list[torch.Tensor]:
 def same_table(
     table: torch.Tensor, ended: torch.Tensor, name: str, finished: list[int], rows: int = 15
 ) -> None:
-    """Equal up to each text's end; after it the original's rows hold what the model happens to say."""
+    """Equal up to each text's end; after it the original's rows hold arbitrary output of the model."""
     reference = tensor("generate", name).long()
     assert ended.tolist() == finished
     for ours, theirs, end in zip(table, reference[: len(table)], finished, strict=True):
@@ -198,7 +198,7 @@ def test_two_graphs_without_a_break_serve_all_calls_of_torch_compile(
         ({}, [None, None], "2 prompts do not match 1 texts"),
     ],
 )
-def test_what_does_not_fit_is_one_clear_sentence(
+def test_invalid_requests_get_a_one_sentence_error(
     model: Any, texts: list[torch.Tensor], change: dict[str, Any], prompts: Any, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

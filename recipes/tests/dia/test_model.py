@@ -36,7 +36,7 @@ def test_0626_computes_the_reference_states_and_logits() -> None:
 
 
 @torch.no_grad()
-def test_v0_1_rotates_the_cross_attention_and_is_another_model() -> None:
+def test_v0_1_rotates_the_cross_attention_and_computes_differently() -> None:
     model = reference_model("v0.1")
     assert rule_of(model) == rule_of(make_static(model)) == "v0.1"
     ours = by_channel(model(**streams()).logits)

@@ -1,4 +1,4 @@
-"""Encoding reads and never changes the user's files, goes on after an interruption, and sees corrections."""
+"""Encoding never changes the user's files, continues after an interruption, and detects corrections."""
 
 from __future__ import annotations
 

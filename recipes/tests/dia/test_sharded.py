@@ -1,5 +1,5 @@
-"""Training with parameters in slices over eight devices, layers recomputed and in one loop, is the training
-of one with all of it."""
+"""Training with parameters in slices over eight devices, with recomputed layers in one loop, equals the
+training of one device with all parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tpulab_recipes.runtime.selection import make
 from tpulab_recipes.torch_training import ScannedLayers
 from whole_torch import LONG_ON_TORCH_XLA
 
-#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
+#: The mode is chosen once in a process, so this is a separate one. 8 devices of XLA:CPU.
 PROGRAM = """
 import json
 from dia.test_sharded import trained

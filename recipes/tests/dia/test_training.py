@@ -123,7 +123,7 @@ def test_loss_is_the_model_s_own_and_does_not_depend_on_padding() -> None:
     assert losses[0] / int((labels != -100).sum()) == pytest.approx(float(theirs.detach()), rel=1e-5)
 
 
-def test_a_part_at_a_time_is_the_whole_batch() -> None:
+def test_gradient_accumulation_equals_the_whole_batch() -> None:
     clips = _clips(4)
     weights = []
     for parts in (1, 4):
@@ -257,7 +257,7 @@ def test_an_export_makes_no_copy_on_the_device(tmp_path: Path, monkeypatch: pyte
     assert load_model(str(tmp_path)).num_parameters() == tiny_model().num_parameters()
 
 
-def test_the_full_size_weighs_channels_as_the_original_and_adapters_have_a_rate_of_their_own() -> None:
+def test_the_full_size_weighs_channels_as_the_original_and_adapters_have_their_own_rate() -> None:
     assert (FULL_SIZE.peak, FULL_SIZE.but(lora_rank=16).peak) == (1e-5, 1e-4)
     model, batch = make_static(tiny_model()), _tensors(rows(_clips(3), SHORT.but(batch_size=3), LAYOUT))
     weighted = loss_sum(model, batch, FULL_SIZE.first_channel_weight)

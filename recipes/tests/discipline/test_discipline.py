@@ -1,4 +1,4 @@
-"""The tools find what they are for, and let a clean step pass."""
+"""The tools find each kind of offender, and a clean step passes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_step_of_one_graph_traces_and_equals_the_plain_one() -> None:
     assert torch.equal(trace_full_graph(lambda v: (v * 2).relu().sum(), x), (x * 2).relu().sum())
 
 
-def test_a_step_that_looks_at_a_value_does_not_trace() -> None:
+def test_a_step_that_reads_a_value_does_not_trace() -> None:
     def checks(v):
         return v if v.sum() > 0 else -v
 

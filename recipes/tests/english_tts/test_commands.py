@@ -135,7 +135,9 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
 
 
-def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_request_gets_a_one_sentence_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["speak", "--text", "你好。", "--backend", "cpu", "--model", str(folder / "voice")]) == 1
     assert "'你好。' has no words" in capsys.readouterr().err
     assert main(["validate", "--backend", "cpu", "--output-dir", str(folder / "nothing")]) == 1

@@ -112,7 +112,7 @@ def _spoiled(corpus: Path, folder: Path) -> Path:
     return folder
 
 
-def test_what_cannot_be_used_is_named_and_left_out_or_refused(
+def test_unusable_files_are_named_and_left_out_or_refused(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = _spoiled(corpus, tmp_path / "spoiled")

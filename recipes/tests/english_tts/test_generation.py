@@ -36,7 +36,7 @@ def _model(stop_bias: float = -9.0, **changes: Any) -> KokoroModel:
         pytest.param("torch_xla", False, 0.5, marks=LONG_ON_TORCH_XLA),
     ],
 )
-def test_cached_decoding_is_the_whole_decoder_over_what_it_said(
+def test_cached_decoding_equals_the_whole_decoder_over_its_output(
     name: str, guided: bool, dropout: float
 ) -> None:
     changes: dict[str, Any] = {"guided": guided, "frame_dropout": dropout}
@@ -79,7 +79,7 @@ def test_a_stop_token_ends_an_utterance(host: Any) -> None:
 def test_an_utterance_ends_where_it_has_more_likely_ended_than_not(
     host: Any, share: float, frames: int
 ) -> None:
-    """The head's bias is what the loss teaches it, where this share of utterances ends with each frame."""
+    """The head's bias has the value that it learns where this share of utterances ends at each frame."""
     c, rows = TINY.but(postnet_dim=0), torch.arange(10) < 10 * share
     learned = torch.tensor(math.log(share / (1 - share) * c.stop_positive_weight), requires_grad=True)
     mel, phonemes = torch.zeros(10, 2, 20), torch.ones(10, 1)

@@ -37,7 +37,7 @@ def test_sizes_are_the_published_ones(config: EnglishTrainingConfig, millions: f
     assert sizes["postnet"] == 4_347_984
 
 
-def test_the_length_regulator_is_fastspeech2s() -> None:
+def test_the_length_regulator_equals_fastspeech2s() -> None:
     torch.manual_seed(0)
     encoded, durations = torch.randn(3, 6, 5), torch.randint(0, 5, (3, 6))
     durations[1] = 0
@@ -50,7 +50,7 @@ def test_the_length_regulator_is_fastspeech2s() -> None:
     assert longer[:, expected.shape[1] :].abs().sum() == 0
 
 
-def test_losses_are_fastspeech2s_and_a_loops() -> None:
+def test_losses_equal_fastspeech2s_and_a_loops() -> None:
     torch.manual_seed(1)
     frames, count = torch.tensor([9, 5]), torch.tensor([4, 3])
     mel, before, after = (torch.randn(2, 12, 20) for _ in range(3))
@@ -62,7 +62,7 @@ def test_losses_are_fastspeech2s_and_a_loops() -> None:
     masks = [torch.arange(size)[None] < each[:, None] for size, each in ((12, frames), (6, count))]
     config = reference.FastSpeech2ConformerConfig(use_masking=True, use_weighted_masking=False)
     zero = torch.zeros(2, 6, 1)
-    # Theirs are logarithms of frames + 1.
+    # transformers uses logarithms of frames + 1.
     theirs = reference.FastSpeech2ConformerLoss(config)(
         after, before, guessed, zero, zero, mel, durations - 1, zero, zero, masks[1], masks[0][..., None]
     )
@@ -78,7 +78,7 @@ def test_losses_are_fastspeech2s_and_a_loops() -> None:
     torch.testing.assert_close(found.total, total)
 
 
-def test_relative_attention_is_a_dense_loop() -> None:
+def test_relative_attention_equals_a_dense_loop() -> None:
     torch.manual_seed(2)
     heads, width, reach, length = 2, 4, 3, 9
     own = RelativeAttention(heads * width, heads, reach)
@@ -105,7 +105,7 @@ def _losses_of(model: Any, rows: list[Any], frames: int) -> list[float]:
         return [float(each) for each in losses(TINY, model(*(batch[name] for name in names)), batch)]
 
 
-def test_padding_buckets_and_filling_rows_change_no_loss() -> None:
+def test_padding_buckets_and_padding_rows_change_no_loss() -> None:
     torch.manual_seed(3)
     model = KokoroModel(TINY, 96).eval()
     rows = [made_up(each, frames=28) for each in range(3)]

@@ -44,7 +44,7 @@ def test_a_table_in_another_encoding_is_one_sentence_with_its_line(tmp_path: Pat
         _prepare(folder, tmp_path / "out")
 
 
-def test_names_in_folders_outside_twice_and_oddly_written(tmp_path: Path) -> None:
+def test_odd_repeated_and_outside_names_are_named(tmp_path: Path) -> None:
     """Case D04: results were written outside the output folder, and names counted twice."""
     sub = lj_folder(tmp_path / "sub", ["spk1/clip1|one|one", "spk2/clip1|two|two"])
     assert _prepare(sub, tmp_path / "out-sub")["names"] == ["spk1/clip1", "spk2/clip1"]
@@ -106,7 +106,7 @@ def test_tiers_of_a_speaker_are_used_and_others_are_named(tmp_path: Path) -> Non
     assert "is punctuation" in found["left_out"][1]
 
 
-def test_what_is_unchanged_is_not_computed_again_and_corrections_are_taken(
+def test_unchanged_clips_are_not_computed_again_and_corrections_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case D11."""
@@ -192,7 +192,7 @@ def test_silence_at_the_ends_is_cut_and_every_clip_is_as_loud(tmp_path: Path) ->
     np.testing.assert_allclose(far, np.log(10), atol=0.05)
 
 
-def test_only_symbols_that_were_trained_are_spoken() -> None:
+def test_only_trained_symbols_are_spoken() -> None:
     """Aligned data have stresses and no punctuation; a lexicon has it otherwise."""
     voice = PhonemeProcessor(trained=("<sil>", "DH", "AH0", "R", "EH1", "D", "HH", "L", "OW1"))
     for text, spoken in (

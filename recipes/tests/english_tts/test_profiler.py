@@ -1,4 +1,4 @@
-"""The seed's profiler says what the step clock says."""
+"""The seed's profiler reports the step clock's values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reported() -> Any:
     taps.remove(tap)
 
 
-def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], reported: list[Any]) -> None:
+def test_its_numbers_equal_the_step_clocks(new_trainer: Callable[..., Any], reported: list[Any]) -> None:
     run = open_run(TINY, "profiled")
     trainer = new_trainer(enable_interbatch_profiling=True, run=run, num_epochs=2)
     trainer.train()

@@ -77,7 +77,7 @@ def test_every_level_of_pressure_is_reached_at_its_threshold(device: DeviceType)
     assert THRESHOLDS[DeviceType.CUDA] == (0.60, 0.75, 0.85)
 
 
-def test_clean_ups_come_as_often_as_the_level_asks_and_are_counted_with_their_time() -> None:
+def test_clean_ups_come_as_often_as_the_level_requires_and_are_counted_with_their_time() -> None:
     now, share = [0.0], [0.5]
 
     def probe() -> MemoryUse:
@@ -103,7 +103,7 @@ def test_clean_ups_come_as_often_as_the_level_asks_and_are_counted_with_their_ti
     assert manager.get_memory_report()["emergencies"] == 1
 
 
-def test_the_trend_is_the_last_five_looks_against_the_five_before() -> None:
+def test_the_trend_compares_the_last_five_readings_with_the_five_before() -> None:
     shares = iter([0.1] * 5 + [0.3] * 5)
     manager = AdaptiveMemoryManager(DeviceType.MPS, probe=lambda: MemoryUse(int(next(shares) * 1000), 1000))
     trends = [manager.adaptive_cleanup(batch)["memory_trend"] for batch in range(10)]
@@ -121,7 +121,7 @@ def test_a_tpu_is_only_monitored_and_unknown_pressure_is_low() -> None:
     assert unknown.get_current_memory_stats()["usage_percent"] is None
 
 
-def test_each_device_computes_in_what_it_can() -> None:
+def test_each_device_computes_in_a_precision_that_it_supports() -> None:
     amps = {device.name: device.amp for device in DeviceType}
     assert amps == {"CUDA": "float16", "MPS": "float16", "CPU": "float32", "TPU": "bfloat16"}
     for device in (DeviceType.CUDA, DeviceType.MPS, DeviceType.CPU):

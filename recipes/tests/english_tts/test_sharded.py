@@ -19,7 +19,7 @@ from tpulab_recipes.english_tts.data import batch_of
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
 from whole_torch import LONG_ON_TORCH_XLA
 
-#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
+#: The mode is chosen once in a process, so this is a separate one. 8 devices of XLA:CPU.
 PROGRAM = """
 import json, sys
 from pathlib import Path

@@ -168,7 +168,7 @@ def test_a_run_that_is_killed_while_it_saves_continues_with_the_same_losses(tmp_
     assert not list(folder.glob(".step-*"))
 
 
-def test_other_settings_are_refused_by_name_and_more_epochs_are_none(new_trainer: New) -> None:
+def test_other_settings_are_refused_by_name_but_more_epochs_are_not(new_trainer: New) -> None:
     trainer = new_trainer(num_epochs=1)
     trainer.train()
     assert new_trainer(num_epochs=2).setup_checkpoint_resumption() == trainer.steps_done
@@ -304,7 +304,7 @@ def test_validation_computes_in_the_precision_of_the_moment(new_trainer: New) ->
     assert half == pytest.approx(full, rel=0.01)
 
 
-def test_torn_and_missing_checkpoints_are_errors_that_say_so(tmp_path: Path) -> None:
+def test_torn_and_missing_checkpoints_are_errors_with_their_reason(tmp_path: Path) -> None:
     assert checkpoint_manager.load_checkpoint(tmp_path) is None
     (tmp_path / "step-00000001.pt").write_bytes(b"torn")
     with pytest.raises(CheckpointError, match=r"step-00000001\.pt cannot be read"):

@@ -1,4 +1,4 @@
-"""The HiFi-GAN of the voice: learns its recordings, resumed bit for bit, one program, spoken with."""
+"""The voice's HiFi-GAN: it learns the recordings as one program, resumes bit for bit, and speaks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_windows_are_the_sound_of_their_spectrograms(config: EnglishTraining
     np.testing.assert_array_equal(first["wave"], next(windows(data.train, config, 4))["wave"])
     for mel, wave in zip(first["mel"], first["wave"], strict=True):
         again = trainer.mel(torch.from_numpy(wave)[None])[0].T.clamp(-11.5, 0)
-        # The frames in the middle know nothing of the edges.
+        # The frames in the middle do not depend on the edges.
         found, expected = np.asarray(again[2:-2]), mel[2:-2]
         # Not the quietest: the stored sound has 16 bits.
         np.testing.assert_allclose(found[expected > -9], expected[expected > -9], atol=0.02)
@@ -101,9 +101,7 @@ def test_the_windows_are_the_sound_of_their_spectrograms(config: EnglishTraining
 
 
 @pytest.mark.parametrize("name", ["cpu", pytest.param("torch_xla", marks=LONG_ON_TORCH_XLA)])
-def test_resumed_it_learns_what_the_unbroken_training_learns(
-    name: str, config: EnglishTrainingConfig
-) -> None:
+def test_a_resumed_training_equals_the_unbroken_training(name: str, config: EnglishTrainingConfig) -> None:
     data, backend = LJSpeechDataset(config, is_prepared=True), make(name, "cpu")
 
     def trained(own: VocoderTrainer, until: int) -> list[dict[str, float]]:

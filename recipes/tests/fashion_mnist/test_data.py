@@ -22,7 +22,7 @@ def test_reads_the_published_format_byte_for_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (5,), (3, 4, 5)])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_what_is_written_is_read_again(tmp_path: Path, shape: tuple[int, ...], suffix: str) -> None:
+def test_written_files_are_read_again(tmp_path: Path, shape: tuple[int, ...], suffix: str) -> None:
     array = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     write_idx(tmp_path / f"x{suffix}", array)
     assert np.array_equal(read_idx(str(tmp_path / f"x{suffix}")), array)
@@ -40,7 +40,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, shape: tuple[int, ...], s
         (gzip.compress(struct.pack(">II", 0x801, 5) + b"abcde", mtime=0)[:-9], "cut off or damaged"),
     ],
 )
-def test_a_damaged_file_is_refused_with_what_is_wrong(tmp_path: Path, content: bytes, says: str) -> None:
+def test_a_damaged_file_is_refused_with_its_fault(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(IdxError, match=says):
         read_idx(str(tmp_path / "x"))

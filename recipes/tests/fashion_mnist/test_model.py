@@ -34,13 +34,13 @@ def test_the_published_network_has_57_million_parameters() -> None:
     assert sum(p.numel() for p in AlexNet(10).parameters()) == 57_044_810
 
 
-def test_sizes_between_are_refused_with_what_to_choose() -> None:
+def test_sizes_in_between_are_refused_with_the_possible_ones() -> None:
     with pytest.raises(ValueError, match="image_size of 64 or 224"):
         AlexNet(10, width=0.25)(torch.zeros(1, 3, 130, 130))
 
 
 @pytest.mark.parametrize("size", [28, 64, 63, 224])
-def test_the_enlargement_is_torch_s_bilinear_one(size: int) -> None:
+def test_the_enlargement_equals_torchs_bilinear_one(size: int) -> None:
     images = torch.rand(3, 1, 28, 28)
     matrix = torch.from_numpy(enlarging_matrix(size))
     ours = matrix @ images[:, 0] @ matrix.T

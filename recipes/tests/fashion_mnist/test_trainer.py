@@ -85,14 +85,14 @@ def test_training_resumes_from_a_checkpoint_bit_for_bit(backend: Backend) -> Non
     assert losses(other, 3, skip=3) == expected[3:]
 
 
-def test_xla_computes_what_plain_pytorch_does() -> None:
+def test_xla_computes_the_same_as_plain_pytorch() -> None:
     if "torch_xla" not in installed_backends():
         pytest.skip("torch_xla is not installed here")
     plain, xla = Trainer(TINY, make("cpu", None)), Trainer(TINY, make("torch_xla", "cpu"))
     assert losses(xla, 4) == pytest.approx(losses(plain, 4), rel=2e-3)
 
 
-#: The mode is chosen once in a process, hence one of its own.
+#: The mode is chosen once in a process, so this is a separate one.
 TWO_DEVICES = """
 import json
 from fashion_mnist.test_trainer import TEST, TINY, TRAIN, losses
@@ -110,7 +110,7 @@ print(json.dumps(out))
 
 
 @LONG_ON_TORCH_XLA
-def test_two_devices_train_as_one_does_and_their_replicas_are_equal() -> None:
+def test_two_devices_train_like_one_and_their_replicas_are_equal() -> None:
     tests = Path(__file__).parents[1]
     path = os.pathsep.join(map(str, (tests, tests.parent / "src")))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The golden arrays, and what is made of them."""
+"""The golden arrays, and the models made from them."""
 
 from __future__ import annotations
 

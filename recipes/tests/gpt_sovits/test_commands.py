@@ -183,7 +183,7 @@ def test_the_original_s_configuration_is_read_and_unknown_keys_are_named(tmp_pat
             read_s2_config(file, FULL_SIZE)
 
 
-def test_unusable_input_is_one_clear_sentence(
+def test_unusable_input_gets_a_one_sentence_error(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = tmp_path / "odd.list"
@@ -265,7 +265,7 @@ def test_batches_match_the_original_s_collate_function() -> None:
         np.testing.assert_array_equal(batch["segment"][row, 0], sound)
 
 
-def test_semantic_tokens_are_of_all_clips_and_not_of_the_first_by_name() -> None:
+def test_semantic_tokens_are_fitted_to_all_clips_and_not_to_the_first_by_name() -> None:
     config = Config(codebook=4)
     generator, _ = make_models(config)
     empty = np.zeros(0, np.float32)

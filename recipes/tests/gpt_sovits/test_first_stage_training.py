@@ -61,7 +61,7 @@ def test_the_optimizer_matches_the_original() -> None:
             np.testing.assert_allclose(weight.detach().numpy(), found, atol=1e-6)
 
 
-def test_six_updates_are_the_original_s() -> None:
+def test_six_updates_equal_the_originals() -> None:
     """With its loss: a sum, in which padding counts and short texts are hidden on the wrong side."""
     name = "s1_train_step"
     model = loaded(Text2SemanticDecoder(**meta("s1_forward")["config"], bert_channels=24), "s1_forward")

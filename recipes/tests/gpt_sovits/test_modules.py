@@ -113,7 +113,7 @@ def test_spline_and_its_derivative() -> None:
         near(logdet_back, name, f"out/logdet_{key}", 1e-4)
 
 
-def test_where_content_meets_text_and_voice() -> None:
+def test_cross_attention_from_content_to_text_and_voice() -> None:
     name = "mrte"
     given = meta(name)["config"]
     mrte = loaded(

@@ -83,7 +83,7 @@ def test_corrected_text_and_sound_are_taken_and_the_rest_is_left(tmp_path: Path)
     assert torch.load(root / "4-cnhubert/b.wav.pt", weights_only=True).shape[1] == wide.ssl_channels
 
 
-def test_an_interrupted_preparation_ends_as_if_it_had_not_been(
+def test_an_interrupted_preparation_ends_like_an_unbroken_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = clips_list(tmp_path / "clips.list", {f"{n}.wav": "{AH0}" for n in range(4)})
@@ -173,9 +173,7 @@ def test_sound_in_the_output_folder_itself_is_not_written_over(tmp_path: Path) -
     assert (place / "a.wav").read_bytes() == before
 
 
-def test_results_that_are_torn_are_left_out_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_torn_results_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Cases D10 and D11: a torn spectrogram or sound ended training with a traceback."""
     names = ("a.wav", "b.wav", "c.wav")
     listed, root = clips_list(tmp_path / "clips.list", dict.fromkeys(names, "{AH0}")), tmp_path / "sov"
@@ -302,7 +300,7 @@ def test_a_folder_of_recordings_becomes_a_voice_s_clips(
         (("--recordings", "r", "--whisper", "./nothing"), "whisper: './nothing' is neither a folder here"),
     ],
 )
-def test_recordings_that_cannot_be_prepared_are_one_sentence(
+def test_recordings_that_cannot_be_prepared_get_a_one_sentence_error(
     more: tuple[str, ...],
     message: str,
     tmp_path: Path,

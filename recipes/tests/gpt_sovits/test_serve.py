@@ -156,7 +156,9 @@ def test_every_torn_or_odd_request_has_an_answer(
     assert MESSAGES == []
 
 
-def test_a_client_that_left_is_not_spoken_to(server: VoiceServer, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_spoken_for_a_client_that_left(
+    server: VoiceServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Three wait for their turn, and two of them leave."""
     with server.speaking:
         clients = [socket.create_connection(("127.0.0.1", server.server_port), timeout=60) for _ in range(3)]
@@ -171,7 +173,7 @@ def test_a_client_that_left_is_not_spoken_to(server: VoiceServer, capfd: pytest.
     assert capfd.readouterr().err == ""
 
 
-def test_a_seed_of_minus_one_is_another_each_time(server: VoiceServer) -> None:
+def test_a_seed_of_minus_one_is_different_each_time(server: VoiceServer) -> None:
     for _ in range(2):
         assert _ask(server, "/tts?text=a&seed=-1")[0] == 200
     seeds = [wanted.sampling.seed for wanted in MESSAGES]

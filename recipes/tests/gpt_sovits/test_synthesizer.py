@@ -65,7 +65,7 @@ def test_forward_and_inference_with_the_recorded_noise() -> None:
     near(model.voice_of(given[1], given[2]), NAME, "out/ge")
 
 
-def test_tokens_and_decoding_with_one_and_two_references_and_at_another_pace() -> None:
+def test_tokens_and_decoding_with_one_and_two_references_and_at_another_speed() -> None:
     model = tiny_synthesizer()
     codes = model.extract_latent(tensor(NAME, "in/ssl"))
     near(codes, NAME, "out/codes")
@@ -274,7 +274,7 @@ def test_training_checkpoints_published_files_and_folded_weights_load(tmp_path: 
     torch.testing.assert_close(folded.dec(x), model.dec(x), atol=1e-6, rtol=1e-5)
 
 
-def test_files_that_do_not_fit_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_files_that_do_not_fit_get_a_one_sentence_error(tmp_path: Path) -> None:
     config = Config()
     model, _ = make_models(config)
     state = dict(model.state_dict())

@@ -36,7 +36,7 @@ from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
 
-#: As small as every part still is.
+#: The smallest size that still has every part.
 TINY = Config(
     epochs=50,
     batch_size=2,
@@ -124,7 +124,7 @@ def _reference_batches(config: Config) -> Iterator[dict[str, Any]]:
         yield rows(pair, config, noise.shape[2], np.random.default_rng(0), uniform=drawn) | {"noise": noise}
 
 
-def test_two_steps_are_the_original_s_two_steps() -> None:
+def test_two_steps_equal_the_originals_two_steps() -> None:
     name, config, backend = "train_step", _reference_config(), make("cpu", "cpu")
     judge = MultiPeriodDiscriminator(divisor=32)
     judge.load_state_dict(weights("mpd"))
@@ -202,7 +202,7 @@ def test_rates_fall_by_the_epoch_and_the_text_learns_more_slowly() -> None:
     assert trainer.optimizer_d.param_groups[0]["lr"] == pytest.approx(peak * 0.25)
 
 
-def test_two_paddings_have_one_loss() -> None:
+def test_the_loss_does_not_depend_on_the_padding() -> None:
     losses, data = [], clips(2, lambda n: 20 - n)
     for frames, texts in ((24, 12), (40, 20)):
         trainer = trainer_of(TINY.but(text_length=texts), make("cpu", "cpu"))
@@ -232,7 +232,7 @@ def test_resumes_bit_for_bit_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
         trainer_of(config.but(c_kl=2.0), backend).load_state(load_checkpoint(tmp_path)[1])
 
 
-def test_a_training_checkpoint_is_one_that_adamw_elsewhere_resumes_from(tmp_path: Path) -> None:
+def test_the_originals_adamw_resumes_from_a_training_checkpoint(tmp_path: Path) -> None:
     """As the original resumes: its modules and its four groups, with what we wrote."""
     trainer = trainer_of(TINY, make("cpu", "cpu"))
     train(trainer, clips(4), 1)
@@ -279,7 +279,7 @@ def test_every_clip_is_trained_on_and_evaluated_once() -> None:
         np.testing.assert_array_equal(value, batches[2][key])
 
 
-#: The mode is chosen once in a process, hence one of its own for each. `many`: 8 devices of XLA:CPU, one
+#: The mode is chosen once in a process, so each has a separate one. `many`: 8 devices of XLA:CPU, one
 #: program over them; `one`: one device, in bfloat16.
 PROGRAM = """
 import json, math, sys

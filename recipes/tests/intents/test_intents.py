@@ -122,7 +122,7 @@ class TestData:
         with pytest.raises(DataError, match="'y'"):
             load_utterances(str(tmp_path))
 
-    def test_a_hub_that_cannot_be_reached_states_what_to_do(self) -> None:
+    def test_an_unreachable_hub_is_reported_with_a_remedy(self) -> None:
         with pytest.raises(DataError, match="Without a network put banking77"):
             load_utterances("mteb/banking77")
         with pytest.raises(ConfigError, match="hf download"):
@@ -137,7 +137,9 @@ class TestTokens:
         assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", "a", "part", "of", "the", "body", "[SEP]"]
         assert len(tokenizer) <= 600
 
-    def test_a_checkpoint_brings_its_tokenizer_which_trained_again_would_be_another(self, tokenizer) -> None:
+    def test_a_checkpoint_has_its_tokenizer_because_training_it_again_gives_another_one(
+        self, tokenizer
+    ) -> None:
         texts = ["a part of the body", "a large animal"]
         expected = [tokenizer(text)["input_ids"] for text in texts]
         again = choose_tokenizer("", texts, 600, {"tokenizer": to_text(tokenizer)})
@@ -198,7 +200,7 @@ class TestBertBase:
         assert describe_vocabulary(BERT_BASE, published) == "from bert-base-uncased"
 
 
-def test_evaluation_reads_every_row_once_and_whoever_reads_it_can_drop_the_filling() -> None:
+def test_evaluation_reads_every_row_once_and_its_padding_can_be_dropped() -> None:
     data = Encoded(np.arange(10)[:, None], np.ones((10, 1)), np.arange(10, dtype=np.int32))
     batches = list(eval_batches(data, 4))
     assert {batch["input_ids"].shape for batch in batches} == {(4, 1)}
@@ -329,7 +331,9 @@ def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:
         (b"text,category\nhello,a\nbye,a\n", "has one intent, a; to tell intents apart takes two"),
     ],
 )
-def test_tables_that_cannot_be_used_are_one_sentence(content: bytes, output: str, tmp_path: Path) -> None:
+def test_tables_that_cannot_be_used_get_a_one_sentence_error(
+    content: bytes, output: str, tmp_path: Path
+) -> None:
     """Case D02, and a cell that is empty."""
     for part in ("train", "test"):
         (tmp_path / f"{part}.csv").write_bytes(content)

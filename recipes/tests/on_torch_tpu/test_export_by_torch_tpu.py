@@ -28,9 +28,9 @@ ROWS, TIMES, WIDTH = 4, 6, 16
 
 
 class Network(torch.nn.Module):  # type: ignore[misc]
-    """What has been in the way of a lowering: statistics that change, random numbers, attention, a recurrent
-    layer, a running sum, an activation that torch_tpu has not. No biases whose gradient is zero but for
-    rounding, which Adam would make as large as any."""
+    """Parts that were hard to lower: statistics that change, random numbers, attention, a recurrent layer, a
+    running sum, an activation that torch_tpu lacks. No biases whose gradient is only rounding, which Adam
+    would make as large as any other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def test_a_part_of_a_tensor_that_was_made_before_the_step_is_refused() -> None:
     assert refused.value.code == "bad_program"
 
 
-def test_what_torch_tpu_cannot_lower_is_named() -> None:
+def test_operations_that_torch_tpu_cannot_lower_are_named() -> None:
     def step_of(model: Network) -> Any:
         return lambda rows: torch.linalg.eigvals(model(rows["x"])[:, :ROWS])
 

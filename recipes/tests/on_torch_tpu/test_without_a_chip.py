@@ -1,6 +1,6 @@
 """torch_tpu without a TPU: its device is registered, and everything that the backend calls is called.
 
-What comes as far as the chip may abort the process, so everything here runs in processes of its own.
+Calls that get as far as the chip may abort the process, so everything here runs in separate processes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def outcomes() -> dict[str, Any]:
 
 @without_chips
 @pytest.mark.parametrize("call", WITHOUT_A_CHIP)
-def test_what_needs_no_chip_is_called_and_answers(outcomes: dict[str, Any], call: str) -> None:
+def test_calls_that_need_no_chip_answer(outcomes: dict[str, Any], call: str) -> None:
     how, output = outcomes[call]
     assert (how, bool(re.fullmatch(WITHOUT_A_CHIP[call], output.strip("'"), re.S))) == ("answered", True), (
         output
@@ -196,16 +196,16 @@ def test_what_needs_no_chip_is_called_and_answers(outcomes: dict[str, Any], call
 
 @without_chips
 @pytest.mark.parametrize("call", REFUSED)
-def test_what_one_process_has_not_is_refused_in_words(outcomes: dict[str, Any], call: str) -> None:
+def test_calls_that_one_process_does_not_support_are_refused_in_words(
+    outcomes: dict[str, Any], call: str
+) -> None:
     how, output = outcomes[call]
     assert (how, REFUSED[call] in output) == ("raised", True), output
 
 
 @without_chips
 @pytest.mark.parametrize("call", AT_THE_CHIP)
-def test_what_needs_a_chip_is_called_and_comes_as_far_as_the_chip(
-    outcomes: dict[str, Any], call: str
-) -> None:
+def test_calls_that_need_a_chip_get_as_far_as_the_chip(outcomes: dict[str, Any], call: str) -> None:
     """Not refused as "internal to TorchTPU", as `torch.tpu.synchronize` and seven more are."""
     how, output = outcomes[call]
     assert (how in ("raised", "ended"), NO_CHIP in output) == (True, True), output
@@ -220,10 +220,10 @@ def test_every_method_of_the_backend_is_called(outcomes: dict[str, Any]) -> None
 
 @without_chips
 @pytest.mark.parametrize("private", PRIVATE)
-def test_a_private_part_that_the_backend_uses_is_there_and_can_be_called(
+def test_private_parts_that_the_backend_uses_exist_and_can_be_called(
     outcomes: dict[str, Any], private: str
 ) -> None:
-    """`compilations` and `profile` above call them for real; here by name, for who upgrades torch_tpu."""
+    """`compilations` and `profile` above call them for real. Here an upgrade is checked by their names."""
     assert outcomes["private"][private] is True
 
 
@@ -257,7 +257,7 @@ print(torch_launch.main(["--nproc-per-node", "2", "nothing.py"]))
     assert "cannot be started on the chips of this machine" in done.stderr
 
 
-def test_processes_that_were_started_without_them_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_started_without_these_variables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.delenv("TORCH_TPU_SLICEBUILDER_ADDRESSES", raising=False)
     with pytest.raises(DeviceRuntimeError, match=r"runtime\.torch_launch") as refused:
@@ -265,8 +265,8 @@ def test_processes_that_were_started_without_them_are_refused(monkeypatch: pytes
     assert refused.value.code == "unsupported"
 
 
-def test_no_lock_lets_in_a_libtpu_that_torch_tpu_cannot_read() -> None:
-    """It takes versions of two or three parts, and four end `import torch` on a machine with chips."""
+def test_no_lock_allows_a_libtpu_version_that_torch_tpu_cannot_parse() -> None:
+    """torch_tpu parses versions of two or three parts; four end `import torch` on a machine with chips."""
     for lock in ROOT.glob("environments/*/requirements*.lock"):
         text = lock.read_text()
         if re.search(r"^torch-tpu==", text, re.M):
@@ -294,7 +294,7 @@ for platform in (None, "tpu", "cpu"):
 
 
 def test_the_recipes_trace_as_one_graph_with_this_torch() -> None:
-    """What is compiled for a TPU is what tracing yields; code generation itself needs the chip."""
+    """The traced program is what a TPU compiles; code generation itself needs the chip."""
     program = """
 import torch
 from fits_xla import trace_full_graph

@@ -1,4 +1,4 @@
-"""A lane whose proofs were all skipped has proven nothing, and does not pass."""
+"""A run whose tests were all skipped has proven nothing, and does not pass."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ MOST_ERRORS = 0.15
 LEAST_OWN = 0.8
 
 
-def test_words_and_voices_of_five_people_survive_preparation_and_the_codec(tmp_path: Path) -> None:
+def test_words_and_voices_of_five_people_are_kept_by_preparation_and_codec(tmp_path: Path) -> None:
     ear, judge, backend = Ear(), VoiceJudge(), make("cpu", "cpu")
     pause = np.zeros(2 * 16_000, np.float32)
     for name, say in speakers(tuple(VOICES), tmp_path).items():

@@ -68,7 +68,7 @@ def test_the_trace_has_the_steps_that_were_requested(captured: tuple[Backend, Pa
 
 
 @pytest.mark.parametrize("name", PROFILED)
-def test_the_row_for_input_is_what_the_loader_had_the_loop_wait_for(name: str, tmp_path: Path) -> None:
+def test_the_row_for_input_equals_the_loops_wait_for_the_loader(name: str, tmp_path: Path) -> None:
     backend, slept, waited = make(name, "cpu"), [], []
     product, capture = product_on(backend), Capture(backend, tmp_path, steps=4)
 
@@ -116,7 +116,7 @@ def test_jax_reads_the_same_events_from_the_file(captured: tuple[Backend, Path])
     assert ours[next(key for key in ours if key[1] == STEP_NAME)] >= 1
 
 
-def test_a_capture_that_the_loop_leaves_is_written_when_it_is_closed(tmp_path: Path) -> None:
+def test_a_capture_that_the_loop_leaves_early_is_written_when_closed(tmp_path: Path) -> None:
     backend = make(next(name for name in ("torch_xla", "jax") if name in installed_backends()), "cpu")
     capture = Capture(backend, tmp_path, steps=5)
     capture.request()
@@ -128,7 +128,7 @@ def test_a_capture_that_the_loop_leaves_is_written_when_it_is_closed(tmp_path: P
     assert len(summarize(read_trace(newest_trace(tmp_path))).step_ms) == 1
 
 
-def test_no_trace_and_a_damaged_one_are_told_apart(tmp_path: Path) -> None:
+def test_a_missing_and_a_damaged_trace_have_different_errors(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="There is no trace below"):
         newest_trace(tmp_path)
     with pytest.raises(TraceError, match="There is no trace"):

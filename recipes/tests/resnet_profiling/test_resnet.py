@@ -68,7 +68,7 @@ def test_all_steps_are_one_compilation(name: str) -> None:
     assert backend.compilations().count - before == int(backend.compiles_steps)
 
 
-def test_torch_compile_takes_the_whole_step_and_makes_nothing_new_of_later_ones() -> None:
+def test_torch_compile_takes_the_whole_step_and_compiles_no_later_one() -> None:
     """What `torch_tpu` is given, with a compiler that runs what Dynamo traced as it is."""
     backend, config = make("cpu", None), Config(width=0.0625, batch_size=4)
     plain, traced = Trainer(config, backend), Trainer(config, backend)

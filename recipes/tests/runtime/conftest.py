@@ -1,6 +1,6 @@
-"""Every backend that this environment has, each on its platform: torch_tpu, which has no processor, on chips,
-and where there are none it is skipped by name. `TPULAB_TEST_SPMD=1` runs torch_xla as one program over
-several devices: the mode is chosen once in a process, so it needs a run of its own.
+"""Every backend that this environment has, each on its platform: torch_tpu, which has no CPU backend, on
+chips, and where there are none it is skipped by name. `TPULAB_TEST_SPMD=1` runs torch_xla as one program over
+several devices: the mode is chosen once in a process, so it needs a separate run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One process of `test_processes`: writes what it is told, what it draws, what it holds, and what all find.
+"""One process of `test_processes`: writes its rank, draws, rows and replicas, and the common results.
 
 `python one_process.py BACKEND FOLDER PROCESS PROCESSES PORT`
 """
@@ -38,7 +38,7 @@ def in_torch(backend: Backend, folder: Path, process: int, processes: int) -> di
     from tpulab_recipes.torch_training import save_checkpoint
 
     world = backend.world()
-    # Each draws first weights of its own.
+    # Each draws its own first weights.
     torch.manual_seed(process)
     apart = torch.nn.Linear(3, 2)
     before = apart.weight.sum().item()

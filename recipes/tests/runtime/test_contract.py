@@ -26,7 +26,7 @@ def uniform(backend: Backend, key: Any) -> np.ndarray:
     return torch.rand(8, device=backend.device()).cpu().numpy()
 
 
-def test_it_prints_what_it_runs_on(backend: Backend) -> None:
+def test_it_describes_its_device(backend: Backend) -> None:
     text = backend.describe()
     assert "\n" not in text
     assert {"jax": "JAX", "torch": "orch"}[backend.framework] in text
@@ -42,7 +42,7 @@ def test_devices_and_world_agree(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "uint8"])
-def test_what_goes_to_the_device_comes_back_bit_for_bit(backend: Backend, dtype: str) -> None:
+def test_values_return_from_the_device_bit_for_bit(backend: Backend, dtype: str) -> None:
     values = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 200, (4, 5)).astype(dtype)
     tree = {"a": values, "b": [values[:1], (values.T.copy(), 7, "text", None)]}
     back = backend.to_host(backend.to_device(tree))
@@ -58,7 +58,7 @@ def test_doubles_become_single_precision(backend: Backend) -> None:
     assert np.asarray(backend.to_host(backend.to_device(np.ones(3)))).dtype == np.float32
 
 
-def test_what_came_back_does_not_change_with_the_original(backend: Backend) -> None:
+def test_a_host_copy_does_not_change_with_the_original(backend: Backend) -> None:
     tensor = backend.to_device(rows(4))
     copy = backend.to_host(tensor)
     if backend.framework == "torch":
@@ -70,7 +70,7 @@ def test_what_came_back_does_not_change_with_the_original(backend: Backend) -> N
     assert np.array_equal(np.asarray(copy), rows(4))
 
 
-def test_a_step_computes_what_was_requested(backend: Backend) -> None:
+def test_a_step_computes_the_requested_result(backend: Backend) -> None:
     x = backend.to_device(rows(4))
     with backend.step():
         y = x @ x.T
@@ -81,7 +81,7 @@ def test_a_step_computes_what_was_requested(backend: Backend) -> None:
 def test_an_error_in_a_step_is_the_users_own(backend: Backend) -> None:
     with pytest.raises(ZeroDivisionError), backend.step():
         _ = 1 / 0
-    test_a_step_computes_what_was_requested(backend)
+    test_a_step_computes_the_requested_result(backend)
 
 
 def test_a_compiled_step_equals_the_plain_one_and_compiles_once_for_each_shape(backend: Backend) -> None:
@@ -111,7 +111,7 @@ def test_a_compiled_step_that_reads_a_value_back_is_refused_and_the_next_one_wor
     with pytest.raises(DeviceRuntimeError, match="keep values on the device") as refused:
         backend.compile(lambda a: a * a.sum().item())(x)
     assert refused.value.code == "bad_program"
-    test_a_step_computes_what_was_requested(backend)
+    test_a_step_computes_the_requested_result(backend)
 
 
 def test_a_budget_that_is_exceeded_is_reported(backend: Backend) -> None:
@@ -136,7 +136,7 @@ def test_equal_seeds_draw_equal_numbers_everywhere(backend: Backend) -> None:
         assert not np.array_equal(one, different)
 
 
-def test_what_is_recomputed_draws_the_same_random_numbers(backend: Backend) -> None:
+def test_recomputed_layers_draw_the_same_random_numbers(backend: Backend) -> None:
     if backend.framework == "jax":  # draws by keys: nothing to put back
         return
     import torch

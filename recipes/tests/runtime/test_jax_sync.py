@@ -1,4 +1,4 @@
-"""JAX hands programs over and goes on; a clock or a profile that ends needs to know when they are through."""
+"""JAX submits programs and continues; the end of a clock or a profile must wait until they are done."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class TestOneProcessForEachDevice:
     def both(cls, folder: Path) -> Output:
         return run("cpu", folder, 2)
 
-    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Output) -> None:
+    def test_each_process_has_its_index_and_their_number(self, both: Output) -> None:
         for process, printed in enumerate(both):
             counts = {"process_count": 2, "local_devices": 1, "global_devices": 2}
             assert printed["world"] == {"process_index": process, **counts, "one_program": False}
@@ -82,7 +82,7 @@ class TestOneProcessForEachDevice:
             {"x": [3, 4, 5], "rate": 0.5},
         ]
 
-    def test_weights_that_were_drawn_apart_match_the_first(self, both: Output) -> None:
+    def test_differently_drawn_weights_are_replaced_by_the_first_ones(self, both: Output) -> None:
         assert both[0]["drawn_apart"] != both[1]["drawn_apart"]
         assert [printed["prepared"] for printed in both] == [both[0]["drawn_apart"]] * 2
 
@@ -90,10 +90,10 @@ class TestOneProcessForEachDevice:
         """Of 16 tensors of a small network, together."""
         assert [printed["messages_a_step"] for printed in both] == [1.0, 1.0]
 
-    def test_their_metrics_are_reduced_to_the_same_in_both(self, both: Output) -> None:
+    def test_their_reduced_metrics_are_equal_in_both(self, both: Output) -> None:
         assert [printed["reduced"] for printed in both] == [{"mean": 1.5, "sum": 3.0, "max": 2.0}] * 2
 
-    def test_they_train_as_one_process_with_both_shares_does(self, both: Output, folder: Path) -> None:
+    def test_they_train_like_one_process_with_both_shares(self, both: Output, folder: Path) -> None:
         (alone,) = run("cpu", folder, 1)
         assert both[0]["losses"] == both[1]["losses"]
         assert both[0]["losses"] == pytest.approx(alone["losses"], rel=1e-4)
@@ -125,7 +125,7 @@ class TestOneProgramOverTwoProcesses:
     def both(cls, tmp_path_factory: pytest.TempPathFactory) -> Output:
         return run("jax", tmp_path_factory.mktemp("jax"), 2)
 
-    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Output) -> None:
+    def test_each_process_has_its_index_and_their_number(self, both: Output) -> None:
         for process, printed in enumerate(both):
             counts = {"process_count": 2, "local_devices": 4, "global_devices": 8}
             assert printed["world"] == {"process_index": process, **counts, "one_program": True}
@@ -146,7 +146,7 @@ class TestOneProgramOverTwoProcesses:
             assert len(printed["replicas"]) == 4
             assert all(np.array_equal(piece, whole) for piece in printed["replicas"])
 
-    def test_what_goes_to_the_host_is_whole_in_both(self, both: Output) -> None:
+    def test_host_copies_are_whole_in_both(self, both: Output) -> None:
         for printed in both:
             assert np.array_equal(printed["whole"], np.arange(48, dtype=np.float32).reshape(16, 3))
 

@@ -1,4 +1,4 @@
-"""Which backend is chosen, and what is said when it cannot be had. Each choice in a process of its own."""
+"""Which backend is chosen, and the error when it is unavailable. Each choice runs in a separate process."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_an_error_names_the_environment_variable_that_chose_the_backend() -> Non
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_a_chip_that_was_requested_and_is_missing_is_an_error(name: str) -> None:
+def test_a_requested_but_missing_chip_is_an_error(name: str) -> None:
     if count_chips() > 0:
         pytest.skip("this machine has TPU chips")
     code, text = choose(f"runtime.use({name!r}, platform='tpu')")
     assert (code, text.split(":")[0]) == (3, "no_chip")
 
 
-def test_a_folder_with_the_name_of_a_framework_is_not_taken_for_it(
+def test_a_folder_with_the_name_of_a_framework_does_not_count_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = {"torch_tpu", "torch_xla", "jax", "cpu"} - set(INSTALLED)
@@ -109,7 +109,7 @@ def test_importing_the_seam_imports_no_framework() -> None:
 
 
 class TestChips:
-    def test_none_on_a_machine_without(self, tmp_path: Path) -> None:
+    def test_no_chips_on_a_machine_without_any(self, tmp_path: Path) -> None:
         (tmp_path / "dev").mkdir()
         assert count_chips(tmp_path) == 0
 

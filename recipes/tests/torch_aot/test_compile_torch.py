@@ -1,8 +1,8 @@
-"""Training steps of PyTorch compiled for TPUs that are not there.
+"""Training steps of PyTorch compiled for TPUs that are not attached.
 
 `npm run test:aot` has the two environments: that of torch_tpu exports the step (TPULAB_TORCH_PYTHON), and
-this one has the TPU compiler. Each step is compiled for each chip in a process of its own, which returns the
-compiler's memory; what the same compiler has said of the same program is read from TPULAB_AOT_RESULTS.
+this one has the TPU compiler. Each step is compiled for each chip in a separate process, which returns the
+compiler's memory; earlier results of the same compiler and program are read from TPULAB_AOT_RESULTS.
 """
 
 from __future__ import annotations

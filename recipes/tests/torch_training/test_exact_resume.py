@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint computes what the unbroken one computes, whatever interrupted it."""
+"""A run that resumes from a checkpoint equals the unbroken run, whatever interrupted it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def backend(request: pytest.FixtureRequest) -> Any:
     return make(request.param, "cpu" if request.param == "torch_xla" else None)
 
 
-def test_going_on_in_the_middle_of_an_epoch_is_the_unbroken_run(backend: Any, tmp_path: Path) -> None:
+def test_resuming_in_the_middle_of_an_epoch_equals_the_unbroken_run(backend: Any, tmp_path: Path) -> None:
     unbroken = Loop(backend, Settings())
     expected = unbroken.train(9)
     interrupted = Loop(backend, Settings())
@@ -175,7 +175,7 @@ loop.save(Path({folder!r}))
 """
 
 
-def test_a_kill_during_the_write_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+def test_a_kill_during_the_write_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     program = KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
     source = str(Path(__file__).parents[2] / "src")
     done = subprocess.run(

@@ -172,7 +172,7 @@ def test_a_checkpoint_is_written_by_time(tmp_path: Path, monkeypatch: pytest.Mon
         "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes",
     ],
 )
-def test_the_words_of_other_allocators_are_known_too(printed: str) -> None:
+def test_messages_of_other_allocators_are_recognised_too(printed: str) -> None:
     with (
         pytest.raises(DeviceRuntimeError, match=re.escape(printed.partition("\n")[0])) as found,
         refuse_too_large("A step", "Use fewer clips."),

@@ -21,8 +21,8 @@ from tpulab_recipes.runtime.torch_tpu import TorchTpuBackend  # noqa: E402
 from tpulab_recipes.runtime.torch_xla import TorchXlaBackend  # noqa: E402
 from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
-#: The mode is chosen once in a process, hence one of its own: 8 devices of XLA:CPU in one program, two
-#: processes of plain PyTorch, or one process with all of it.
+#: The mode is chosen once in a process, so each has separate ones: 8 devices of XLA:CPU in one program, two
+#: processes of plain PyTorch, or one process without slices.
 PROGRAM = """
 import json, sys
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ if backend.world().is_main:
 
 
 def _run(folder: Path, how: str, processes: int = 1) -> dict:
-    """What the first process says."""
+    """The output of the first process."""
     environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
     environment |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "8"}
     with reserved_port() as port:
@@ -119,13 +119,15 @@ def _run(folder: Path, how: str, processes: int = 1) -> dict:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
-    """The folder of a training that has all of it, and what it says."""
+    """The folder of a training without slices, and its output."""
     folder = tmp_path_factory.mktemp("alone")
     return folder / "whole", _run(folder, "whole")
 
 
 @LONG_ON_TORCH_XLA
-def test_a_training_in_slices_is_the_training_of_one_device(alone: tuple[Path, dict], tmp_path: Path) -> None:
+def test_a_training_in_slices_equals_the_training_of_one_device(
+    alone: tuple[Path, dict], tmp_path: Path
+) -> None:
     sharded, (folder, whole) = _run(tmp_path, "sharded"), alone
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
     for name, value in whole["weights"].items():
@@ -149,7 +151,7 @@ def test_a_training_in_slices_is_the_training_of_one_device(alone: tuple[Path, d
 
 @pytest.mark.long
 def test_two_processes_with_slices_train_as_one_with_all(alone: tuple[Path, dict], tmp_path: Path) -> None:
-    """The code is torch_tpu's too, which needs a chip for each process."""
+    """torch_tpu uses the same code, but needs a chip for each process."""
     sharded, (folder, whole) = _run(tmp_path, "processes", 2), alone
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
     for name, value in whole["weights"].items():
@@ -166,8 +168,8 @@ def test_two_processes_with_slices_train_as_one_with_all(alone: tuple[Path, dict
         np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
 
 
-def test_a_process_alone_has_nothing_to_slice_over_and_is_warned() -> None:
-    # Without a chip torch_tpu's cannot be made; it refuses before it needs one.
+def test_a_single_process_has_nothing_to_slice_over_and_is_warned() -> None:
+    # torch_tpu's backend cannot be made without a chip, but this refusal needs none.
     for backend in (make("cpu", None), object.__new__(TorchTpuBackend)):
         with pytest.raises(
             DeviceRuntimeError, match=rf'"{backend.name}".*alone; start one.*runtime\.torch_launch'

@@ -1,4 +1,4 @@
-"""Files of tensors from anywhere: what cannot be used is named as what it is, and none of its code runs."""
+"""Files of tensors from anywhere: an unusable one is named with its kind, and none of its code runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _run(file: Path) -> Any:
 def _of_transformers(config: Any, load: Callable[[str], Any], file: Path) -> Any:
     """`load` of a folder with this configuration and the file as its weights."""
     config.save_pretrained(file.parent)
-    # Pickles and pages are called as what they pretend to be.
+    # Pickles and pages have the names of the files that they pretend to be.
     name = "model.safetensors" if file.suffix == ".safetensors" else "pytorch_model.bin"
     file.rename(file.parent / name)
     return load(str(file.parent))
@@ -153,7 +153,7 @@ def test_files_of_another_kind_are_named_correctly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reader", OF_TRANSFORMERS)
-def test_weights_for_transformers_that_are_something_else_are_named(
+def test_files_that_are_no_weights_for_transformers_are_named(
     reader: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Siblings of case D10: they ended with a traceback of safetensors."""

@@ -1,4 +1,4 @@
-"""Optimizer state made early changes nothing; checkpoints are whole or not there."""
+"""Optimizer state made early changes nothing; checkpoints are whole or missing."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_learning_rate_is_a_number_where_nothing_compiles() -> None:
     assert optimizer.param_groups[0]["lr"] == 0.5
 
 
-def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_checkpoint_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     state = {"model": {"w": torch.arange(6.0).reshape(2, 3)}, "steps_done": 7, "rate": 0.1}
     save_checkpoint(CPU, tmp_path, 7, state)
     step, back = load_checkpoint(tmp_path)
@@ -134,7 +134,7 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_pat
 
 
 def _killed(at: str, folder: Path) -> int:
-    """Writes a checkpoint in a process of its own, which is killed at a point; its exit status."""
+    """Writes a checkpoint in a separate process, which is killed at some point; returns its exit status."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
@@ -219,7 +219,7 @@ def test_a_state_is_copied_to_the_host_once(tmp_path: Path, monkeypatch) -> None
         assert value.data_ptr() != model.state_dict()[name].data_ptr(), "the next step changes the model"
 
 
-def test_what_is_held_out_does_not_depend_on_the_order_and_stays_when_a_clip_is_added() -> None:
+def test_held_out_clips_do_not_depend_on_the_order_and_stay_when_a_clip_is_added() -> None:
     """It was the first by name: of a sliced recording its first minutes, of several speakers one."""
     names = [f"{speaker}-{n:03}" for speaker in "abcd" for n in range(50)]
     _, held = split_by_name(names, names, 0.2)

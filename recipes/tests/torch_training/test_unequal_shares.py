@@ -47,7 +47,7 @@ def _run(folder: Path, processes: int) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_two_processes_with_unequal_shares_are_one_with_all_rows(tmp_path: Path) -> None:
+def test_two_processes_with_unequal_shares_equal_one_with_all_rows(tmp_path: Path) -> None:
     one, two = _run(tmp_path, 1), _run(tmp_path, 2)
     for recipe in one:
         assert two[recipe]["losses"] == pytest.approx(one[recipe]["losses"], rel=1e-5)

@@ -45,7 +45,7 @@ def test_a_cell_runs_and_its_output_arrives(kernel: FrontKernel) -> None:
     assert outputs[-1]["content"]["data"]["text/plain"] == "42"
 
 
-def test_the_user_is_asked_and_the_answer_gets_back(kernel: FrontKernel) -> None:
+def test_the_user_is_prompted_and_the_input_returns(kernel: FrontKernel) -> None:
     request = kernel.execute("print('hello', input('name? '))", allow_stdin=True)
     question, _ = kernel.until("input_request", request)
     assert question["content"]["prompt"] == "name? "

@@ -18,5 +18,5 @@ schema = schemathesis.openapi.from_dict(bridge().rest("GET", "/bridge/v1/openapi
 
 @schema.parametrize()
 @BOUNDED
-def test_every_answer_is_as_described(case: Case) -> None:
+def test_every_response_is_as_described(case: Case) -> None:
     ask(case, status_code_conformance, content_type_conformance, response_schema_conformance)

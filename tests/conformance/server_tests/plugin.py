@@ -24,7 +24,7 @@ selection = Selection.read(Path(__file__).with_name("excluded.toml"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # After the conftest, which brings the fixtures of the same names: of two, the later one counts.
+    # After the conftest, whose fixtures have the same names: the later ones count.
     config.pluginmanager.register(redirected_fixtures, "redirected_fixtures")
 
 

@@ -26,7 +26,7 @@ export interface ColabAnswers {
   /** `new` waits until this file exists. */
   readonly newWaitsFor: string | null;
   readonly sshFails: SshFailure | null;
-  /** `stop` reports that it has ended a runtime which continues. */
+  /** `stop` reports that it has ended the runtime, which in fact continues. */
   readonly stopIsIgnored: boolean;
   readonly vm: {
     readonly host: string;

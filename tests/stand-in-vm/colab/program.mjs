@@ -63,7 +63,7 @@ appendFileSync(
   path.join(folder, 'calls.jsonl'),
   `${JSON.stringify({
     args: given,
-    // oxlint-disable-next-line typescript/no-deprecated -- no other call tells it, and nothing else runs here
+    // oxlint-disable-next-line typescript/no-deprecated -- no other call reports it, and nothing else runs here
     umask: process.umask(),
     requestTimeout: process.env['COLAB_CLI_REQUEST_TIMEOUT'] ?? null,
     hasPythonPath: process.env['PYTHONPATH'] !== undefined
@@ -143,7 +143,7 @@ async function create() {
   out(texts.creating(name));
   requestServer();
   const failure = account.newFails === null ? null : texts.newFailure(account.newFails, hardware);
-  // A server that answers too late has still created the runtime.
+  // A server whose response comes too late has still created the runtime.
   if (account.newFails === null || account.createsAnyway) {
     const endpoint = `tpu-${hardware.toLowerCase()}-s-${process.pid.toString(36)}`;
     // As a whole: a process that sees it may end this program.
@@ -171,7 +171,7 @@ function status() {
 
 function sessions() {
   const all = synced();
-  // With no record of its own it treats a refused login as an empty account.
+  // Without a local record it treats a refused login as an empty account.
   if (account.login === 'adc') {
     process.stderr.write(texts.NO_DEFAULT_CREDENTIALS);
     out(texts.NOTHING_ON_SERVER);

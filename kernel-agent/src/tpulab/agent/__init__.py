@@ -1,1 +1,1 @@
-"""The agent of a process: its threads, its sockets, its beginning and end."""
+"""The agent of a process: its threads, its sockets, its start and shutdown."""

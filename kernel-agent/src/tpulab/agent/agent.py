@@ -234,10 +234,10 @@ class Agent:
         missing = missing_parts()
         if missing:
             self._advise_on_missing("jax", missing)
-        # Runs before jax's own exit work, which removes the backend while the watcher uses it.
+        # Runs before jax's own exit handlers, which remove the backend while the watcher still uses it.
         atexit.register(self.device.stop)
         parts: dict[str, Callable[[], object]] = {
-            "the number of CPU devices is that of the environment": self._heed_cpu_count,
+            "XLA_FLAGS do not set the number of CPU devices": self._heed_cpu_count,
             "compilations are not reported": self.compiles.attach,
             "reads of a device value are not reported": self.syncs.attach,
             "loops without annotation are not noticed": self.auto.follow_jax,

@@ -38,7 +38,7 @@ class KeeperSocket:
         return self._socket is not None
 
     def connect(self, *, at_once: bool = False) -> bool:
-        """Tries to connect unless a pause is running (`at_once`: then too). True: a connection was made."""
+        """Tries to connect, except during a retry pause (`at_once` ignores the pause). True: connected."""
         if self._socket is not None or (now_ns() < self._next_try_ns and not at_once):
             return False
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -55,7 +55,7 @@ class KeeperSocket:
         return True
 
     def wait_s(self) -> float:
-        """Seconds until the next try to connect is due."""
+        """Seconds until the next connection attempt is due."""
         return max(0.0, (self._next_try_ns - now_ns()) / 1e9)
 
     def send(self, messages: MutableSequence[Any]) -> bool:
@@ -74,7 +74,7 @@ class KeeperSocket:
                     rest = rest[self._socket.send(rest) :]
                 left = 0
             except OSError:
-                # Of the messages at the end of this part, the incompletely sent ones are sent again.
+                # Keep the messages at the end of this part that were sent incompletely: they are sent again.
                 while left and sum(map(len, part[len(part) - left + 1 :])) >= len(rest):
                     left -= 1
                 self._drop()

@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends the check of a server that was killed: nobody reads its report."""
+    """Ends the check when the server that started it was killed: nobody would read the report."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-#: They go down through folders, and not through links.
+#: Functions that descend into folders, but not through links.
 _WALKS = ("shutil.rmtree", "os.walk", "os.fwalk", "pathlib.Path.rglob", "pathlib.Path.glob")
 #: Python's audit events before a change, with the positions of the changed paths among their arguments.
 _CHANGES = {

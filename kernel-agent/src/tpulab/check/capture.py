@@ -25,9 +25,9 @@ from tpulab.compile.flop_count import count_flops
 from tpulab.runtimes.jax_internals import JitCall, find_jit_call, written_function
 from tpulab.telemetry.locations import is_user_frame, jax_folder
 
-#: Programs of one notebook; beyond these it has another problem, which is reported.
+#: Upper bound of captured programs; a notebook with more has another problem, which is reported.
 MOST_PROGRAMS = 200
-#: Calls with Python values on the host, for which the compiler for TPUs has no code.
+#: Calls to Python on the host, for which the TPU compiler has no code.
 CALLBACKS = ("debug_callback", "debug_print", "pure_callback", "io_callback")
 #: Large results that are named for each program.
 MOST_VALUES = 5
@@ -66,12 +66,12 @@ class Place:
         return f"cell [{self.cell}]:{self.line}" if self.cell is not None else f"{self.file}:{self.line}"
 
 
-#: Turns the name of a file of code and a line into a place.
+#: Turns a code file's name and a line number into a place.
 Placer = Callable[[str, int], Place]
 
 
 def place_of(file: str, line: int) -> Place:
-    """Where code comes from a cell that a check runs, the cell; else the file, without its folders."""
+    """The cell, for code of a cell that a check runs; else the file's name without its folders."""
     cell = CELL_FILE.search(file)
     return Place("", line, int(cell[1])) if cell else Place(Path(file).name, line)
 
@@ -212,7 +212,7 @@ class Recorder:
                 except PreflightError:
                     raise
                 except Exception as error:
-                    sys.stderr.write(f"tpulab check: a program was not caught: {error!r}"[:300] + "\n")
+                    sys.stderr.write(f"tpulab check: a program was not captured: {error!r}"[:300] + "\n")
                 finally:
                     self._busy.now = False
             return result
@@ -292,7 +292,7 @@ class Recorder:
             pjit._cpp_pjit(again, info).lower(*args, **kwargs)
 
     def with_batch(self, number: int, rows: int) -> Program | None:
-        """The program again for another batch, as the newest one; None where that cannot be traced.
+        """Lowers the program again for another batch, as the newest program; None where it cannot be traced.
 
         Rows are the first dimension of the arguments that have it and are not carried from step to step.
         """
@@ -485,7 +485,7 @@ def callbacks_as_nothing(platform: str) -> Iterator[None]:
 
 
 def _interpret_kernels(wanted: bool) -> None:
-    """CPUs interpret Pallas kernels of a TPU, for which they have no code; the module for a TPU has them."""
+    """Lets the CPU interpret Pallas kernels for TPUs, which it cannot run; the TPU's module contains them."""
     from jax._src.interpreters import mlir
 
     pallas, table = sys.modules.get("jax._src.pallas.pallas_call"), mlir._platform_specific_lowerings["cpu"]
@@ -575,7 +575,7 @@ def _user_places(frame: FrameType | None) -> Iterator[tuple[str, int]]:
 
 
 def _is_jitted_by(place: tuple[str, int], name: str) -> bool:
-    """Whether the line of the user calls jit by name: `jax.jit(jnp.linalg.solve)(a, b)` is the user's."""
+    """Whether the user's line calls jit by name: `jax.jit(jnp.linalg.solve)(a, b)` counts as the user's."""
     return "jit" in linecache.getline(*place) and name in linecache.getline(*place)
 
 

@@ -50,7 +50,7 @@ class Request:
 
     @property
     def serves(self) -> bool:
-        """Whether the process of the source has to lower programs again."""
+        """Whether the source's process has to lower programs again."""
         return self.largest_batch or self.propose
 
 
@@ -178,7 +178,7 @@ def compile_all(
         waiting = {one.machine.name: pool.submit(compile_one, one) for one in work}
         results = {name: future.result() for name, future in waiting.items()}
     except BaseException:
-        # Their threads wait for them, and would continue with the next program.
+        # Threads of the pool wait for these children, and would continue with the next program.
         stopped.set()
         end_children()
         raise
@@ -255,7 +255,7 @@ class _MachineCheck:
         return self._compiler.compile(lowered) if "number" in lowered else lowered | {"compiles": None}
 
     def _largest_batch(self, main: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Rows of the main program that fit, and the next number that does not; each one compiled."""
+        """The most rows of the main program that fit, and the next number that does not; both compiled."""
         rows = capture.batch_of(main)
         if rows is None:
             return None
@@ -318,12 +318,12 @@ def report_of(
     budget: Budget,
     placer: capture.Placer = capture.place_of,
 ) -> dict[str, Any]:
-    """From runs by their number of devices, and from the compilers' results for each, by machine."""
+    """The report, from the runs (by number of devices) and the compilers' results (by machine)."""
     first = next(iter(runs.values()))
     report: dict[str, Any] = {
         "format": 1,
         "source": request.source.name,
-        # Its name on the computer that asked for the check.
+        # The file's name on the computer that requested the check.
         "file": os.environ.get("TPULAB_CHECK_FILE") or str(request.source),
         "cells": first["cells"],
         "runSeconds": round(sum(run["seconds"] for run in runs.values()), 1),

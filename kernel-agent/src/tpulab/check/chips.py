@@ -32,7 +32,7 @@ def first_line(error: BaseException) -> str:
         words = error.msg if isinstance(error, SyntaxError) else str(error)
         return words.strip().splitlines()[0][:400]
     except Exception:
-        # Without a message, or with one that cannot be made.
+        # The error has no message, or its `__str__` raises.
         return type(error).__name__
 
 
@@ -140,7 +140,7 @@ class Prices:
     date: str
     hourly: Mapping[str, float]
     source: str
-    #: the user's own list, which would have been read; None: another one was named
+    #: the user's own list, which is read where it exists; None: another list was named
     own: str | None
 
 

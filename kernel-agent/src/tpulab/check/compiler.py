@@ -91,7 +91,7 @@ class Compiler:
         machine = self._machine
         options: dict[str, Any] = {"chip_config_name": "megacore"} if machine.kind.name == "v4" else {}
         if machine.chips == 1:
-            # libtpu before 0.0.50 takes four chips for a host, also in a topology of one.
+            # libtpu before 0.0.50 counts four chips per host, even in a topology of one chip.
             options["chips_per_host_bounds"] = [1, 1, 1]
         try:
             found = topologies.get_topology_desc(platform="tpu", topology_name=machine.topology, **options)
@@ -144,7 +144,7 @@ class Compiler:
         try:
             facts = hlo.read(executable.hlo_modules()[0].to_string())
         except Exception as error:
-            # libtpu 0.0.50 cannot hand out some programs of 7x that it has compiled.
+            # libtpu 0.0.50 cannot return some programs that it has compiled for 7x.
             note = f"{UNREADABLE} ({first_line(error)[:200]})"
         return Compiled(
             **{each.name: getattr(facts, each.name) for each in fields(facts)},
@@ -190,7 +190,7 @@ class Compiler:
             build.allow_spmd_sharding_propagation_to_parameters = beside["freeInputs"]
             build.allow_spmd_sharding_propagation_to_output = beside["freeOutputs"]
             facts = saved.facts_of(backend, parsed, devices, options) if save is not None else {}
-            # Only of TPUs there are descriptions without devices.
+            # Only TPUs have topology descriptions without devices.
             compile_program = backend.compile if backend.platform == "tpu" else backend.compile_and_load
             executable = compile_program(
                 parsed,
@@ -235,10 +235,10 @@ class StoredAnswer:
         return None
 
     def write(self, answer: dict[str, Any]) -> None:
-        """No refusal for another reason than memory, which may have been the machine's."""
+        """Stores no refusal for a reason other than memory: this computer may have been the cause."""
         if self._file is None or answer["compiles"] is None:
             return
-        # A read-only folder makes the next check slower, and no worse.
+        # A read-only folder only makes the next check slower.
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             beside = self._file.with_suffix(f".{os.getpid()}")
@@ -279,7 +279,7 @@ def main(argv: list[str]) -> int:
 
     try:
         os.environ.update(ENVIRONMENT)
-        # jax is imported for a program without a stored answer only.
+        # Imports jax only for a program without a stored answer.
         compiler = Compiler(machine)
         for request in map(json.loads, sys.stdin):
             number = request["number"]

@@ -150,7 +150,7 @@ def as_called(
     def like(*_: Any) -> tuple[Any, ...]:
         return tuple(jnp.zeros(each.shape, each.dtype) for each in outputs)
 
-    # A check lowers for the processor first, which compiles nothing.
+    # A check lowers for the CPU first, which compiles nothing.
     unchecked = [jax.export.DisabledSafetyCheck.platform()]
     # jax makes the frame (types and calling convention); the module in it is replaced by ours.
     make = jax.export.export(

@@ -164,7 +164,7 @@ def _frames(text: str) -> dict[int, list[Frame]]:
         places[number] = (files.get(file, ""), line)
     stack = tables.get("StackFrames", {})
     parents = {number: _number(row_text, "parent_frame_id") for number, row_text in stack.items()}
-    # Written from 1 where a frame would otherwise be its own parent.
+    # Parent ids count from 1 if a frame would otherwise be its own parent.
     shift = 1 if any(number == parent for number, parent in parents.items()) else 0
     found: dict[int, list[Frame]] = {}
     for number in stack:

@@ -237,7 +237,7 @@ def _as_numbers(leaf: Any) -> Any:
 
 @contextlib.contextmanager
 def _remat(wanted: bool) -> Iterator[None]:
-    """Gradients in the block store the matrix products of the forward pass and compute the rest again."""
+    """Gradients in the block store the matrix products of the forward pass and recompute the rest."""
     import jax
     from jax._src import api
 

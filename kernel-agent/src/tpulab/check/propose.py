@@ -74,7 +74,7 @@ class Search:
     def _strategies(self, data: int, model: int) -> Iterator[tuple[str, tuple[tuple[str, Place], ...]]]:
         fsdp, tensor = self._places(data, 1), self._places(1, model)
         if model == 1:
-            # First, so that nothing that is proposed was not compared with it.
+            # First, so that every proposed layout is compared with it.
             yield "FSDP", fsdp
             yield "data parallel", ()
         else:
@@ -83,7 +83,7 @@ class Search:
                 yield f"tensor parallel, {model}, and FSDP, {data}", self._places(data, model)
 
     def _places(self, data: int, model: int) -> tuple[tuple[str, Place], ...]:
-        """Each group on `model` along its inner dimension, and on `data` along the longest that is left."""
+        """Each group on `model` along its inner dimension, and on `data` along the longest remaining one."""
         sizes = Counter(size for group in self._groups for size in group["shape"])
         width = max(sizes, key=lambda size: (sizes[size], size), default=0)
         found = []
@@ -148,7 +148,7 @@ class Search:
                 return
 
     def _vary(self) -> None:
-        """Another place for one group after the other, as long as that is better."""
+        """Tries another place for each group in turn, as long as the layout improves."""
         for group in self._groups[:MOST_VARIED]:
             best = self.ranked()[0]
             places = dict(best.layout.places)
@@ -197,7 +197,7 @@ class Search:
         def order(candidate: Candidate) -> tuple[Any, ...]:
             need = need_of(candidate.compiled) or math.inf
             if self._fits(candidate):
-                # What differs by less than the figures' precision is decided by memory.
+                # Layouts whose times differ by less than the figures' precision are ordered by memory.
                 return 0, float(f"{self.seconds(candidate):.2g}"), need
             return 1, need, 0
 

@@ -31,7 +31,7 @@ FORMAT = 1
 #: A kernel loads programs for these by itself. Those for a CPU are machine code of this computer, and the
 #: file may have come with a repository or from another machine: only `load_compiled` loads them.
 LOADED_UNASKED = frozenset({"tpu"})
-#: They change where the compiler writes, or how many CPU devices there are.
+#: Flags that change only where the compiler writes, or the number of CPU devices.
 _OTHER_FLAGS = ("--xla_dump", "--xla_force_host_platform_device_count")
 
 
@@ -42,7 +42,7 @@ def facts_of(backend: Any, module: Any, devices: Iterable[Any], options: Any) ->
 
     text = module.operation.get_asm(enable_debug_info=False, assume_verified=True)
     chosen = hashlib.sha256()
-    # The devices are compared by their places: a machine may number them otherwise.
+    # The devices are compared by their places: a machine may number them differently.
     cache_key._hash_serialized_compile_options(chosen, options, strip_device_assignment=True)
     flags = " ".join(os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")).split()
     return {
@@ -110,7 +110,7 @@ class CompiledPrograms:
         return f"{self._file}: {total} programs, {len(self.loaded)} loaded, {len(self.refused)} refused"
 
     def executable(self, backend: Any, module: Any, devices: Any, options: Any, where: Any) -> Any:
-        """The program on these devices; None where the file has none that is the same. `devices`: in the
+        """The program on these devices; None where the file has no identical one. `devices`: in the
         program's order, `where`: the same as jaxlib's list."""
         if not self._requested and backend.platform not in LOADED_UNASKED:
             return None
@@ -132,7 +132,7 @@ class CompiledPrograms:
                     self.loaded.append(name)
                     return executable
                 reasons.append(found)
-            # Of the program that agrees in the most: the others are for other machines.
+            # The reason of the closest program: the others are for other machines.
             _, reason = max(reasons)
         except Exception as error:
             reason = f"it cannot be loaded here: {first_line(error)[:300]}"
@@ -142,7 +142,7 @@ class CompiledPrograms:
 
 
 def difference(saved: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, str] | None:
-    """The first one, with its rank, in words; None: they are the same."""
+    """The first difference in words, with its rank; None: there is none."""
 
     def kinds(facts: Mapping[str, Any]) -> str:
         return f"{len(facts['devices'])} {' and '.join(sorted({kind for kind, _ in facts['devices']}))}"
@@ -166,7 +166,7 @@ def load_compiled(file: str | os.PathLike[str]) -> CompiledPrograms:
     """From now on jax takes programs from this file instead of compiling them.
 
     Raises:
-        PreflightError: `compiled_unusable` for another file, `jax_unknown` for a jax that compiles otherwise.
+        PreflightError: `compiled_unusable` for another file, `jax_unknown` for an unsupported jax.
     """
     return _give_to_jax(CompiledPrograms(Path(file)))
 

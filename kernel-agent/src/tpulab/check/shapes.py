@@ -1,5 +1,5 @@
 """Cells tagged `shapes-only`: a call of a jitted function in them is traced and lowered instead of run, and
-its results are shapes, so that a step is checked that this computer could not hold."""
+its results are shapes. A step that is too large for this computer's memory can be checked in this way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ShapesOnly(ast.NodeTransformer):
             return function(*args, **kwargs)
         leaves, tree = jax.tree.flatten((args, kwargs))
         key = (function, tree, tuple(map(_key, leaves)))
-        # Of a loop, the first call is lowered.
+        # Only the first call in a loop is lowered.
         if key not in self._known:
             lowered = function.lower(*args, **kwargs)
             program = self._recorder.latest
@@ -56,7 +56,7 @@ def _key(leaf: Any) -> Any:
 
 
 def _shape(info: Any, sharding: Any) -> Any:
-    """Where its values would be, if the function or its arguments say that."""
+    """A shape with the sharding of its values, if the function or its arguments specify one."""
     import jax
 
     named = sharding if isinstance(sharding, jax.NamedSharding) else None

@@ -133,7 +133,7 @@ class Run:
             beside.replace(self.folder / "run.json")
 
     def end_at_exit(self) -> None:
-        """Code that ends its process by `os._exit` loses no programs."""
+        """Writes the captured programs before `os._exit` ends the process."""
         leave, here = os._exit, os.getpid()
 
         def leave_after_writing(status: int) -> NoReturn:
@@ -257,14 +257,14 @@ def _shell() -> Any:
         "wandb",
     ):
         shell.register_magic_function(lambda *_: None, "line", name)
-    # Once is enough, without its options.
+    # `%timeit` runs its statement once, without the options.
     once = re.compile(r"^(-[a-z]\s*\d*\s+)*")
     shell.register_magic_function(lambda line: shell.ex(once.sub("", line)), "line", "timeit")
     return shell
 
 
 def split_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our arguments, and those behind `--`: argparse accepts no list there once it has seen an option."""
+    """Our arguments, and the source's after `--`: after an option, argparse accepts no list there."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]

@@ -21,7 +21,7 @@ HIT_EVENT = "/jax/compilation_cache/cache_hits"
 WRITE_EVENT = "/jax/compilation_cache/cache_misses"
 #: File systems store times coarsely.
 CLOCK_SLACK_S = 2.0
-#: A disk with less room cannot take a program of seconds.
+#: A disk with less free space cannot store a program that takes seconds to compile.
 LEAST_ROOM_BYTES = 4 * 1024 * 1024
 
 #: kernels only: the first failure is a line, instead of jax's two for each program
@@ -88,7 +88,7 @@ def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
 
 
 def _obstacle(folder: str) -> str | None:
-    """Why nothing can be stored there; None: not known."""
+    """Why nothing can be stored there; None: unknown."""
     if "://" in folder:
         return None
     if not os.path.isdir(folder):

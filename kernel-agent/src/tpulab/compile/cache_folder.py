@@ -31,7 +31,7 @@ def cache_folder(env: MutableMapping[str, str]) -> pathlib.Path | None:
         return None
     if requested:
         return pathlib.Path(requested).expanduser()
-    # Relative values are ignored: they would mean another folder in each working directory.
+    # Relative values are ignored: they would mean a different folder in each working directory.
     bases = [env.get("XDG_CACHE_HOME", ""), f"{env.get('HOME', '')}/.cache" if env.get("HOME") else ""]
     with contextlib.suppress(KeyError):  # an id without an account, as in some containers
         bases.append(f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache")

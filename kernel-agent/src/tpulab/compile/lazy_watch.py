@@ -78,8 +78,8 @@ class LazyWatch:
         ahead = unix_ahead_ns()
         spans = [(end - lasted - ahead, end - ahead) for end, lasted in executions if end > self._last_end_ns]
         self._last_end_ns = executions[-1].end_unix_ns
-        # Programs run in order: all programs launched before the newest one was queued are over; all are, if
-        # many have run as were queued before the poll.
+        # Programs run in order: all programs launched before the newest one was queued are over; if as many
+        # have run as were queued before the poll, all are over.
         newest = executions[-1].end_unix_ns - executions[-1].duration_ns - ahead
         self._tracker.device.add_external(spans, requested if count >= launched else newest)
 
@@ -99,7 +99,7 @@ class LazyWatch:
             try:
                 self._report_read(state)
             except Exception as error:
-                self._tracker.warn("a compilation of %s was not told: %r", self._runtime.name, error)
+                self._tracker.warn("a compilation of %s was not reported: %r", self._runtime.name, error)
             began = now_ns()
             self._launching[thread] = (began, sys._getframe(2))
         try:

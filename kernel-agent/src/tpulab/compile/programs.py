@@ -104,7 +104,7 @@ def _numbered(call: JitCall) -> Iterator[tuple[int | str, Any, bool]]:
 
 def _key_of(value: Any, static: bool) -> Any:
     if static:
-        # Its hash, which jit requests too: no reference to the user's objects is kept here.
+        # Only its hash, which jit computes too: no reference to the user's objects is kept here.
         return type(value), hash(value)
     jax = loaded_jax()
     if jax is None:

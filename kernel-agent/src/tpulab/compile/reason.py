@@ -188,7 +188,6 @@ def _distance(found: list[Difference]) -> tuple[int, int]:
 
 
 def find_differences(before: Signature, after: Signature) -> list[Difference]:
-    """All differences between two calls of one function."""
     found = [
         Difference("tree", name, _short_tree(before.trees.get(name)), _short_tree(after.trees.get(name)))
         for name in {**before.trees, **after.trees}

@@ -50,7 +50,7 @@ class CompileWatch:
         self._events = events
         self._wake = wake
         self._state = _ThreadCompiles()
-        # From the time of day, so that a restarted kernel has other ids; below 2**53 for JavaScript.
+        # From the time of day, so that a restarted kernel has different ids; below 2**53 for JavaScript.
         self._ids = itertools.count(time.time_ns() // 1_000_000 * 100)
         self._reasons = ReasonFinder()
         self._tracing: dict[int, Compilation] = {}

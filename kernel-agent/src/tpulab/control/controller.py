@@ -282,7 +282,7 @@ class Controller:
         return at is None or at <= step or self.state == "paused"
 
     def _own_checkpoint(self, step: int) -> Command:
-        # Also when it fails: the next one is due later.
+        # Also set when the checkpoint fails: the next one is due a whole interval later.
         self.checkpointed = step
         return Command("checkpoint", run=self._run_id)
 

@@ -1,4 +1,4 @@
-"""Reports when the steps of a run take longer for a minute than before, though the program is the same."""
+"""Reports when the steps of a run take longer over a minute than before, with an unchanged program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tpulab.figures.totals import RunTotals
 WINDOW_NS = 60_000_000_000
 MARK_NS = 5_000_000_000
 FEWEST_STEPS = 10
-#: The rate drops by so much.
+#: A drop of the rate by this share is reported.
 LOST_SHARE = 0.15
-#: A step that computes more or less than this share is another program.
+#: A step whose operations differ by more than this share is another program.
 SAME_WORK = 0.02
 MAX_REPORTED = 8
 

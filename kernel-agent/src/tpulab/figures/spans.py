@@ -87,15 +87,15 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         times, busy = without_holes(times, busy)
     start, body, end, compiles, dispatch, waits, launches, _ = times
     if busy is None and not compiles and not waits and not launches:
-        # Most steps of a loop with short steps.
+        # Applies to most steps in a loop with short steps.
         return StepSplit(body - start, end - body, 0, 0, 0)
     running = busy if busy is not None else ()
     compiling = union(compiles, start, end) if compiles else []
     taken = union([*compiling, *running], start, end) if compiling else running
-    # Before `turn` idle time of the body is host, from there on it is gap.
+    # Idle time of the body counts as host before `turn`, and as gap from there on.
     turn = end if busy is None or dispatch is None else min(max(dispatch, body), end)
     if launches and dispatch is not None and dispatch <= body:
-        # The loader launched the step before. The next part traces the next one; the device does not idle.
+        # The loader launched the previous step. The next part traces the next step; the device is not idle.
         turn = end
     if waits or launches:
         return _split_with_waits(times, taken, turn, compiling)

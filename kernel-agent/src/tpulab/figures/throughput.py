@@ -50,7 +50,7 @@ def peak_flops(device_kind: str | None) -> float | None:
 
 @cache
 def _own_rates(text: str) -> Mapping[str, float | None]:
-    """An invalid table counts as no table: a figure that is shown beside a run must not end it."""
+    """An invalid table counts as no table: a figure shown beside a run must not end the run."""
     try:
         table = json.loads(text) if text else {}
     except ValueError:

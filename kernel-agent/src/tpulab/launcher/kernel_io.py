@@ -65,7 +65,8 @@ def send_well_formed(session: Session) -> None:
 
 
 def report_crashes() -> None:
-    """Into the log, even when a cell calls `faulthandler.enable()`. Descriptor 2 must still be the log."""
+    """Crashes go into the log, even when a cell calls `faulthandler.enable()`. Call it while descriptor 2 is
+    still the log."""
     log = os.fdopen(os.dup(2), "w")
     plain = faulthandler.enable
 
@@ -83,7 +84,7 @@ def wake_on_signals(loop: IOLoop) -> None:
     writer.setblocking(False)
 
     def drain(*_: object) -> None:
-        # A forked child may have been quicker.
+        # A forked child may have read the byte first.
         with contextlib.suppress(BlockingIOError):
             woken.recv(4096)
 
@@ -94,7 +95,7 @@ def wake_on_signals(loop: IOLoop) -> None:
 def flush_before_fork() -> None:
     def flush() -> None:
         for stream in (sys.stdout, sys.stderr):
-            # Any error of a replacement by a cell: a fork must not fail for it.
+            # A cell may have replaced the stream, and an error of the replacement must not fail the fork.
             with contextlib.suppress(Exception):
                 stream.flush()
 

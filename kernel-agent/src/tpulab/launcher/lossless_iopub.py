@@ -5,8 +5,8 @@ later ones. Instead the queue is either unbounded (memory grows while the reader
 mark: the iopub thread then waits, and a cell that flushes waits for that thread, up to ipykernel's 10 s a
 flush.
 
-The mark counts only when it is set before `bind`, and `IPKernelApp.init_iopub(context)` makes and binds the
-together. So the context that it gets is a proxy which sets the mark on the socket it makes.
+The mark takes effect only when it is set before `bind`, and `IPKernelApp.init_iopub(context)` makes and
+binds the socket together. So it receives a proxy context, which sets the mark on each new socket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gives a keeper that takes over the messages that the previous one has not recorded.
+"""Sends a keeper that takes over the messages that the previous keeper has not recorded.
 
 A unix socket with a separate thread, which never needs the main thread: it works while a cell runs, and only
 code that holds the GIL delays it. The keeper writes one JSON object per line. Answers are frames `u32 length

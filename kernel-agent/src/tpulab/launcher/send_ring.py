@@ -77,7 +77,7 @@ Frames = Sequence[bytes]
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """The messages that a keeper that takes over has not seen."""
+    """The messages that the keeper has not seen when it takes over."""
 
     #: (channel, frames), as they were sent, identities or topic first.
     messages: list[tuple[str, Frames]]
@@ -150,7 +150,7 @@ class SendRing:
         #: None while no keeper reads: libzmq then queues nothing.
         self._watched: QueueAlarm | None = None
         self._waiting = 0
-        #: Notified when much waits for a keeper that reads. The ring's bound does not bound libzmq's queue.
+        #: Notified when much waits for a reading keeper: the ring's bound does not limit libzmq's queue.
         self.alarm: QueueAlarm | None = None
 
     @property
@@ -228,7 +228,7 @@ class SendRing:
     def unconfirmed(
         self, last: Mapping[str, str], routing_id: bytes, channels: Sequence[str] = CHANNELS
     ) -> Unconfirmed:
-        """All after the messages `last`, by channel in the order of sending.
+        """All messages after `last`, by channel in the order of sending.
 
         Of the reply channels, only messages to `routing_id`.
         """

@@ -32,7 +32,7 @@ def _is_hidden(traceback: TracebackType) -> bool:
 
 
 def shortened(traceback: TracebackType | None) -> tuple[TracebackType | None, int]:
-    """A copy without hidden frames and those in the middle, and the number of the latter; itself if short."""
+    """A copy without hidden and middle frames, and the number of middle frames; a short one unchanged."""
     whole, chain, each = traceback, [], traceback
     hidden = 0
     while each is not None:
@@ -57,7 +57,7 @@ def shorten_tracebacks(shell: Any) -> None:
 
     def in_part(etype: Any, evalue: Any, etb: TracebackType | None, *rest: Any) -> list[list[str]]:
         short, left_out = shortened(etb)
-        # Not of other types: their texts are made by code of the user.
+        # Not for other types: the user's code makes their texts.
         is_plain = type(evalue) in (RuntimeError, ModuleNotFoundError) and not hasattr(evalue, "__notes__")
         if is_plain and _NO_INTERACTIVE_FIGURES.search(str(evalue)):
             evalue.add_note(_IPYMPL)

@@ -50,7 +50,7 @@ def advise_on_non_finite(adviser: Adviser, run: Run, step: int, found: dict[str,
 
 
 def advise_on_freed(adviser: Adviser, run: Run) -> None:
-    """A value that was freed before it could be read is not a value of another step, and not 0."""
+    """A metric whose array was freed before it could be read has no value: neither an older one nor 0."""
     if not run.freed:
         return
     name, count = max(run.freed.items(), key=lambda item: item[1])

@@ -87,7 +87,7 @@ class AutoSteps:
             return
         place = (user.f_code, user.f_lineno)
         if own is not None and tracked is not None:
-            # Another line, for example an evaluation inside the loop, is part of the step.
+            # A step may reach another line, for example an evaluation inside the loop.
             if place == self._place:
                 if own.is_open:
                     own.end()

@@ -90,7 +90,7 @@ class DeviceClock:
         self._posted_ns = 0
         #: whether devices took turns at the last post: programs of earlier posts may still run
         self._in_turns = False
-        #: waits so far, and their mean processor time: where cores are few, the user pays
+        #: waits so far, and their mean processor time, which the user's code loses where cores are few
         self.waits = 0
         self.watch_cost_ns = FIRST_WATCH_COST_NS
 
@@ -118,8 +118,8 @@ class DeviceClock:
         return number
 
     def _note_devices(self, output: Any, moment: int) -> None:
-        """One ready program says nothing about programs on other devices: while posts of several device
-        sets come, the state of the devices is unknown."""
+        """A ready program shows nothing about programs on other devices: while several device sets receive
+        posts, the state of the devices is unknown."""
         placed = placement_of(output)
         since, self._posted_ns = self._posted_ns, moment
         if placed is None:
@@ -140,7 +140,7 @@ class DeviceClock:
         self._unknown.append((begin, end))
 
     def poll(self, moment: int) -> None:
-        """The known state of the newest program at `moment`, which is now."""
+        """Notes the state of the newest program at `moment`, which is now."""
         with self._guard:
             if self._followed is not None:
                 self._poll_followed(moment, ready_is_news=False)
@@ -340,7 +340,7 @@ class DeviceClock:
             return self._taken
 
     def note(self, taken: Taken, *, known: bool = True) -> None:
-        """The claimed output is ready now; not `known`: it was freed, so that its end cannot be seen."""
+        """The claimed output is ready now; with `known=False` it was freed, so its end is unknown."""
         ended = now_ns()
         with self._guard:
             self._taken = None

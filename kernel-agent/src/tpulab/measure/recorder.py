@@ -305,14 +305,14 @@ class Recorder:
 
     def _done_endings(self) -> list[tuple[Run, RunMessage]]:
         """The end of a run is reported after its last step, and after the figures known by then."""
-        # Not by counting: an interrupt may have lost a step between its number and its place in the queue.
+        # Not by counting: an interrupt may drop a step after it was numbered and before it was queued.
         unfinished = {step.run.id for step in self._waiting} | {run.id for run, _, _ in self.figures}
         done = [ending for ending in self._endings if ending[0].id not in unfinished]
         self._endings = [ending for ending in self._endings if ending[0].id in unfinished]
         return done
 
     def _unrecorded(self, done: list[tuple[Run, RunMessage]]) -> list[StepsMessage]:
-        """The last steps of a run were dropped: no later step of it leaves a hole that shows this."""
+        """The last steps of a run were dropped: no later step follows whose number would show the hole."""
         found: list[StepsMessage] = []
         for run, _ in done:
             missing, run.recorded = run.closed - run.recorded, run.closed
@@ -330,7 +330,7 @@ class Recorder:
 
 
 def _band_ms(bands: list[tuple[str, int, int]]) -> dict[str, float]:
-    """By kind; of nested bands the outer one has the time, so that they add up."""
+    """By kind; the outer of nested bands counts the time, so that the bands add up."""
     found: dict[str, float] = {}
     reached = 0
     for kind, begin, end in sorted(bands, key=lambda band: (band[1], -band[2])):

@@ -44,7 +44,7 @@ class Run:
     #: when the open evaluation or the like began; and whether that was reported
     in_band_ns: int | None = None
     in_band: bool = False
-    #: its beginning has been reported
+    #: its start has been reported
     announced: bool = False
     #: how it can be steered; None for a loop that is only measured
     control: Callable[[], RunControl | None] | None = None

@@ -209,7 +209,7 @@ class StepClock:
         """Like `watch`, for an output that is known only after the body.
 
         The dispatch time of the step is then not known, so the device counts as busy from the start of the
-        body (or the end of the last compilation); an output that is ready by now shows nothing.
+        body (or the end of the last compilation). An output that is already ready is ignored.
         """
         state = self._state
         seen_otherwise = self._explicit or state.dispatches != self._dispatches
@@ -225,7 +225,7 @@ class StepClock:
             self._metrics = {**self._metrics, **values} if self._metrics else values
 
     def figures(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Numbers that are logged between two steps, or after the last one, as stored until read."""
+        """Numbers logged between two steps, or after the last one, in the form in which they are stored."""
         state, found = thread_state(), _taken(values)
         for value in found.values():
             if isinstance(value, LazyMetric):

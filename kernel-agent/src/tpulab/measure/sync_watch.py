@@ -82,7 +82,7 @@ class SyncWatch:
                 run = clocks[-1].run
                 waits = is_running(array)
                 try:
-                    # Where a sequence has begun, even without a wait: the host may be late occasionally.
+                    # A begun sequence counts reads without a wait too: the host may be late occasionally.
                     if waits or run.id in watch._rows:
                         watch.noticed(run, sys._getframe(1), waited=waits)
                 except Exception:  # a failure to read the stack is no reason to fail the loop

@@ -53,7 +53,7 @@ class TrackedRun:
         self.clock.metric(values)
 
     def figures(self, values: dict[str, Any]) -> None:
-        """Numbers that are known after their step: they count for the newest one, even after the run."""
+        """Numbers that are known only after their step count for the newest step, even after the run."""
         step = self.run.closed - 1
         self.tracker.recorder.figures.append((self.run, step, self.clock.figures(values)))
         self.tracker.wake()

@@ -75,7 +75,7 @@ class WatchPlan:
         #: mean number of waits of a posted step: several steps that queue up are one wait
         self._waits_a_step = 1.0
         self._spread = 0.0
-        #: steps without a wake-up, since it was last learned
+        #: steps without a wake-up since the cost of a wait was last measured
         self._asleep = 0
 
     @property
@@ -123,7 +123,7 @@ class WatchPlan:
         if sleeps:
             self._asleep += 1
         elif self._asleep >= 4 * FIRST_STEPS:
-            # One program of many ended unseen: it is learned again, which costs little beside the saving.
+            # The end of one program of many was missed: measure again, which costs little beside the saving.
             self._asleep = 0
             self._watch(FIRST_STEPS)
             return

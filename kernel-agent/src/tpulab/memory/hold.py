@@ -22,12 +22,12 @@ _RECENT = ("_", "__", "___")
 def free_held() -> str:
     """Drops both and collects garbage. Returns the released items, in words. User variables stay."""
     before = live_bytes()
-    # Others hold the exception too (IPython's result of the last cell): its frames release their values.
+    # The exception has other references (IPython's result of the last cell), so its frames are cleared.
     frames = list(traceback_frames())
     for found in list(_tracebacks()):
         traceback.clear_frames(found)
     for frame in frames:
-        # A read of the names creates a dictionary; another read updates it.
+        # The first read of `f_locals` creates a dictionary, and each later read updates it.
         len(frame.f_locals)
     del frames
     for name in _LAST:

@@ -71,7 +71,7 @@ def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldByt
     `requested`: bytes that the device has just refused.
     """
     held: HeldBytes = {"traceback": 0, "outputs": 0}
-    # Kept alive while their addresses are compared. Views of one tensor are one array.
+    # References keep the arrays alive while their addresses are compared. Views of one tensor are one array.
     live, same = _live_arrays(requested)
     owners: dict[int, dict[Kind, list[str]]] = {}
     for place, array in _find(_roots(), same):
@@ -123,7 +123,7 @@ def _live_arrays(requested: int | None) -> tuple[list[Any], dict[int, int]]:
     """All arrays on devices; and, by the address of each and of its views, the address of the array."""
     jax: Any = sys.modules.get("jax")
     live: list[Any] = []
-    # A request to jax without a backend would create one.
+    # A query to jax without a backend would create one.
     if jax is not None and backends_ready():
         # The newest come first; the first one created is the first one named.
         live += [array for array in reversed(jax.live_arrays()) if not is_freed(array)]
@@ -223,6 +223,6 @@ def _items(value: Any, start: int) -> tuple[list[tuple[str, Any]], bool]:
 
 
 def _key(key: Any) -> str:
-    # The text of a tensor, by which optimizers key their state, is its value: that would be computed.
+    # Optimizers key their state by tensors, whose text is their value: converting it would compute the value.
     plain = isinstance(key, (str, bytes, int, float, type(None)))
     return repr(key) if plain else f"<{type(key).__name__}>"

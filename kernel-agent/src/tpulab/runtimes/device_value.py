@@ -108,7 +108,7 @@ def all_ready(output: Any) -> bool:
 
 
 _placements: dict[Any, Any] = {}
-#: the last request, which is mostly the next one too
+#: the last request: most requests repeat it
 _newest: list[Any] = [None, None]
 
 

@@ -7,7 +7,7 @@ import sys
 import weakref
 from typing import Any, NamedTuple
 
-#: A failure states the requested size in two decimals ("3.00G").
+#: A failure states the requested size with two decimals ("3.00G").
 _ROUNDING = 0.01
 #: Devices on which tensors take no device memory.
 HOST = ("cpu", "meta")

@@ -1,4 +1,4 @@
-"""Plain PyTorch: eager operations and compiled programs, on the processor, CUDA or torch_tpu.
+"""Plain PyTorch: eager operations and compiled programs, on the CPU, CUDA or torch_tpu.
 
 It has no graph to launch, unlike a lazy runtime; `torch_watch` works with a few figures of
 the device that PyTorch calls its accelerator.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-#: PyTorch's processes have the processor as their one device.
+#: PyTorch's processes have the host CPU as their only device.
 _LOCAL_DEVICES = {"jax": 2, "torch": 1}
 
 
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
             framework=framework,
             others=tuple(given.host or [""] * (given.local - 1)),
             type=given.type,
-            # Processes on one machine would fight for its chips.
+            # Processes on one machine would compete for its chips.
             cpu_devices=given.cpu_devices or (_LOCAL_DEVICES[framework] if given.local is not None else 0),
             address=given.address,
             python=given.python,

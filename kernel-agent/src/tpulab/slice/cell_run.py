@@ -144,7 +144,7 @@ class CellRun:
                     return
             self._outputs.add(host, kind, content)
             if self._done.is_set():
-                # Printed by a thread after the end of the cell.
+                # Output of a thread, printed after the end of the cell.
                 self._outputs.refresh(ended=True)
 
     def _without_gloo(self, host: int, text: str) -> str:
@@ -157,7 +157,7 @@ class CellRun:
         return text
 
     def interrupt(self) -> None:
-        """The first reaches the code on all hosts; the second ends unreachable hosts."""
+        """The first interrupt reaches the code on all hosts; the second ends unreachable hosts."""
         self._interrupts += 1
         running = self._running()
         if self._interrupts == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SliceError(RuntimeError):
-    """Their base class; `code` stays the same when the text is improved."""
+    """The base class; `code` stays the same when the text changes."""
 
     code = "SLICE"
 

@@ -2,7 +2,7 @@
 `torch.distributed`.
 
 On chips PyTorch runs as torch_xla's one program over all devices, and the group carries only what the hosts
-send each other (a checkpoint that one of them has read). On processors, where torch_xla finds no other
+send each other (a checkpoint that one of them has read). On host CPUs, where torch_xla finds no other
 process, it carries the gradients too.
 """
 

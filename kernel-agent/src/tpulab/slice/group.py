@@ -83,7 +83,7 @@ class Group:
         #: Why no cell can run any more.
         self.broken: SliceError | None = None
         self._ready = asyncio.ensure_future(self._start())
-        # Requested by each cell; a failure before any cell is no error of the loop.
+        # Each cell checks it; a failure before the first cell must not count as an error of the event loop.
         self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     @property
@@ -344,7 +344,7 @@ class Group:
         self._listener.lost(host, reason)
 
     def _write_down(self, host: int) -> None:
-        """Its machine is unreachable, and may be another one when it returns."""
+        """The host's machine is unreachable, and may be a different one when it returns."""
         if self.spec.lost_file and not self._closed and self.broken is None:
             with contextlib.suppress(OSError), Path(self.spec.lost_file).open("a") as file:
                 file.write(f"{host}\n")
@@ -367,7 +367,7 @@ class Group:
             for host, link in self._links.items():
                 link.greet()
                 silent_s = now - link.received_at
-                # Before its first message a supervisor is still being started.
+                # A supervisor without a first message is still being started.
                 if link.pid and silent_s > SILENCE_S:
                     self._write_down(host)
                     self._lose(host, loss.of_silence(silent_s))

@@ -22,7 +22,7 @@ def controller_order(folder: Path) -> dict[str, Any]:
         "IPController.location": "127.0.0.1",
         "IPController.use_threads": True,
         "IPController.db_class": "NoDB",
-        # An engine is admitted with its first heartbeat; its supervisor reports that it lives.
+        # The controller admits an engine at its first heartbeat; its supervisor reports whether it is alive.
         "HeartMonitor.period": 500,
         "HeartMonitor.max_heartmonitor_misses": 10_000,
         "IPController.log_level": 30,
@@ -32,7 +32,7 @@ def controller_order(folder: Path) -> dict[str, Any]:
 
 
 def connections(folder: Path) -> list[dict[str, Any]] | None:
-    """How engines, and how the client reaches the controller, from the files (mode 0600) that it writes."""
+    """How the engines and the client reach the controller, from the files (mode 0600) that it writes."""
     try:
         return [
             json.loads((folder / "security" / f"ipcontroller-{who}.json").read_text())

@@ -63,7 +63,7 @@ class Outputs:
             self._shown = state
 
     def _is_complete(self, number: int, ended: bool) -> bool:
-        """Whether nothing can be added to a part, and more follows it."""
+        """Whether a part is followed by another one, and nothing can be added to it."""
         lengths = {host: len(recording.parts) - 1 for host, recording in self._recordings.items()}
         reached = all(length > number or ended or host in self._finished for host, length in lengths.items())
         return reached and any(length > number for length in lengths.values())

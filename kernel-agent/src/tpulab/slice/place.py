@@ -22,7 +22,7 @@ _POLL_S = 0.05
 
 
 def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | None:
-    """Returns with the place once it is free. None: this system has no places, or it stays occupied."""
+    """Returns the place once it is free. None: this system has no places, or the place stays occupied."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     began = time.monotonic()
@@ -45,7 +45,7 @@ def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | 
 
 
 def give_place(place: socket.socket, end: Callable[[], None]) -> None:
-    """Calls `end` when the next process requests the place, which is free when that returns."""
+    """Calls `end` when the next process requests the place. The place is free when `end` returns."""
 
     def listen() -> None:
         while True:

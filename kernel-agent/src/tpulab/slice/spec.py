@@ -24,7 +24,7 @@ class SliceSpec:
     type: str = ""
     #: Of the environment: `jax` or `torch`.
     framework: str = "jax"
-    #: XLA:CPU devices of each host (PyTorch: its processor); 0: the available chips.
+    #: XLA:CPU devices of each host (PyTorch: its CPU); 0: the available chips.
     cpu_devices: int = 0
     #: The address at which the other hosts reach host 0; empty: detected.
     address: str = ""

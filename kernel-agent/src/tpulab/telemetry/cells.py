@@ -39,7 +39,7 @@ class CellRegister:
         self._after: Callable[[bool], None] | None = None
         #: called with the exception that ended a cell, on the thread that ran it
         self.on_error: Callable[[BaseException], None] | None = None
-        # IPython 9 has counted a cell when it announces it, earlier versions had not; each result shows it.
+        # IPython 9 counts a cell before it announces it, earlier versions afterwards: each result shows it.
         self._ahead = 1
         self._noted = 0
 

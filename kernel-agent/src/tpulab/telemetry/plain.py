@@ -55,7 +55,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """A number of numpy, jax or torch as one of Python; everything else unchanged."""
+    """Converts a number of numpy, jax or torch to a Python number; returns everything else unchanged."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Lines of text for people: printed where they look for them, and errors in a few words.
+"""Lines of text for people, printed where people look for them, and errors in a few words.
 
 Lines go to stdout in a notebook (where stderr looks like an error), to stderr in a script (whose stdout may
 be data).

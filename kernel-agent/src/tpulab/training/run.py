@@ -147,7 +147,7 @@ class TrainingRun:
         return self._tracked.run.closed if self._tracked is not None else self._resumed or 0
 
     def __del__(self) -> None:
-        # No other run can continue it: a sweep that names each trial `run` ends one with the next.
+        # No other run can continue this one: a sweep that names each trial `run` ends one with the next.
         tracked = self.__dict__.get("_tracked")
         if tracked is None or tracked.run.ended or tracked.clock.is_open or sys.is_finalizing():
             return
@@ -278,7 +278,7 @@ class TrainingRun:
 
     @property
     def _log_file(self) -> str | os.PathLike[str] | None:
-        """The requested file; None: one of the run's own, or none."""
+        """The requested log file; None: the run has its default log, or no log."""
         given = self._log_given
         return None if given is None or isinstance(given, bool) else given
 

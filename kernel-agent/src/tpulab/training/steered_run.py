@@ -83,7 +83,7 @@ class SteeredRun(TrackedRun, ControlListener):
             controller.finish(event, f"{why} before its next step.")  # type: ignore[arg-type]
         super().end(state)
         if ends and self.log is not None:
-            # The figures of the last steps belong in it: they are computed first, if that is quick.
+            # The log's end includes the figures of the last steps: they are computed first, if that is quick.
             self.tracker.settle(SETTLE_S)
             self.log.end(state, self.run.closed, self.run.metrics)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tpulab.telemetry.guarded import start_thread
 
-#: For a busy machine: without the route a live widget acts only when its cell has ended.
+#: Long enough for a busy machine: without the route a live widget acts only when its cell has ended.
 INSTALL_TIMEOUT_S = 60.0
 #: A dragged slider sends some tens a second. The oldest are dropped first; the newest value counts.
 MAX_MESSAGES = 1024
@@ -25,7 +25,7 @@ Deliver = Callable[[Any, dict[str, Any]], None]
 
 
 class LiveRouteError(RuntimeError):
-    """This ipykernel receives its messages in another way than the route supports."""
+    """This ipykernel receives its messages in a way that the route does not support."""
 
     code = "LIVE_ROUTE"
 
@@ -132,7 +132,7 @@ class LiveRoute:
         shell.events.register("post_run_cell", ends)
 
     def _report_busy(self) -> None:
-        """A client takes the newest status for the kernel's: it is not idle, its cell continues."""
+        """A client takes the newest status as the kernel's, which is still busy with its cell."""
         with self._cell_lock:
             if self._cell:
                 self._kernel._publish_status("busy", "shell", parent=self._cell)

@@ -5,7 +5,7 @@
     for batch in run.steps(loader):
         train(batch, speed.value)
 
-Values are handed over on the main thread, between two steps or when `.value` is read, so that callbacks never
+Values are delivered on the main thread, between two steps or when `.value` is read, so that callbacks never
 run in the middle of a step. With `immediate=True` they run immediately, on a separate thread.
 """
 

@@ -1,4 +1,4 @@
-"""Gives open widgets a new snapshot twice a second, after a change."""
+"""Sends open widgets a new snapshot at most twice a second, when something has changed."""
 
 from __future__ import annotations
 

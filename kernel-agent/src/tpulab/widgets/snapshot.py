@@ -128,7 +128,7 @@ class SnapshotStore:
             return
         shown = self._shown
         if kind == "steps" and shown.run is not None and shown.run["run"] not in self._live:
-            # An inner loop has ended, and the outer one continues.
+            # The inner loop has ended, and the outer one continues.
             self._show(self._live.get(message["run"]))
             shown = self._shown
         if shown.run is None or message.get("run") != shown.run["run"]:

@@ -18,7 +18,7 @@ class WriteCorpus:
     """Writes sentences, their sound and exact phoneme durations, in the formats of the voice recipes."""
 
     folder: tyro.conf.Positional[Path]
-    """Folder to write into; what is there is overwritten."""
+    """Output folder; existing files in it are overwritten."""
     settings: tyro.conf.OmitArgPrefixes[CorpusSettings]
 
 

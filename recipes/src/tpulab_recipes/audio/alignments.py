@@ -46,7 +46,7 @@ def frames_of(ends: Any, frame_seconds: float, frames: int) -> NDArray[np.int32]
     bounds = np.rint(np.asarray(ends) / frame_seconds).astype(np.int64)
     bounds[-1] = frames
     place = np.arange(1, count + 1)
-    # Each boundary after the one before it, and early enough for those that follow.
+    # Each boundary follows the previous one, and leaves at least one frame to every later phoneme.
     bounds = np.maximum.accumulate(np.maximum(bounds, place) - place) + place
     bounds = np.minimum(bounds, frames - count + place)
     return np.diff(bounds, prepend=0).astype(np.int32)

@@ -34,11 +34,11 @@ class Codec:
         return digest(*(each.detach().cpu().numpy().tobytes() for each in self.model.parameters()))
 
     def samples(self, seconds: float) -> int:
-        """The smallest whole number of frames that holds so many seconds, in samples."""
+        """Samples of the fewest whole frames that hold this many seconds."""
         return -(-round(seconds * self.sample_rate) // self.hop) * self.hop
 
     def frames(self, samples: int) -> int:
-        """Frames that hold so many samples, the last one perhaps in part."""
+        """Frames that hold this many samples; the last one may be filled only in part."""
         return -(-samples // self.hop)
 
     @torch.no_grad()

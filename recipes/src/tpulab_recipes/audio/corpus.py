@@ -36,7 +36,7 @@ class CorpusSettings:
     hop: int = 256
     """Each phoneme lasts a whole number of frames of so many samples: durations are exact in both units."""
     speakers: int = 4
-    """The first so many of `VOICES`, in turn."""
+    """How many of `VOICES` speak, in turn."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.speakers <= len(VOICES):

@@ -28,7 +28,7 @@ _CONSONANTS = _table("T:T ɾ:T ʔ:T ŋ:NG ɹ:R r:R ʃ:SH θ:TH ð:DH j:Y ʒ:ZH �
 _STRESS = {"ˈ": "1", "ˌ": "2"}
 #: The marks that are pauses, as GPT-SoVITS and LJSpeech write them.
 _MARKS = {each: each for each in ".,!?;:"} | {"…": ".", "—": ","}
-#: Phones of the Montreal Forced Aligner's IPA models (`english_mfa`) without diacritics, and not misaki's.
+#: Phones of the Montreal Forced Aligner's IPA models (`english_mfa`), without diacritics, that misaki lacks.
 _MFA = _table("aj:AY aw:AW ej:EY ow:OW əw:OW ɔj:OY dʒ:JH tʃ:CH ɝ:ER ʉ:UW ɫ:L ɱ:M ɲ:N ʎ:L c:K ɟ:G ç:HH g:G")
 _LONG_NUMBER = re.compile(r"\d(?:,?\d){15,}")
 _DIACRITICS = re.compile("[ʰʲʷː\u0303\u0306\u0325\u0329\u032a\u032f]")

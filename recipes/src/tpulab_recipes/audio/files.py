@@ -25,7 +25,7 @@ _LOWEST_RATE = 1000
 
 def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, shown: str = "") -> np.ndarray:
     """Float32[sample] of a WAV, FLAC, OGG or MP3 file, a path or an open one: channels averaged, resampled to
-    `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file gives both.
+    `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file fills both channels.
 
     Raises `DataError` that names the file (`shown`) if it is missing, unreadable, cut off or empty, or has
     samples that are not finite.

@@ -28,9 +28,9 @@ class Speaker:
 class Voice(Speaker):
     pitch_hz: float
     tract: float = 1.0
-    """Formants are so many times those of the table: above 1 for a shorter vocal tract."""
+    """Factor on the table's formants: above 1 for a shorter vocal tract."""
     rate: float = 1.0
-    """Speed of speaking; 1 has the durations of the table."""
+    """Speed of speaking; 1 gives the table's durations."""
     breath: float = 0.02
     """Noise of the glottis, beside the pulses."""
 

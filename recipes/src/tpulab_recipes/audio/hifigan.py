@@ -156,7 +156,7 @@ class Generator(nn.Module):
             for each in blocks[1:]:
                 total = total + each(x)
             x = total / count
-        # A wave of bfloat16 has 8 bits: its noise fills every silence, and mel and ear measure that.
+        # A bfloat16 wave has 8 bits of precision: its noise fills every silence, in the mel loss and audibly.
         with full_precision(x):
             wave: torch.Tensor = self.conv_post(F.leaky_relu(x.float())).tanh()
         return wave
@@ -240,8 +240,8 @@ class MultiPeriodDiscriminator(nn.Module):
         )
 
     def forward(self, y: torch.Tensor, y_hat: torch.Tensor) -> Any:
-        """y, y_hat: Float[batch, 1, sample]. Equally long, each row stands beside its generated twin, in one
-        pass: half the operations to compile, and rows stay on their device."""
+        """y, y_hat: Float[batch, 1, sample]. Equally long ones are judged in one pass, with their rows
+        interleaved: half the operations to compile, and rows stay on their device."""
         if y.shape != y_hat.shape:
             (rs, maps_r), (gs, maps_g) = self.judge(y), self.judge(y_hat)
             return rs, gs, maps_r, maps_g

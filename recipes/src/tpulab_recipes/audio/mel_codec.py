@@ -1,8 +1,8 @@
 """A codec for lessons without a network, whose codes are audible: residual vector quantisation of log-mel
 frames, and phases by Griffin and Lim (1984; the faster form of Perraudin et al. 2013) on the way back.
 
-Like DAC it has nine codebooks, each refining what those before it left. It is fitted to the sound that it
-will encode, in a second; DAC's trained weights would have to be downloaded.
+Like DAC it has nine codebooks, each quantising the residual of the previous ones. It is fitted in a second
+to the sound that it will encode; DAC's trained weights would have to be downloaded.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class MelCodec(Codec):
 def fit_mel_codec(
     waves: Sequence[np.ndarray], sample_rate: int = 16_000, *, entries: int = 64, codebooks: int = 9
 ) -> MelCodec:
-    """A codec of 50 frames a second for waves, Float[sample], at 16 kHz: each codebook is the k-means of what
-    those before it left. The same waves give the same codec. Raises `ValueError` for fewer frames than
-    entries."""
+    """A codec of 50 frames a second for waves, Float[sample], at 16 kHz: each codebook is the k-means of the
+    previous codebooks' residual. The same waves give the same codec. Raises `ValueError` for fewer frames
+    than entries."""
     settings = MelSettings(sample_rate, 1024, sample_rate // 50, 1024, center=False)
     codec = MelCodec(settings, torch.empty(codebooks, entries, settings.n_mels))
     whole = [fitted(wave, codec.frames(len(wave)) * codec.hop) for wave in waves]

@@ -1,7 +1,7 @@
 """Which words are spoken in a sound: a recogniser without a model, for the words of the synthetic corpus.
 
 Each word is matched with templates by dynamic time warping (Sakoe & Chiba 1978, IEEE Trans. ASSP 26).
-Templates are the words spoken by the formant synthesiser; what is compared is the envelope of linear
+Templates are the words spoken by the formant synthesiser. The comparison uses the envelope of linear
 prediction, whose peaks are the formants, as cepstra (Atal 1974), and the loudness.
 """
 
@@ -71,7 +71,7 @@ def features(wave: NDArray[np.float32]) -> NDArray[np.float64]:
     count = 1 + (len(wave) - _WINDOW) // _HOP
     if count < 1:
         return np.zeros((0, _CEPSTRA + 1))
-    # Pre-emphasis, and a little noise under what is silent: its envelope is flat then, not arbitrary.
+    # Pre-emphasis, and a little noise, so that silence has a flat envelope and not an arbitrary one.
     raised = np.append(wave[:1], wave[1:] - 0.95 * wave[:-1]).astype(np.float64)
     raised += 1e-4 * np.random.default_rng(0).standard_normal(len(raised))
     places = np.arange(count)[:, None] * _HOP + np.arange(_WINDOW)

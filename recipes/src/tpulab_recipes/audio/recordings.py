@@ -37,11 +37,11 @@ _VERSION = "1"
 @dataclass(frozen=True)
 class Recording:
     name: str
-    """Of its clips, before their number."""
+    """Prefix of the names of its clips, before their number."""
     shown: str
     read: Callable[[], bytes]
     text: Callable[[], str]
-    """Its transcript, as far as there is one."""
+    """Its transcript, if there is one."""
     speaker: str
 
 
@@ -51,7 +51,7 @@ class _Cut:
     sound: str
     waves: list[NDArray[np.float32]]
     text: str
-    """Of the whole recording, where it is one clip."""
+    """Text of the whole recording, where it is one clip."""
 
 
 def prepare(

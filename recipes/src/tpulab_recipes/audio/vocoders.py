@@ -61,7 +61,7 @@ def wave_of(log_mel: torch.Tensor, mel: MelSpectrogram) -> torch.Tensor:
     # torch's transform has a frame at either end.
     s, frames = mel.settings, magnitude.shape[-1]
     magnitude = torch.nn.functional.pad(magnitude, (0, 1), mode="replicate")
-    # Nor is it for less than a window: silence follows, and is cut off again.
+    # It also needs at least one window: shorter spectrograms are padded with silence, which is cut off again.
     magnitude = torch.nn.functional.pad(magnitude, (0, max(0, s.n_fft // s.hop + 1 - frames)))
     return griffin_lim(magnitude, s)[:, : frames * s.hop].clamp(-1, 1)
 

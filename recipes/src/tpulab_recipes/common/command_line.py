@@ -122,13 +122,13 @@ def choose_command(
 
 #: PyTorch, JAX and NumPy all take these.
 _SEEDS = range(2**32)
-#: They compare each setting with its own bounds, NaN too, and name them.
+#: Recipes that check each setting themselves, NaN too, and name its bounds.
 _CHECK_NAN = frozenset({"audio", "dia", "gpt_sovits"})
 
 
 def parse(command: Any, recipe: str, argv: Sequence[str], **how: Any) -> Any:
-    """The command in `argv`. Exits with 2 for a value that cannot be: also a seed that a framework refuses,
-    and NaN, which a recipe without own checks would take."""
+    """The command in `argv`. Exits with 2 for an invalid value, including a seed that a framework refuses and
+    NaN, which a recipe without own checks would accept."""
     found = tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", args=argv, **how)
     for flag, value in _values(found):
         if isinstance(value, float) and math.isnan(value) and recipe not in _CHECK_NAN:
@@ -201,8 +201,8 @@ def given_flags(argv: Sequence[str]) -> frozenset[str]:
 def flags_over_file(
     config: Any, from_file: Any, preset: Any, given: Collection[str], idle: Collection[str]
 ) -> Any:
-    """The settings: flags that were given beat the file, and the file beats the preset. Prints which come
-    from where; keys of the file without effect (`idle`) are named on stderr."""
+    """The settings: given flags override the file, and the file overrides the preset. Prints which settings
+    come from the file and from flags; the file's keys without effect (`idle`) are named on stderr."""
     if idle:
         print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
     names = [field.name for field in dataclasses.fields(config)]

@@ -1,5 +1,5 @@
-"""What the preparation of data has in common: clips that are left out, results that are made again when their
-input has changed, folders that must be local, and the share that is held out."""
+"""Shared parts of data preparation: clips that are left out, results that are recreated when their input has
+changed, folders that must be local, and the held-out share."""
 
 from __future__ import annotations
 

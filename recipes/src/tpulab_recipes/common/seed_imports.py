@@ -1,4 +1,4 @@
-"""Imports of the documents that recipes were made from, as they are printed there."""
+"""Makes imports work as they are printed in the documents that the recipes were made from."""
 
 from __future__ import annotations
 

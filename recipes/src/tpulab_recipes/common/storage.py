@@ -30,7 +30,7 @@ class Folder:
         with explained(self.url):
             import fsspec
 
-            # It logs a traceback for each attempt, and what it raises is explained here.
+            # gcsfs logs a traceback for each attempt, and its errors are explained here.
             logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
             try:
                 self._fs, self._root = fsspec.core.url_to_fs(self.url)
@@ -48,9 +48,9 @@ class Folder:
         return os.path.realpath(self._root) == os.path.realpath(other._root)
 
     def names(self, suffix: str = "", *, may_be_absent: bool = False, kind: str = "file") -> list[str]:
-        """Files (or `kind` "directory") directly in the folder whose names end so, sorted. Raises
-        `StorageError` when it does not exist, unless it `may_be_absent`: a bucket knows no folder without
-        files, even after `make`."""
+        """Files (or `kind` "directory") directly in the folder whose names have this ending, sorted. Raises
+        `StorageError` when the folder does not exist, unless it `may_be_absent`: a bucket has no folder
+        without files, even after `make`."""
         with explained(self.url):
             try:
                 entries = self._fs.ls(self._root, detail=True, refresh=True) if self.remote else self._local()
@@ -124,9 +124,9 @@ class Folder:
             return int(self._fs.size(self.path(name)))
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> Iterator[bytes]:
-        """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is read for
-        all of them at once: it answers each in tens of milliseconds, however many are under way. Here each is
-        read when it is its turn: new memory for all of them takes longer than the reading."""
+        """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket gets all
+        requests at once: it answers each in tens of milliseconds, however many are under way. A local folder
+        is read one by one: allocating memory for all of them takes longer than the reading."""
         with explained(self.url):
             if self.remote:
                 paths, firsts, lengths = zip(*((self.path(n), a, k) for n, a, k in ranges), strict=True)
@@ -263,7 +263,7 @@ def store_fault(what: str, error: Exception) -> StorageError | None:
 
 
 def _give_up(file: Any) -> None:
-    """Ends an upload without an object. Closing the file would make one, and so would forgetting it."""
+    """Ends an upload without creating an object. Closing the file, or dropping it, would create one."""
     with contextlib.suppress(Exception):
         file.discard()
     file.closed = True

@@ -91,8 +91,7 @@ def _process(python: str) -> _Process:
 
 def call(function: str, /, **arguments: Any) -> Any:
     """The return value of the function. Raises `DataError` with its message, or when the process has ended,
-    and
-    `MissingPackage` when there is no torch."""
+    and `MissingPackage` when there is no torch."""
     return _process(torch_python()).call(function, arguments)
 
 

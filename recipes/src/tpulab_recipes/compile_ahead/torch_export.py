@@ -1,9 +1,9 @@
-"""A PyTorch training step as StableHLO, for compilers of chips that are not there.
+"""A PyTorch training step as StableHLO, for the compilers of chips that are not attached.
 
-By default the step runs once on the processor, where each operation below autograd is written down: gradients
-and optimizer too, so no part of a loop is written a second time. torch_tpu lowers what was written down
+By default the step runs once on the host CPU, which records each operation below autograd: gradients and
+optimizer too, so no part of a loop needs a second implementation. torch_tpu lowers the recording
 (`torch_lowering`). The result of a random operation (the mask of a dropout) becomes an input of the program,
-as its generator is on the chip. torch_xla, which traces lazily, is the second producer of the same.
+as its generator is on the chip. torch_xla, which traces lazily, can produce the same program.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOWERING_LIMIT_S = 1800
 
 
 class LoweringBackend(CpuBackend):
-    """The processor, on which a trainer is made as for a compiled device: its rates and counters are tensors.
+    """The host CPU, on which a trainer is made as for a compiled device: its rates and counters are tensors.
     For `export_step` alone."""
 
     compiles_steps: ClassVar[bool] = True
@@ -47,8 +47,8 @@ class LoweringBackend(CpuBackend):
                 'environment "torch-tpu" (`tpulab env create torch-tpu` makes it), or export by '
                 "`--backend torch_xla`.",
             )
-        # The first backward pass makes torch_tpu look for chips; it would ask a cloud's metadata server, for
-        # minutes where there is none.
+        # The first backward pass makes torch_tpu search for chips. It would query a cloud's metadata server,
+        # for minutes where there is none.
         for name, value in VARIABLES.items():
             os.environ.setdefault(name, value)
 
@@ -58,7 +58,7 @@ class LoweringBackend(CpuBackend):
 
 @dataclass(frozen=True)
 class ExportedStep:
-    """`arguments` and `results` are tensors in the order of the program's `main`. By torch_xla the results
+    """`arguments` and `results` are tensors in the order of the program's `main`. With torch_xla the results
     are traced and not computed: the next `backend.sync()` runs the step, as it would any other."""
 
     program: Step
@@ -180,7 +180,7 @@ def _lowered(operations: Operations) -> bytes:
 
 @contextmanager
 def _as_compiled() -> Iterator[None]:
-    """Within it Adam takes its counters as tensors on the processor too, as it does while it is compiled."""
+    """In this context Adam accepts tensor counters on the host CPU too, as it does while it is compiled."""
     from torch.optim import adam
 
     allowed: Any = adam._get_capturable_supported_devices
@@ -206,7 +206,7 @@ class _Recording:
 
     def number(self, tensor: Any) -> int | None:
         found = self._numbers.get(id(tensor))
-        # Autograd hands some on under another identity.
+        # Autograd passes some tensors on as new Python objects.
         return self._places.get(_place(tensor)) if found is None and tensor.numel() else found
 
     def add(self, tensor: Any) -> int:
@@ -241,8 +241,8 @@ class _Recording:
         from torch.utils._python_dispatch import TorchDispatchMode
 
         recording, aten = self, torch.ops.aten
-        # torch_tpu 0.2.0 lowers batch norm without its change of the running statistics, and fails at a layer
-        # norm of bfloat16 with weights of float32; their parts are right.
+        # torch_tpu 0.2.0 lowers batch norm without updating the running statistics, and fails at a bfloat16
+        # layer norm with float32 weights. Decomposed, both are lowered correctly.
         norms = [aten.native_layer_norm, aten.native_layer_norm_backward]
         parts = get_decompositions([aten.native_batch_norm, aten.masked_fill, *norms])
 
@@ -302,7 +302,7 @@ def _by_torch_xla(
     from torch_xla.debug import metrics
 
     def graphs() -> int:
-        # Handed over; `ExecuteTime` is counted later, by the thread that ran them.
+        # Submitted; the thread that runs them counts `ExecuteTime` later.
         return sum(metrics.counter_value(name) or 0 for name in ("CachedCompile", "UncachedCompile"))
 
     backend.sync()

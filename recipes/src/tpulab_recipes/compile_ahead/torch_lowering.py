@@ -1,5 +1,5 @@
 """Lowers a recorded training step to StableHLO by torch_tpu, without a chip. A separate process, which
-`torch_export` starts: it registers the device `tpu`, which nothing takes back, and reads its
+`torch_export` starts: it registers the device `tpu`, which cannot be undone, and reads its
 variables while PyTorch is imported.
 
     python -m tpulab_recipes.compile_ahead.torch_lowering RECORDING ARTIFACT
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Before PyTorch is imported. Otherwise libtpu asks the metadata server of a cloud that this machine is not
-#: in; no chip is used, so it does not matter who else has libtpu.
+#: Set before PyTorch is imported. Otherwise libtpu queries the metadata server of a cloud that this machine
+#: is not in. No chip is used, so other processes may have libtpu loaded.
 VARIABLES = {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 #: Private parts of torch_tpu; the tests of the export go through all of them.
 PRIVATE = (
@@ -33,7 +33,7 @@ class Slot(int):
 
 
 class Named(str):
-    """A memory format of PyTorch. Pickle would look for it in whatever module has PyTorch."""
+    """The name of a PyTorch memory format, because pickle cannot restore the object itself reliably."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The TPU compiler for chips that are not here, as `tpulab check` uses it. Nothing runs on a TPU."""
+"""The TPU compiler for chips that are not attached, as `tpulab check` uses it. Nothing runs on a TPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compiler_for(chip: str) -> Compiler:
         )
     try:
         compiler = Compiler(machine_named(MACHINES[chip]))
-        # Loads libtpu here, where its absence has a sentence.
+        # Loads libtpu here, where a missing one has its own error message.
         assert compiler.devices
     except PreflightError as error:
         raise DeviceRuntimeError("framework_missing", str(error)) from error

@@ -73,7 +73,7 @@ class WithEncoders(WithProgress):
     `hf auth login`."""
 
     def sign_in(self) -> None:
-        # Where huggingface_hub looks for it, in the process with the encoders too.
+        # huggingface_hub reads it from there, in the process with the encoders too.
         if self.auth_token:
             os.environ["HF_TOKEN"] = self.auth_token
 
@@ -251,7 +251,7 @@ class OfCheckpoint(OnHosts):
             steps = folder.about(step).get("sampling_steps")
             if steps:
                 config = config.but({"model.eval_sampling_num_steps": steps})
-            # The flags again, over the settings that are known only now.
+            # Applies the flags again, over the settings that are known only now.
             again = read(self.argv, config)
             assert isinstance(again, OfCheckpoint)
             check_config(again.config)

@@ -94,10 +94,10 @@ class LiveTraining:
     def __init__(self) -> None:
         import ipywidgets as widgets
 
-        # orbax logs there when a checkpoint waits for the one before; below a cell that looks like a fault.
+        # orbax logs there when a checkpoint waits for the previous one. Below a cell it looks like an error.
         logging.getLogger("absl").setLevel(logging.ERROR)
         self.words = widgets.Label("Compiling the training step; this takes longest.")
-        # Hidden while there is no picture: a browser would draw the sign of a broken one.
+        # Hidden while there is no picture: a browser would show a broken-image icon.
         self.curves = _image(width="420px", height="240px", visibility="hidden")
         self.samples = _image(width="320px", object_fit="contain", visibility="hidden")
         self.widget = widgets.VBox([self.words, widgets.HBox([self.curves, self.samples])])

@@ -24,7 +24,7 @@ LAION512_LARGE = LAION256.but(
         "model.args.emb_ch": 1024,
         "model.args.ch_mult": (2, 3, 4, 4),
         "model.args.attn_resolutions": (64, 32, 16),
-        # The only preset that does not fit a v5e-8 without it.
+        # This is the only preset that does not fit a v5e-8 without recomputation.
         "model.args.remat_levels": 2,
         "train.batch_size": 128,
         "train.weight_decay": 0.02,
@@ -134,7 +134,7 @@ SMALL = LAION256.but(
         "train.num_checkpoints": (3,),
         "train.save_freq": (200,),
         "train.iterations": 450,
-        # A student begins as its teacher, so near the aim that larger steps only lead away from it.
+        # A student begins as its teacher, so close to the optimum that larger steps only lead away from it.
         "distill.steps_per_halving": 60,
         "distill.learning_rate": 2e-4,
     }

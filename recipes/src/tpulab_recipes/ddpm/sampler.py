@@ -91,7 +91,7 @@ class Sampler:
             placed(mask),
             np.asarray(guidance, np.float32),
             jax.device_put(levels, everywhere),
-            # Not `key`, from whose children the loop draws: the first has made the noise above.
+            # The noise above is the first child of `key`, so the loop draws from the second child.
             jax.device_put(jax.random.fold_in(key, 1), everywhere),
             mesh=mesh,
         )
@@ -146,5 +146,5 @@ class Sampler:
 
 
 def _pairs(one: Array, other: Array) -> Array:
-    """Rows of both in turn: each device keeps its own. One array after the other would move half of them."""
+    """Interleaves the rows of both arrays: each device keeps its own. Concatenation would move half."""
     return jnp.stack([one, other], axis=1).reshape(-1, *one.shape[1:])

@@ -44,8 +44,8 @@ class Config:
     lora_learning_rate: float = 0.0
     """Peak rate of adapters; 0: `learning_rate`."""
     first_channel_weight: float = 1.0
-    """How much each label of the first of the nine channels counts; one of the others counts 1. The original
-    takes 4."""
+    """Weight of each label of the first of the nine channels; the other channels' labels have weight 1. The
+    original uses 4."""
     warmup_steps: int = 20
     unconditional_frac: float = 0.15
     """Share of clips trained without their text; guidance needs it."""

@@ -155,7 +155,7 @@ def rows(
     clips: Sequence[Clip | None], config: Config, layout: Layout, *, first: int | None = None
 ) -> dict[str, NDArray[Any]]:
     """A batch: `input_ids` and `attention_mask`, Int32[clip, text_length]; `decoder_input_ids` and `labels`,
-    Int32[clip, audio_length, channel]. None is a row that only fills up. `first`: the number of the first
+    Int32[clip, audio_length, channel]. None is a padding row. `first`: the number of the first
     clip, for the text dropout; None: no dropout. An unconditional text is all zeros under the mask of the
     text that it replaces, as in the original."""
     count, channels = len(clips), len(layout.delay)
@@ -200,7 +200,7 @@ def train_batches(
 def eval_batches(
     clips: Sequence[Clip], config: Config, layout: Layout
 ) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Every clip once, with its text; the last batch is filled up with rows that do not count."""
+    """Every clip once, with its text; the last batch is padded with rows that do not count."""
     size = config.batch_size
     for first in range(0, len(clips), size):
         chosen: list[Clip | None] = list(clips[first : first + size])

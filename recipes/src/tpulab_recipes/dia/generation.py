@@ -130,8 +130,8 @@ def generate_table(
     draws: torch.Tensor | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`generate` before the delay is taken back: the table, Int64[text, row, channel], and the row of channel
-    0's EOS, Int64[text]. Rows after a text's end hold PAD."""
+    """`generate` without the final removal of the delay: the table, Int64[text, row, channel], and the row of
+    channel 0's EOS, Int64[text]. Rows after a text's end hold PAD."""
     s, config = settings, model.config.decoder_config
     delay, texts = model.config.delay_pattern, len(text_ids)
     prompts = [None] * texts if prompts is None else prompts
@@ -158,7 +158,7 @@ def generate_table(
 
 class _Decoder:
     """Caches and counters on the device, and the two programs over them: `start` reads the texts, `step`
-    writes the next row. Streams 0..texts-1 hear their text; the others, for guidance, hear zeros."""
+    writes the next row. Streams 0..texts-1 read their text; the others, for guidance, read zeros."""
 
     def __init__(
         self, model: Any, backend: Backend, s: Sampling, texts: int, rows: int, draws: torch.Tensor, last: int

@@ -1,5 +1,5 @@
-"""Dia (nari-labs, 1.6 B): transformers' own model, loaded from its checkpoints and from the original's, in a
-form that traces without reading values back, and given back to transformers.
+"""Dia (nari-labs, 1.6 B): transformers' own model, loaded from its checkpoints or the original's, in a form
+that traces without reading values back, and saved for transformers.
 
 Two rules share all keys and shapes. "0626" is transformers' rule. "v0.1" also rotates the queries and keys of
 the cross-attention, and samples differently (`generation`). The rule is the model's attention implementation,
@@ -253,7 +253,7 @@ def load_processor(place: str, codec_place: str = "") -> DiaProcessor:
     codec = Path(place) / _AUDIO_TOKENIZER
     if not codec.is_dir():
         return loaded("processor", place, DiaProcessor.from_pretrained)
-    # Its path is written down as it was when exported; the folder may have moved since.
+    # The export stores an absolute path; the folder may have moved since.
     parts = ((DiaFeatureExtractor, place), (DiaTokenizer, place), (DacModel, str(codec)))
     return DiaProcessor(*(loaded("processor", where, kind.from_pretrained) for kind, where in parts))
 
@@ -283,7 +283,7 @@ def export_model(
 
 
 def on_host(model: Any) -> Any:
-    """A copy on the host; on the device none is made, which may not hold two."""
+    """A copy on the host: the device's memory may not hold two."""
     copies = {
         id(each): torch.nn.Parameter(each.detach().cpu().clone(), requires_grad=each.requires_grad)
         for each in model.parameters()

@@ -49,7 +49,7 @@ def loss_sum(model: Any, batch: dict[str, Any], first_weight: float = 1.0) -> An
 
 
 def label_count(labels: Any, first_weight: float = 1.0) -> Any:
-    """How much the labels that count count together, Float[]."""
+    """Total weight of the labels that count, Float[]."""
     counted = (labels != IGNORED).float()
     return counted.sum() + (first_weight - 1) * counted[..., 0].sum()
 

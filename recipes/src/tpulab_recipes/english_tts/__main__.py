@@ -251,7 +251,7 @@ class Profile(TtsCommand):
 
 
 COMMANDS = (Prepare, Train, Validate, Speak, Export, Profile)
-#: Flags that the seed document names otherwise.
+#: Flags that the seed document names differently.
 SEED_FLAGS = {"--no-mixed-precision": "--no-use-mixed-precision"}
 
 

@@ -129,7 +129,7 @@ class AdaptiveMemoryManager:
         return MemoryPressureLevel(sum(share > limit for limit in THRESHOLDS[self.device]))
 
     def should_cleanup(self, batch_idx: int) -> bool:
-        """Whether a clean-up is due at this batch, at the pressure last seen."""
+        """Whether a clean-up is due at this batch, at the last measured pressure."""
         every = STRATEGIES[self.device][self._level].every
         return every > 0 and (self._last_cleanup is None or batch_idx - self._last_cleanup >= every)
 

@@ -34,7 +34,7 @@ class DeviceType(Enum):
 
 
 class GraphicsBackend(CpuBackend):
-    """PyTorch on one CUDA or MPS device, without XLA. It was not run on one: no such machine was at hand."""
+    """PyTorch on one CUDA or MPS device, without XLA. Untested: no such machine was available."""
 
     def __init__(self, device_type: DeviceType) -> None:
         if os.environ.get("WORLD_SIZE", "1") != "1":

@@ -2,7 +2,7 @@
 each bucket of length.
 
 `start` reads the phonemes; `step` generates the next frame of every utterance and checks whether it ends;
-`finish` runs the PostNet. The host looks at the stop mask every few frames (`audio.sampling.decode`).
+`finish` runs the PostNet. The host checks the stop mask every few frames (`audio.sampling.decode`).
 """
 
 from __future__ import annotations

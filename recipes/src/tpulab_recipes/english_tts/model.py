@@ -1,8 +1,8 @@
 """The voice: phonemes to durations to a mel spectrogram, in shapes that never depend on the text.
 
 A phoneme encoder; a duration predictor; a length regulator that repeats each phoneme for its frames; a causal
-decoder that reads the frame before and looks at the repeated phonemes; heads for the next frame and for the
-end; a PostNet (Shen et al. 2018, arXiv 1712.05884) that corrects the whole spectrogram.
+decoder that reads the previous frame and attends to the repeated phonemes; heads for the next frame and for
+the end; a PostNet (Shen et al. 2018, arXiv 1712.05884) that corrects the whole spectrogram.
 
 Shapes: B utterances, P phonemes, T frames, D `hidden_dim`, M mel bands. Padding is at the end.
 """
@@ -277,7 +277,7 @@ class KokoroModel(nn.Module):
 
     def log_durations(self, encoded: torch.Tensor) -> torch.Tensor:
         """Float[B, P]: natural logarithms of frames. No gradient reaches the encoder, as in FastSpeech 2's
-        implementations: durations would otherwise rule what it learns."""
+        implementations: durations would otherwise dominate what it learns."""
         found: torch.Tensor = self.durations(encoded.detach())[..., 0]
         return found
 

@@ -84,7 +84,7 @@ def synthetic_folder(train: int = 2000, test: int = 500, seed: int = 0) -> str:
 
 
 def train_batches(images: Images, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
-    """Shuffled batches of exactly `batch_size`; the rows that are left over are another epoch's."""
+    """Shuffled batches of exactly `batch_size`; leftover rows belong to another epoch."""
     order = np.random.default_rng((seed, epoch)).permutation(len(images))
     for start in range(0, len(images) - batch_size + 1, batch_size):
         chosen = order[start : start + batch_size]
@@ -98,8 +98,7 @@ def train_epochs(images: Images, batch_size: int, seed: int, epochs: int) -> Ite
 
 
 def eval_batches(images: Images, batch_size: int) -> Iterator[Batch]:
-    """Every image once, in order; the last batch is filled up, and `counts` is 0 for the rows that do not
-    count.
+    """Every image once, in order; the last batch is padded, and `counts` is 0 for the padding rows.
 
     So a ragged end changes neither the shape nor the accuracy.
     """

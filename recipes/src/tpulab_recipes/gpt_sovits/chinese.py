@@ -48,7 +48,7 @@ _GREEK = (
     "κ:喀帕 λ:拉姆达 Λ:拉姆达 μ:缪 ν:拗 ξ:克西 Ξ:克西 ο:欧米克伦 π:派 Π:派 ρ:肉 ς:西格玛 Σ:西格玛 "
     "σ:西格玛 τ:套 υ:宇普西龙 φ:服艾 Φ:服艾 χ:器 ψ:普赛 Ψ:普赛 ω:欧米伽 Ω:欧米伽"
 )
-#: Signs that are left when numbers are words.
+#: Signs that remain after numbers have become words.
 _REST = str.maketrans(
     _pairs(_GREEK)
     | dict(zip("①②③④⑤⑥⑦⑧⑨⑩", "一二三四五六七八九十", strict=True))
@@ -82,7 +82,7 @@ def _one_by_one(digits: str, one: str = "一") -> str:
 def _number(written: str, minus: str = "负") -> str:
     """`-3.20` as 负三点二零."""
     whole, _, fraction = written.removeprefix("-").partition(".")
-    # Of zeros at the end, one is said.
+    # Of several zeros at the end, only one is spoken.
     fraction = fraction.rstrip("0") + ("0" if fraction.endswith("0") else "")
     spoken = _cardinal(whole) + (f"点{_one_by_one(fraction)}" if fraction else "")
     return minus + spoken if written.startswith("-") else spoken
@@ -128,7 +128,7 @@ _CLOCK = r"([0-1]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?"
 _UNIT = "|".join(["%", "°C", "℃", "度", "摄氏度", *UNITS])
 _TERM = rf"{_N}{_RAISED}*|\.\d+{_RAISED}*|[A-Za-z]{_RAISED}*"
 Rule = tuple[str, Callable[[Found], str]]
-#: What numbers are read as, one rule after the other; sums stand between these two, again and again.
+#: Rules that replace numbers by words, in order. Between these two lists, sums are replaced repeatedly.
 _FIRST: tuple[Rule, ...] = (
     (
         r"(?P<year>\d{4}|\d{2})年(?:(?P<month>0?[1-9]|1[0-2])月)?"
@@ -179,7 +179,7 @@ def _package(name: str) -> Any:
 
 def normalised(text: str) -> str:
     """Chinese characters and the original's six punctuation marks, never two of these in a row: numbers,
-    units and signs are words, traditional characters are simplified, and letters and all else are gone."""
+    units and signs are words, traditional characters are simplified, and letters and all else are removed."""
     text = re.sub(r"[—《》【】<>{}()（）#&@“”^_|\\ ]", "", text)
     parts = re.sub("([：、，；。？！,;?!]’?)", r"\1\n", text).strip().split("\n")
     output = "".join(_printed(part.strip()) for part in parts)
@@ -272,7 +272,7 @@ def _merged(words: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _joined(words: list[tuple[str, str]], belong: Callable[[str, str], bool]) -> list[tuple[str, str]]:
-    """Each word as a part of the last one where they belong together."""
+    """Joins each word to the previous one where they belong together."""
     found: list[tuple[str, str]] = []
     for word, kind in words:
         if found and belong(found[-1][0], word):
@@ -304,14 +304,14 @@ def _in_third_tone(finals: list[str]) -> bool:
 
 
 def _halves(word: str) -> tuple[str, str]:
-    """The word before or after its shortest part."""
+    """The word in two parts: its shortest part, and the rest before or after that."""
     jieba = _package("jieba")
     part = min(jieba.cut_for_search(word), key=len)
     return (part, word[len(part) :]) if word.startswith(part) else (word[: -len(part)], part)
 
 
 def _toned(word: str, kind: str, finals: list[str]) -> list[str]:
-    """The tones as they are said in the word: 不 and 一, light tones, and third ones before others."""
+    """The tones as they are spoken in the word: 不 and 一, light tones, and third tones before others."""
 
     def say(place: int, tone: str) -> None:
         finals[place] = finals[place][:-1] + tone

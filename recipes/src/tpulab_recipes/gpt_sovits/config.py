@@ -390,11 +390,11 @@ def tuples(value: Any) -> Any:
 def s2_json(config: Config) -> dict[str, Any]:
     """The settings as the original writes them, for its files."""
 
-    # Through JSON, which knows lists only.
+    # Converted through JSON, whose only sequences are lists.
     values = {**json.loads(json.dumps(asdict(config))), "grad_ckpt": config.remat}
     sections: dict[str, Any] = {
         section: {key: values[key] for key in keys} for section, keys in _KEYS.items()
     }
-    # The original's model asks for it and ignores it.
+    # The original's model requires this key and ignores it.
     sections["data"]["n_speakers"] = 300
     return sections

@@ -10,7 +10,7 @@ can go on with the other's folder:
     5-wav32k/NAME           the sound, 16 bits
     6-name2semantic.tsv     semantic tokens (with a generator)
     spec-FFT-HOP/NAME.npy   spectrograms, Float32[bin, frame]
-    made.jsonl              what each was made of, so that a corrected text or sound is seen
+    made.jsonl              what each was made of, so that a corrected text or sound is detected
     clips/, clips.list      clips of recordings, their texts and their list (`list_recordings`)
 """
 
@@ -42,15 +42,15 @@ from tpulab_recipes.gpt_sovits.text import Reading, language_of, numbers_of, rea
 from tpulab_recipes.torch_training.pretrained import loaded
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
-#: Frames of silence that follow each clip at least: the style encoder's convolutions reach so far, so that
-#: the bucket changes nothing.
+#: Minimum frames of silence after each clip: the style encoder's convolutions reach this far, so the bucket
+#: changes nothing.
 MARGIN = 4
-#: Seconds that a clip lasts at least, as in the original; at most what the longest bucket holds, 37.9 s at
-#: the published size (the original takes 54).
+#: Minimum seconds of a clip, as in the original. The longest bucket sets the maximum, 37.9 s at the
+#: published size (54 s in the original).
 SHORTEST_S = 0.6
-#: Seconds of the clips that a recording is cut into, at most: as long as a reference may be.
+#: Maximum seconds of the clips that a recording is cut into: the longest allowed reference.
 LONGEST_CUT_S = 10.0
-#: Frames that semantic tokens are the means of, at most.
+#: Maximum number of frames that are clustered into semantic tokens.
 MOST_CLUSTERED = 20_000
 Features = Callable[[np.ndarray], np.ndarray]
 TextFeatures = Callable[[Reading], np.ndarray | None]
@@ -102,7 +102,7 @@ def hubert_features(place: str, rate: int) -> Features:
     model = loaded("cnhubert_base_dir", place, HubertModel.from_pretrained).eval()
 
     def features(wave: np.ndarray) -> np.ndarray:
-        # The original's factor; what is quieter or louder gives other states.
+        # The original's factor: at another loudness the states differ.
         low = files.resample(wave * np.float32(1145.14), rate, 16_000)
         with torch.no_grad():
             states = model(torch.from_numpy(low)[None]).last_hidden_state
@@ -113,7 +113,7 @@ def hubert_features(place: str, rate: int) -> Features:
 
 def whisper_features(place: str, rate: int) -> Features:
     """The last states of Whisper's encoder, 50 a second as HuBERT's: `place` is a folder or name of a
-    checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
+    checkpoint. A voice needs the same Whisper for training and conversion. Raises `ConfigError`."""
     from transformers import WhisperFeatureExtractor, WhisperModel
 
     kinds = WhisperFeatureExtractor, WhisperModel
@@ -135,8 +135,8 @@ def whisper_features(place: str, rate: int) -> Features:
 
 
 def bert_features(place: str) -> TextFeatures:
-    """States of the third layer from the top of a BERT (chinese-roberta-wwm-ext-large; a folder or name), of
-    each Chinese character as often as it has phonemes, Float32[channel, phoneme]; zeros in other parts, and
+    """States of the third layer from the top of a BERT (chinese-roberta-wwm-ext-large; a folder or name),
+    each Chinese character's repeated for its phonemes, Float32[channel, phoneme]; zeros in other parts, and
     None where nothing is Chinese. Raises `ConfigError`."""
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -528,7 +528,7 @@ def rows(
 ) -> dict[str, np.ndarray]:
     """A batch, padded to `frames`, with the random numbers of its step: every replica has the same, and a
     resumed run too. Of the sound, it has the segment that is judged, whose place `uniform` (Float[clip] in
-    [0, 1), drawn if not given) decides here and on the device. `counts` is 0 for rows that only fill."""
+    [0, 1), drawn if not given) decides here and on the device. `counts` is 0 for padding rows."""
     size, length = len(clips), config.text_length
     batch: dict[str, np.ndarray] = {
         "ssl": np.zeros((size, config.ssl_channels, frames), np.float32),
@@ -544,7 +544,7 @@ def rows(
     for row, clip in enumerate(clips):
         room = max(1, clip.frames - config.segment_frames + 1)
         start = min(int(batch["uniform"][row] * np.float32(room)), room - 1)
-        # In the middle of its share, so that no rounding on the device leads to the next place.
+        # In the middle of its interval, so that rounding on the device cannot select the next place.
         batch["uniform"][row] = (start + 0.5) / room
         segment = clip.wav[start * config.hop_length :][: config.segment_size]
         batch["ssl"][row, :, : clip.frames] = clip.ssl
@@ -595,7 +595,7 @@ def train_batches(clips: Sequence[Clip], config: Config, first: int = 0) -> Iter
 
 
 def eval_batches(clips: Sequence[Clip], config: Config) -> Iterator[dict[str, np.ndarray]]:
-    """Every clip once, in batches of the training's shapes; rows that fill do not count."""
+    """Every clip once, in batches of the training's shapes; padding rows do not count."""
     random = np.random.default_rng(config.seed)
     for bucket in config.buckets:
         members = [clip for clip in clips if bucket_of(clip, config) == bucket]
@@ -619,7 +619,7 @@ def fit_tokens(generator: Any, clips: Sequence[Clip], seed: int) -> None:
         found = [generator.ssl_proj(torch.from_numpy(clip.ssl)[None])[0].T for clip in clips]
         table, random = torch.cat(found), np.random.default_rng(seed)
         if len(table) > MOST_CLUSTERED:
-            # Not the first: clips are in the order of their names, and so, often, of their speakers.
+            # Not the first clips: they are sorted by name, and so often by speaker.
             table = table[random.choice(len(table), MOST_CLUSTERED, replace=False)]
         order = torch.from_numpy(random.permutation(len(table)))
         book.initialise(table, order, 20)

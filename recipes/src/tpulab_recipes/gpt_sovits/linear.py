@@ -29,7 +29,7 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Frames of features on either side of the one that is converted.
 CONTEXT = 2
-#: Seconds of the target's voice at least; a minute is better.
+#: Minimum seconds of the target's voice; a minute is better.
 LEAST_S = 20.0
 #: Frames with a smaller share of the loudest frame's energy are silence. Those that are more than so many
 #: frames from any sound do not count when features are normalised: a long pause would change all the rest.
@@ -38,8 +38,8 @@ SILENCE, NEAR = 1e-4, 15
 FOLDS = 4
 #: Ridge penalties to choose from, in units of a feature's variance.
 PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
-#: Seconds that are converted at once, at most, as Whisper's window; longer recordings are cut where they are
-#: quiet, within so much of equal parts.
+#: Maximum seconds converted at once (Whisper's window); longer recordings are cut where they are quiet, at
+#: most this far from equal parts.
 PIECE_S, AROUND_S = 30.0, 2.0
 
 
@@ -65,7 +65,7 @@ def fit(clips: Sequence[Clip], config: Config) -> Fit:
             f"with {LEAST_S:.0f} s are the least, and a minute is better."
         )
     mel, rows = MelSpectrogram(config.mel), (2 * CONTEXT + 1) * config.ssl_channels + 1
-    # All that least squares needs to know of a group: products of features and log-mels, in float64.
+    # Least squares needs only this of a group: products of features and log-mels, in float64.
     groups = np.zeros((FOLDS, rows + config.n_mel_channels, rows + config.n_mel_channels))
     for number, clip in enumerate(clips):
         log_mel = mel.mel(torch.from_numpy(clip.spec)).clamp(min=1e-5).log().numpy().T

@@ -44,9 +44,9 @@ from tpulab_recipes.runtime.precision import full_precision
 
 #: Rows of the text embedding: the phonemes of `text.symbols`, `text.symbols2`.
 SYMBOL_COUNTS = {"v1": 322, "v2": 732}
-#: Of `FourierGenerator`, so that no frame is ever louder than a wave can be.
+#: Limit of `FourierGenerator`'s log-magnitudes, so that no frame is louder than a wave can be.
 MOST_LOG_MAGNITUDE = 5.0
-#: Since v2 the style encoder sees no more bins (up to 11 kHz at the published sizes).
+#: Since v2 the style encoder sees only this many bins (up to 11 kHz at the published sizes).
 STYLE_BINS = 704
 
 
@@ -369,7 +369,7 @@ class FourierBlock(nn.Module):
 
 @cache
 def _fourier(size: int, hop: int, device: torch.device) -> MelSpectrogram:
-    """Its tables are large, and the same in each step."""
+    """Cached: its tables are large, and the same in each step."""
     settings = MelSettings(n_fft=size, hop=hop, window=size, n_mels=1, center=False)
     return MelSpectrogram(settings).to(device)
 
@@ -378,7 +378,7 @@ class SynthesizerTrn(nn.Module):
     """The whole second stage, v1 or v2. The first arguments are the original's; those after the star are
     fixed in its code, and small in lessons. `**ignored` are keys of `s2.json` that it does not use either."""
 
-    #: A backend's, to compute the activations of the wave's layers again in the backward pass.
+    #: A backend's `recompute`, for the activations of the wave's layers in the backward pass.
     recompute: Any = None
 
     def __init__(
@@ -460,7 +460,7 @@ class SynthesizerTrn(nn.Module):
 
     def quantized_of(self, ssl: torch.Tensor, order: torch.Tensor | None = None) -> Any:
         """(Float[batch, ssl, frame], codes, commitment loss): semantic features at the rate of frames, in
-        float32. Frozen, it is no part of the gradient, which the original leaves None too."""
+        float32. If frozen, it gets no gradient: None, as in the original."""
         with (
             torch.set_grad_enabled(torch.is_grad_enabled() and not self.freeze_quantizer),
             full_precision(ssl),

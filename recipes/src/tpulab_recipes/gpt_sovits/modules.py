@@ -27,8 +27,8 @@ def get_xla_device() -> torch.device:
 
 
 def mark_step() -> None:
-    """Hands recorded operations to the device. One after each pair of updates is enough: inside a layer it
-    would only cut the program into pieces."""
+    """Submits recorded operations to the device. One call after each pair of updates is enough: inside a
+    layer it would only split the program."""
     from tpulab_recipes import runtime
 
     with runtime.current().step():
@@ -61,7 +61,7 @@ def rand_slice_segments(
     """
     if uniform is None:
         uniform = torch.rand(x.shape[0], device=x.device)
-    # Float32 could round u * n up to n: the last place is the last that fits.
+    # Float32 could round u * n up to n, so the start is limited to the last place that fits.
     room = (lengths - size + 1).clamp(min=1)
     starts = torch.minimum((uniform * room).long(), room.long() - 1)
     return slice_segments(x, starts, size), starts
@@ -152,8 +152,8 @@ class MultiHeadAttention(nn.Module):
         return mixed
 
     def _to_places(self, x: torch.Tensor) -> torch.Tensor:
-        """Float[…, i, j] of Float[…, i, j - i + window], 0 beyond the window. Rows of one more than they are
-        read with move one place to the right each: padding and reshapes only."""
+        """Float[…, i, j] of Float[…, i, j - i + window], 0 beyond the window. Rows that are written one
+        element longer than they are read shift by one place each: padding and reshapes only."""
         time, window = x.shape[-2], self.window
         skewed = F.pad(x, (0, time)).flatten(-2)[..., : time * (time + 2 * window)]
         return skewed.unflatten(-1, (time, time + 2 * window))[..., window : window + time]
@@ -377,7 +377,7 @@ def spline(
     at_ends = math.log(math.exp(1 - least) - 1)
     slopes = least + F.softplus(F.pad(derivatives, (1, 1), value=at_ends))
     known = ys if inverse else xs
-    # How many inner knots are not above: the number of the bin, 0 to bins - 1.
+    # The number of inner knots at or below the value is the number of its bin, 0 to bins - 1.
     which = (within[..., None] >= known[..., 1:-1]).sum(-1, keepdim=True)
     x0, step, y0, rise, slope, slope_next = (
         each.gather(-1, which)[..., 0]
@@ -390,7 +390,7 @@ def spline(
         a = offset * bend + rise * (delta - slope)
         b = rise * slope - offset * bend
         c = -delta * offset
-        # Positive by construction; rounding must not make a square root of less than 0.
+        # Positive by construction, but rounding must not make the square root's argument negative.
         theta = 2 * c / (-b - (b.square() - 4 * a * c).clamp(min=0).sqrt())
         y = theta * step + x0
     else:
@@ -475,7 +475,7 @@ class MelStyleEncoder(nn.Module):
 
 
 class MRTE(nn.Module):
-    """Content asks the text what it hears, and the voice is added (`module/mrte_model.py`): Float[batch,
+    """Cross-attention from the content to the text, plus the voice (`module/mrte_model.py`): Float[batch,
     out, time]. The voice is added as it is, so it is as wide as `hidden`."""
 
     def __init__(self, content: int = 192, hidden: int = 512, out: int = 192, heads: int = 4) -> None:
@@ -504,8 +504,8 @@ class MRTE(nn.Module):
 
 
 class EuclideanCodebook(nn.Module):
-    """The nearest of `size` vectors. In training they follow a running mean of what they stand for, and
-    those used too rarely are replaced by vectors of the batch."""
+    """The nearest of `size` vectors. In training each follows a running mean of the inputs assigned to it;
+    rarely used vectors are replaced by vectors of the batch."""
 
     inited: torch.Tensor
     cluster_size: torch.Tensor

@@ -27,9 +27,9 @@ from tpulab_recipes.runtime import Backend
 
 #: New ids before the first that may be EOS: 0.44 s of 25 Hz.
 LEAST_IDS = 11
-#: Settings of `Sampling` and their smallest values; `top_k` 0 leaves it out.
+#: Settings of `Sampling` and their smallest values; `top_k` 0 disables it.
 _LEAST_OF = {"top_k": 0, "top_p": 0, "temperature": 0, "repetition_penalty": 0.01, "max_ids": 1, "seed": 0}
-#: Phonemes of a text, and semantic tokens with the prompt's, at most.
+#: Maximum number of a text's phonemes, and of semantic tokens including the prompt's.
 PLACES = 4000
 #: Texts and prompts are padded to multiples of these, so that few lengths mean few programs.
 TEXT_STEP, PROMPT_STEP = 64, 64
@@ -73,7 +73,7 @@ class _Position(nn.Module):
 
 
 class _Layer(nn.TransformerEncoderLayer):
-    """PyTorch's, whose queries can see more keys and values than their own: those of a cache."""
+    """PyTorch's layer, but its queries can also see the keys and values of a cache."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__(width, heads, 4 * width)
@@ -86,7 +86,7 @@ class _Layer(nn.TransformerEncoderLayer):
     def forward(
         self, x: torch.Tensor, hidden: torch.Tensor, qkv: Sequence[torch.Tensor] | None = None
     ) -> torch.Tensor:
-        """`hidden`: Bool[batch, query, key], true where a query may not look. `qkv`: None: of `x` alone."""
+        """`hidden`: Bool[batch, query, key], true where a query must not attend. `qkv`: None: of `x`."""
         heads = self.self_attn.num_heads
         q, k, v = (each.unflatten(2, (heads, -1)).transpose(1, 2) for each in qkv or self.project(x))
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
@@ -220,7 +220,7 @@ def generate(
         text_step: texts are padded to a multiple of it.
         draws: Float[text, entry], exponential, of a step, instead of those of the seed.
 
-    Raises `ConfigError` for texts or prompts that cannot be.
+    Raises `ConfigError` for invalid texts or prompts.
     """
     if not texts or any(len(text) == 0 for text in texts):
         raise ConfigError("text", "there is nothing to speak.")
@@ -324,7 +324,7 @@ class _Writer:
         logits = torch.where((entries == eos) & (self.number < LEAST_IDS), -torch.inf, logits)
         logits = penalised(logits, self.seen, s.repetition_penalty)
         chosen = (probabilities(logits, s) / draws).argmax(-1)
-        # The id that was drawn, or the likeliest: either ends the text, and is no part of it.
+        # The text ends if EOS is drawn or is the likeliest id; EOS is not part of the text.
         ends = (chosen == eos) | (logits.argmax(-1) == eos)
         self.ended = torch.where(ends, torch.minimum(self.ended, self.number), self.ended)
         self.written = self.written.index_copy(1, self.number[None], chosen[:, None])

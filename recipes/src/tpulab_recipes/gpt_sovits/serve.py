@@ -25,7 +25,7 @@ from tpulab_recipes.gpt_sovits.text import language_of
 
 #: Characters of a text, and bytes of a request.
 LONGEST_TEXT, LONGEST_BODY = 2000, 2**16
-#: Characters of an answer that says why, which repeats what it refuses.
+#: Maximum characters of an error answer, which repeats the refused value.
 LONGEST_MESSAGE = 500
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 #: Parameters that are used, with the type of each.
@@ -50,7 +50,7 @@ _WORDS = (
 )
 #: Accepted without effect, when they request the default behaviour.
 _FIXED, _IDLE = {"media_type": ("wav",)}, ("batch_threshold", "split_bucket", "parallel_infer")
-#: Pieces that are spoken at once, and seconds between two, at most.
+#: Maximum number of pieces spoken at once, and of seconds between two pieces.
 MOST_AT_ONCE, LONGEST_PAUSE_S = 16, 5.0
 
 
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         host = _host_of(f"//{self.headers.get('Host', '')}")
         origin = _host_of(self.headers.get("Origin") or "http://localhost")
         site = self.headers.get("Sec-Fetch-Site", "none")
-        # A page of elsewhere cannot have this computer speak, nor reach it under another name.
+        # Pages of other origins cannot make this computer speak, nor reach it under another host name.
         if host not in _LOOPBACK or origin not in _LOOPBACK or site not in ("none", "same-origin"):
             self._refuse(403, "Only programs and pages of this computer are served.")
         elif urlsplit(self.path).path != "/tts":
@@ -169,8 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise
 
     def _speak(self, wanted: Wanted) -> bytes:
-        """The sound to send; nothing of a stream, which is sent piece by piece. Its first piece is made
-        before the answer begins, so that a refusal is one."""
+        """The sound to send; empty for a stream, which is sent piece by piece. Its first piece is made before
+        the answer begins, so that an error is answered as such."""
         waves, rate = self.server.synthesize(wanted), self.server.rate
         first = next(waves)
         if not wanted.stream:
@@ -204,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps({"message": message[:LONGEST_MESSAGE]}).encode())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """The base class calls it for other methods and for what is no HTTP."""
+        """The base class calls it for other methods and for invalid HTTP."""
         self._refuse(code, message or explain or self.responses[code][0])
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
@@ -257,7 +257,7 @@ def wav_bytes(wave: Any, rate: int) -> bytes:
 
 
 def endless_header(rate: int) -> bytes:
-    """Of a WAV file of 16 bits whose length nobody knows yet; players read it to its end."""
+    """The header of a 16-bit WAV file of unknown length; players read it to its end."""
     most = 0xFFFFFFFF
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",

@@ -78,7 +78,7 @@ _SCRIPT = re.compile("|".join(f"(?P<{name}>[{letters}])" for name, letters in _S
 _UNIT = re.compile(rf"(?<=\d)(?:°C|{'|'.join(chinese.UNITS)})(?![A-Za-z])")
 #: Chinese signs that the original makes pauses of, with every comma of their part.
 _LONG_PAUSES = {"￥": "SP2", "^": "SP3"}
-#: Phonemes that a sentence has at least; a full stop before it is read so long as there are fewer.
+#: Minimum phonemes of a sentence; a shorter one gets a full stop in front.
 _LEAST = 6
 
 
@@ -92,7 +92,7 @@ class Reading:
     counts: list[int] | None
     """Phonemes of each of its characters (`word2ph`), where all of it is Chinese."""
     chinese: list[tuple[int, str, list[int]]]
-    """Of each Chinese part its first phoneme, text and counts. What else there is has no BERT features."""
+    """First phoneme, text and counts of each Chinese part. Other parts have no BERT features."""
 
 
 def language_of(written: str) -> str:
@@ -250,7 +250,7 @@ def split(text: str, method: str = "cut5", language: str = "en") -> list[str]:
     idle = _STOPS if method == "cut5" else chinese.PUNCTUATION + " "
     cut = [piece for piece in _cut(text, method) if piece.strip(idle)]
     pieces: list[str] = []
-    # Pieces of less than five characters go with the next, at the end with the last.
+    # Pieces of fewer than five characters are joined to the next piece, or at the end to the last.
     gathered = ""
     for piece in filter(lambda each: each not in ("", " "), "\n".join(cut).split("\n")):
         gathered += piece

@@ -30,7 +30,7 @@ TOKEN_SIZES, TEXT_STEP, FRAME_STEP = (125, 375, 750), 512, 512
 SILENCE_S = 0.3
 #: Allowed length of a reference in seconds, as in the original.
 REFERENCE_S = (3.0, 10.0)
-#: A frame of silence more than the style encoder's convolutions see.
+#: One frame of silence more than the style encoder's convolutions see.
 _MARGIN = 5
 
 
@@ -204,7 +204,7 @@ class Voice:
         readings = [read(piece, language, version, complete=True) for piece in pieces]
         for first in range(0, len(readings), batch):
             part = readings[first : first + batch]
-            # The last batch is filled up, so that it needs no program of its own.
+            # The last batch is padded, so that it needs no separate program.
             full = part + part[:1] * (min(batch, len(readings)) - len(part))
             waves = self.speak(first_stage, full, reference, known, sampling, speed=speed)
             for number, wave in enumerate(waves[: len(part)]):

@@ -14,8 +14,8 @@ from tpulab_recipes.images.files import fit_image
 from tpulab_recipes.images.frechet import FEATURES, frechet_distance, image_features
 from tpulab_recipes.images.shards import count_images, read_images
 
-#: Images of each set. With as few as there are features or fewer, a covariance has directions without any
-#: spread, and the distance says more of the number of images than of what they show.
+#: Minimum images of each set. With no more images than features, a covariance has directions without any
+#: spread, and the distance reflects the number of images more than their content.
 LEAST = {"frechet": FEATURES + 1, "fid": 2_049, "kid": 100}
 #: Published FID values compare this many images.
 PUBLISHED = 50_000
@@ -24,7 +24,7 @@ _INCEPTION = "tpulab_recipes.images.inception"
 
 
 def require_inception(weights: str = "") -> None:
-    """Raises `DataError` where Inception's weights cannot be had."""
+    """Raises `DataError` where Inception's weights are unavailable."""
     call(f"{_INCEPTION}:load", weights=weights)
 
 
@@ -59,7 +59,7 @@ class Comparison:
         self.check(self._there, f"{folder} holds")
 
     def check(self, count: int, these: str = "--num-images makes") -> None:
-        """Raises `DataError` for a set of so few images: of samples, before they are made."""
+        """Raises `DataError` for too few images; for samples, before they are generated."""
         if count < LEAST[self._kind]:
             more = f", and published figures compare {PUBLISHED:,}" if self._kind == "fid" else ""
             raise DataError(

@@ -1,9 +1,8 @@
 """`download`: from tables of addresses and captions to TFRecord shards of resized images.
 
 A shard belongs to some rows of one table and is named after that table, so tables that are added later change
-no other shard. An interrupted download resumes with the shards that are missing, and asks again for images
-that failed for a reason that may pass, such as a server that was down. Corrected captions, scores and classes
-are taken without another request.
+no other shard. An interrupted download resumes with the missing shards, and retries images that failed for a
+temporary reason, such as a server that was down. Corrected captions, scores and classes need no new request.
 """
 
 from __future__ import annotations
@@ -261,7 +260,7 @@ def open_parquet(folder: Folder, name: str) -> Iterator[Any]:
 
 
 def download_with_img2dataset(options: DownloadOptions) -> None:
-    """The same through img2dataset, which shows its own progress and resumes where it stopped."""
+    """Downloads with img2dataset, which shows its own progress and resumes where it stopped."""
     try:
         from img2dataset import download
     except ImportError as error:

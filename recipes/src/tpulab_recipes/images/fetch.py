@@ -25,7 +25,7 @@ class FetchLimits:
     max_bytes: int = 32 << 20
     retries: int = 2
     per_host: int = 4
-    #: Longest wait that a server's Retry-After may ask for.
+    #: Longest wait that a server's Retry-After may request.
     max_wait_s: float = 5.0
 
 

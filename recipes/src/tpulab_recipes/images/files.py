@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Images with more pixels are refused: a small file can claim enough of them to fill the memory.
 MAX_PIXELS = 64_000_000
-#: What shows through transparent pixels, as on the page of a browser.
+#: The background of transparent pixels: white, as in a browser.
 GROUND = (255, 255, 255)
 
 
@@ -49,7 +49,7 @@ def decode_image(data: bytes, name: str = "image") -> np.ndarray:
 
 
 def is_heic(data: bytes) -> bool:
-    """Whether this is an image as phones take them."""
+    """Whether this is a HEIC image, the format of many phones."""
     return data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 
 

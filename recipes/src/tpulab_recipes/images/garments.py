@@ -1,7 +1,7 @@
 """Draws small grey garments in ten classes, as many as wanted, from a seed. No photograph is involved.
 
-Each class is an outline in a 28 x 28 square; every image moves, stretches, leans and shades it anew, so that
-the classes overlap a little and a network has something to learn.
+Each class is an outline in a 28 x 28 square; every image moves, stretches, leans and shades it differently,
+so that the classes overlap a little and a network has something to learn.
 """
 
 from __future__ import annotations

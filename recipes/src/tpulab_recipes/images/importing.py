@@ -197,7 +197,7 @@ def _folder(options: ImportOptions, *, classes: bool = False) -> list[Part]:
         except DataError:
             return SkippedImage("caption"), Row(text)
         except StorageError as error:
-            # A link to nothing or to itself, say. A bucket that cannot be reached ends the import.
+            # For example a link that is broken or leads to itself. An unreachable bucket ends the import.
             if folder.remote and not isinstance(error.__cause__, FileNotFoundError | PermissionError):
                 raise
             return SkippedImage(UNREADABLE), Row(name)

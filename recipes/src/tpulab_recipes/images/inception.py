@@ -64,7 +64,7 @@ def update(images: np.ndarray, real: bool, weights: str, features: int = 2048, k
 
 
 def distance(weights: str, features: int = 2048, kind: str = "fid") -> float:
-    """The distance between what was taken in, which is then forgotten. `kid` is a mean over subsets, the same
+    """The distance between the collected sets, which are then cleared. `kid` is a mean over subsets, the same
     ones each time."""
     import torch
 

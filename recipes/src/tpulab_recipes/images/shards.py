@@ -256,8 +256,8 @@ def _image(
 
 
 def _about(features: dict[str, list[Any]], place: str) -> dict[str, Any]:
-    """What is known of an image: features of their own, as img2dataset's TFRecord writer stores them, and
-    those in `json`, as `download` and img2dataset's other writers do. What is missing has no value."""
+    """The known values of an image: separate features, as img2dataset's TFRecord writer stores them, and
+    values in `json`, as `download` and img2dataset's other writers do. Missing values are left out."""
     about = {name: values[0] for name, values in features.items() if values and values[0] != b""}
     if "json" in features:
         try:

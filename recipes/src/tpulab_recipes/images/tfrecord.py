@@ -18,7 +18,7 @@ _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
 #: Bytes of the checksum behind each record's data.
 TAIL_BYTES = _TAIL.size
-#: A record above this is taken for a damaged length.
+#: A longer record counts as one with a damaged length.
 MAX_RECORD_BYTES = 1 << 30
 
 

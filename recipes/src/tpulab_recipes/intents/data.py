@@ -146,8 +146,8 @@ def encode(dataset: Any, tokenizer: Any, length: int) -> Encoded:
 
 
 def train_batches(data: Encoded, batch_size: int, seed: int, epoch: int, skip: int = 0) -> Iterator[Batch]:
-    """Shuffled batches of exactly `batch_size`; the rows that are left over are another epoch's. A training
-    that resumes within the epoch skips the batches that it has learned from."""
+    """Shuffled batches of exactly `batch_size`; leftover rows belong to another epoch. A training that
+    resumes within the epoch skips the batches that it has learned from."""
     order = np.random.default_rng((seed, epoch)).permutation(len(data))
     for start in range(skip * batch_size, len(data) - batch_size + 1, batch_size):
         chosen = order[start : start + batch_size]
@@ -159,8 +159,7 @@ def train_batches(data: Encoded, batch_size: int, seed: int, epoch: int, skip: i
 
 
 def eval_batches(data: Encoded, batch_size: int) -> Iterator[Batch]:
-    """Every sentence once, in order; the last batch repeats its last row, and whoever reads it drops those
-    rows."""
+    """Every sentence once, in order; the last batch repeats its last row, which callers drop again."""
     for start in range(0, len(data), batch_size):
         chosen = np.minimum(np.arange(start, start + batch_size), len(data) - 1)
         yield {

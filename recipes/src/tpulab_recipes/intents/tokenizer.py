@@ -18,14 +18,14 @@ def choose_tokenizer(
     model: str, texts: Iterable[str], vocabulary: int, state: Mapping[str, Any] | None = None
 ) -> Any:
     """The tokenizer of a pretrained model, of a checkpoint's `state`, or else one trained on `texts`.
-    `bert-base` takes that of bert-base-uncased where it can be had (`describe_vocabulary` says whether).
+    `bert-base` uses the tokenizer of bert-base-uncased where it is available (see `describe_vocabulary`).
 
     WordPiece breaks ties at random: trained again, even on the same sentences, it gives other numbers, which
     mean nothing to a model that has learned the first ones. So a checkpoint holds its own (`to_text`).
 
     Raises:
-        ConfigError, CheckpointError: the model cannot be had.
-        DataError: the checkpoint is of a time when it held no tokenizer.
+        ConfigError, CheckpointError: the model is unavailable.
+        DataError: an older version wrote the checkpoint, without its tokenizer.
     """
     if model not in ("", BERT_BASE):
         return load_tokenizer(model)

@@ -119,7 +119,7 @@ class Trainer(Resumable):
         return loss.detach()
 
     def evaluate(self, data: Encoded, *, batch_size: int | None = None) -> Evaluation:
-        """Reads every sentence once; rows that only fill the last batch up are dropped."""
+        """Reads every sentence once; padding rows of the last batch are dropped."""
         self.model.eval()
         rows = []
         for batch in self.backend.batches(eval_batches(data, batch_size or self.config.batch_size)):

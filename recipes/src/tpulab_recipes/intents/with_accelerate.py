@@ -49,9 +49,9 @@ def train_with_accelerate(
     model, optimizer, train_loader, test_loader = accelerator.prepare(
         model, optimizer, _loader(train, config, shuffle=True), _loader(test, config, shuffle=False)
     )
-    # Now that its parameters are on the device: there a rate that changes must be a tensor.
+    # Only now that the parameters are on the device, where a changing rate must be a tensor.
     run.apply_to(optimizer)
-    # As without Accelerate: AdamW would otherwise make its state in step 1.
+    # As without Accelerate: AdamW would otherwise create its state in step 1.
     create_optimizer_state(optimizer.optimizer)
     losses = []
     model.train()

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-#: WordNet's lexicographer files (lexnames(5WN)) that the lesson tells apart.
+#: WordNet's lexicographer files (lexnames(5WN)), which are the lesson's classes.
 CATEGORIES = {
     4: "action",
     5: "animal",

@@ -78,7 +78,7 @@ class ProfileSummary:
 def summarize(planes: Iterable[Plane]) -> ProfileSummary:
     """Reads the planes of one host.
 
-    On a TPU the operations are on the device's plane; on the processor they are on the threads of XLA's own
+    On a TPU the operations are on the device's plane; on the host CPU they are on the threads of XLA's own
     pools.
 
     Raises:

@@ -52,7 +52,7 @@ class Trainer:
 
 
 def made_up_batches(config: Config, steps: int) -> Iterator[Batch]:
-    """`steps` batches of zeros with label 0: reading data costs nothing, so all that is seen is the
+    """`steps` batches of zeros with label 0: reading data costs nothing, so a profile shows only the
     program."""
     images = np.zeros((config.batch_size, 3, 32, 32), np.float32)
     labels = np.zeros(config.batch_size, np.int32)
@@ -61,7 +61,7 @@ def made_up_batches(config: Config, steps: int) -> Iterator[Batch]:
 
 
 def steps_in_epoch(config: Config) -> int:
-    """Whole batches in one pass over the made-up training images."""
+    """Number of whole batches in one pass over the made-up training images."""
     return config.train_images // config.batch_size
 
 

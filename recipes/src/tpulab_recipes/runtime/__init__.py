@@ -5,7 +5,7 @@
     backend = runtime.use()          # or runtime.use("torch_xla", platform="tpu")
     print(backend.describe())
 
-Recipes take a `Backend` and know nothing below it. `runtime.current()` is the one of this process.
+Recipes take a `Backend` and know nothing below it. `runtime.current()` returns this process's backend.
 """
 
 from tpulab_recipes.runtime.backend import INPUT_NAME, Backend, Reduction

@@ -27,7 +27,7 @@ class Backend(ABC):
     """One framework on one kind of device. Made once a process, by `runtime.use`.
 
     A *tree* is an array or nested dicts, lists and tuples of arrays. Host arrays are NumPy's or, in PyTorch,
-    tensors on the processor.
+    tensors on the host CPU.
     """
 
     name: ClassVar[str]
@@ -169,7 +169,7 @@ class Backend(ABC):
         return dict(zip(names, (float(value) for value in values), strict=True))
 
     def own_rows(self, tree: Any) -> Any:
-        """This process's share of a batch of all: where each process has one device its own rows, else the
+        """This process's share of a global batch: its own rows where each process has one device, else the
         whole batch. Raises `bad_batch` when the rows cannot be divided evenly."""
         return tree
 
@@ -180,8 +180,8 @@ class Backend(ABC):
         return folder if world.is_main else f"{folder}/host-{world.process_index}"
 
     def from_main(self, read: Callable[[], Any]) -> Any:
-        """The result of `read`, a tree on the host, in every process. PyTorch's processes have the main one
-        read, and tell the others, also what it raises: its files need not be on other hosts."""
+        """The result of `read`, a tree on the host, in every process. In PyTorch the main process reads, and
+        sends its result or error to the others: their hosts need not have the files."""
         return read()
 
     def batches(self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2) -> Iterator[Any]:

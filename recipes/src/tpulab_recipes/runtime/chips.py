@@ -1,4 +1,4 @@
-"""Whether this machine has TPU chips, by what the kernel of the operating system shows: no library, no
+"""Whether this machine has TPU chips, from the files of the operating system: needs no library and no
 lock."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ GOOGLE_PCI_VENDOR = "0x1ae0"
 def count_chips(root: Path = Path("/")) -> int:
     """Number of TPU chips; `root` is where `dev` and `sys` are.
 
-    `/dev/accelN` is how v2 to v4 show themselves; later chips are PCI devices of Google's behind
+    v2 to v4 appear as `/dev/accelN`; later chips are PCI devices of Google's behind
     `/dev/vfio/N`. A PCI device without its vfio group cannot be used, so it does not count.
     """
     accelerators = len(list((root / "dev").glob("accel[0-9]*")))

@@ -1,6 +1,6 @@
-"""Plain PyTorch on the processor: no compiler, no chip. What one compares with.
+"""Plain PyTorch on the host CPU, without compiler and chip: the baseline for comparisons.
 
-Several processes of it are a group of torch.distributed with gloo, each with the processor as its one device.
+Several processes form a gloo group of torch.distributed, each with the host CPU as its one device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class CpuBackend(TorchProcessesBackend):
     name: ClassVar[str] = "cpu"
     compiles_steps: ClassVar[bool] = False
 
-    #: One device: one program or not is the same.
+    #: With one device, one program makes no difference.
     spmd = True
 
     def __init__(self, platform: Platform | None = None, *, spmd: bool = True) -> None:  # noqa: ARG002
@@ -58,7 +58,7 @@ class CpuBackend(TorchProcessesBackend):
     def sync(self, *values: Any) -> None:  # noqa: ARG002 - every operation is computed at once
         return
 
-    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002 - what one compares with
+    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002 - the baseline
         return step
 
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:  # noqa: ARG002

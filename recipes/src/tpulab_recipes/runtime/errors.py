@@ -21,8 +21,8 @@ class DeviceRuntimeError(RuntimeError):
     """A backend, a chip or a placement that is not available. The message has the remedy.
 
     Codes: `unknown_backend` (no such name), `framework_missing` (its package is not installed here),
-    `no_chip` (a TPU was requested and there is none), `wrong_platform` (chips are there and the framework
-    runs on the processor), `too_late` (something that must be chosen before the first tensor), `bad_batch`
+    `no_chip` (a TPU was requested and there is none), `wrong_platform` (chips exist, but the framework
+    runs on the host CPU), `too_late` (something that must be chosen before the first tensor), `bad_batch`
     (its rows cannot be divided among the devices), `bad_program` (a file that is no exported step, or a
     step that is several programs), `too_large` (a step needs more memory than a chip has),
     `unsupported` (this backend has no such thing).

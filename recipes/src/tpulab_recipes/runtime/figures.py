@@ -40,7 +40,7 @@ class World:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Memory of one device in bytes; None where the backend does not report it (XLA:CPU, plain processor)."""
+    """Memory of one device in bytes; None where the backend does not report it (XLA:CPU, plain PyTorch)."""
 
     device: int
     used_bytes: int | None

@@ -111,13 +111,12 @@ class JaxBackend(Backend):
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        # JAX hands over each program when it is called: there is nothing to be handed over at the end of a
-        # step.
+        # JAX submits each program when it is called: nothing is left to submit at the end of a step.
         yield
 
     def sync(self, *values: Any) -> None:
-        # All that is held in this process: XLA:CPU keeps no order between programs, so there is no last one
-        # to wait for.
+        # Waits for all live arrays of this process: XLA:CPU does not order programs, so there is no last
+        # program to wait for.
         self._jax.block_until_ready((values, self._jax.live_arrays()))
         self._jax.effects_barrier()
 
@@ -126,7 +125,7 @@ class JaxBackend(Backend):
         process) on the devices of `mesh` (`jax_mesh.make_mesh`; default: all).
 
         Whole on each or, with `shard`, in slices over the devices of each host, for models that one chip
-        cannot hold. `compile(step, state=…)` keeps it so, and `to_host` gives it back whole either way.
+        cannot hold. `compile(step, state=…)` keeps it so, and `to_host` returns it whole either way.
         """
         from tpulab_recipes.runtime import jax_mesh
 
@@ -139,8 +138,8 @@ class JaxBackend(Backend):
     def compile(
         self, step: Step, *, name: str | None = None, state: Any = None, mesh: Any = None, more: Any = ()
     ) -> Step:
-        """As every backend. With `state`, which `prepare` has placed (or its shapes, for slices), the step is
-        of the form `step(state, batch, …) -> (state, figures)`: see `jax_mesh.compile_update`. Within it
+        """As in all backends. With `state`, as `prepare` has placed it (or its shapes, for slices), the step
+        is of the form `step(state, batch, …) -> (state, figures)`: see `jax_mesh.compile_update`. Within it
         `jax_mesh.gathered` gives whole parameters to compute with."""
         if state is not None:
             from tpulab_recipes.runtime import jax_mesh
@@ -173,7 +172,7 @@ class JaxBackend(Backend):
             from jax.experimental import multihost_utils
 
             leaf = multihost_utils.process_allgather(leaf, tiled=True)
-        # A copy: on the processor NumPy would otherwise look at memory that the next step may reuse.
+        # A copy: on the host CPU, NumPy would otherwise share memory that the next step may reuse.
         return np.array(leaf)
 
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:

@@ -20,8 +20,8 @@ _barriers = itertools.count()
 def wait_for_all(what: str) -> None:
     """Returns when every host has come here.
 
-    At a collective, whoever is first waits half a minute for the others (XLA:CPU over Gloo). Compiling can
-    take longer than that.
+    At a collective, the first host waits half a minute for the others (XLA:CPU over Gloo). Compiling can take
+    longer than that.
     """
     if jax.process_count() > 1:
         key = f"{what} {next(_barriers)}"
@@ -37,7 +37,7 @@ def compile_on_all_hosts(program: Any, *arguments: Any) -> None:
         wait_for_all("program compiled")
 
 
-#: Makes the pieces from the first number to before the last: arrays with a row for each.
+#: Makes the items of a half-open range of numbers: arrays with a row for each.
 Make = Callable[[int, int], tuple[np.ndarray, ...]]
 
 
@@ -48,8 +48,8 @@ def dealt_out(count: int, batch: int, make: Make) -> Iterator[tuple[np.ndarray, 
     firsts = range(0, count, batch)
     for turn in range(0, len(firsts), processes):
         dealt = firsts[turn : turn + processes]
-        # In the last turn some have nothing to do. They make a piece of another once more: all must bring
-        # arrays of one shape.
+        # In the last round some hosts have no work left. They repeat another host's batch, because all must
+        # contribute arrays of one shape.
         first = dealt[process if process < len(dealt) else 0]
         made = make(first, min(first + batch, count))
         wait_for_all("turn made")

@@ -104,7 +104,7 @@ def whole_state(tree: Any) -> Any:
 
 
 def is_on_this_host(tree: Any) -> bool:
-    """Whether all arrays lie on devices of this host, so that it can look at them by itself."""
+    """Whether all arrays lie on devices of this host, so that it can read them by itself."""
     leaves = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
     return all(leaf.is_fully_addressable for leaf in leaves)
 
@@ -130,7 +130,7 @@ def compile_update(
 ) -> Any:
     """`update(state, batch, …) -> (state, figures)` as one program over the mesh.
 
-    The state stays where it lies (of shapes alone: in slices), and its memory is used again. Rows of the
+    The state stays where it lies (of shapes alone: in slices), and its memory is reused. Rows of the
     batch are divided; `more`: the shardings of further arguments; metrics are whole on every device.
     """
     sliced, everywhere = state_sharding(mesh, state), replicated(mesh)

@@ -26,8 +26,7 @@ _current: Backend | None = None
 
 
 def installed_backends() -> list[str]:
-    """Names of the backends whose framework is installed here; whether a chip is there is another
-    question."""
+    """Names of the backends whose framework is installed here, with or without a chip."""
     return [name for name, (module, _) in _BACKENDS.items() if _is_installed(module)]
 
 
@@ -43,7 +42,7 @@ def use(name: str | None = None, *, platform: Platform | None = None, **options:
     Args:
         name: `torch_tpu`, `torch_xla`, `jax` or `cpu`. Default: what TPULAB_BACKEND names, else the first of
             these that is installed.
-        platform: `tpu` or `cpu`, to insist. Default: the chip where there is one, else the processor.
+        platform: `tpu` or `cpu`, to require it. Default: the chip where there is one, else the host CPU.
         options: `spmd=True`: one program over all devices, which `torch_xla` must know before the first
             tensor.
 
@@ -52,7 +51,7 @@ def use(name: str | None = None, *, platform: Platform | None = None, **options:
 
     Raises:
         DeviceRuntimeError: there is no such backend, its framework or its chip is missing, or another one
-            runs in this process already. Never falls back to the processor where a chip was requested.
+            runs in this process already. Never falls back to the host CPU where a chip was requested.
     """
     global _current
     chosen = name or os.environ.get(VARIABLE) or _first_installed()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 
-#: Of XLA and the TPU runtime; of CUDA, MPS and XLA:GPU; of PyTorch's allocator in main memory; of cuBLAS.
+#: Messages of XLA and the TPU runtime; CUDA, MPS and XLA:GPU; PyTorch's allocator in main memory; cuBLAS.
 _OUT_OF_MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|out.of.memory|can't allocate memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE
 )
@@ -17,8 +17,8 @@ _OUT_OF_MEMORY = re.compile(
 @contextmanager
 def refuse_too_large(step: str, remedy: str) -> Iterator[None]:
     """Raises `DeviceRuntimeError` (`too_large`) where a compilation or an allocation in the block needs more
-    memory than a device has. Nothing is estimated: the bytes are those of the compiler, which is the one
-    that `tpulab check` asks too.
+    memory than a device has. Nothing is estimated: the bytes come from the compiler that `tpulab check` uses
+    too.
 
     Args:
         step: what is too large, in words. remedy: what to change, a sentence.

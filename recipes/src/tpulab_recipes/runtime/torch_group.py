@@ -22,8 +22,8 @@ def group_size() -> int:
 
 
 def read_by_one(read: Callable[[], Any], *, is_main: bool) -> Any:
-    """The tree that `read` returns in the main process, in every process of the group; all call this. Raises
-    in all what `read` raises there."""
+    """The tree that `read` returns in the main process, in every process of the group; all call this. An
+    error of `read` is raised in all of them."""
     if group_size() == 1:
         return read()
     import torch
@@ -38,7 +38,7 @@ def read_by_one(read: Callable[[], Any], *, is_main: bool) -> Any:
         distributed.broadcast_object_list(message, source)
         return message[0]
 
-    # One tensor after the other: the whole of a large checkpoint would be in memory twice more.
+    # One tensor after the other: otherwise a large checkpoint would be in memory twice more.
     if not is_main:
         form, problem = broadcast()
         if problem is not None:

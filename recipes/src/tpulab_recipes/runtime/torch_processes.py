@@ -1,5 +1,5 @@
-"""One process for each device, brought together by torch.distributed: whose turn it is to say what, whose
-rows are which, and what they reckon together.
+"""One process for each device, connected by torch.distributed: which of them prints and writes, which rows
+each of them reads, and what they compute together.
 
 `python -m tpulab_recipes.runtime.torch_launch` starts the processes and names them in the environment; the
 backend makes their group, unless the program has (`torch.distributed.init_process_group`). Without either a
@@ -25,8 +25,8 @@ from tpulab_recipes.runtime.torch_base import TorchBackend
 from tpulab_recipes.runtime.torch_group import group_size
 from tpulab_recipes.runtime.torch_slices import is_sliced, slice_parameters, sliced_as, whole
 
-#: Bytes sent in one message. One message per tensor would cost a network with hundreds of small tensors a
-#: latency for each.
+#: Bytes sent in one message. With one message per tensor, a network with hundreds of small tensors would
+#: wait for the latency of each.
 BUCKET_BYTES = 25 * 2**20
 #: How long a process waits for the others to start.
 START_LIMIT = timedelta(minutes=10)
@@ -139,7 +139,7 @@ class TorchProcessesBackend(TorchBackend):
 
             parameters = (p for group in optimizer.param_groups for p in group["params"])
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-            # Those in slices have been averaged where they were made.
+            # Sliced gradients have been averaged already, where they were made.
             self._in_buckets([one for one in gradients if not is_sliced(one)], mean)
         optimizer.step()
 

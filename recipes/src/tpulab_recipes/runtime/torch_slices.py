@@ -32,7 +32,7 @@ def _slice_loaded(module: Any, state: Any, prefix: str, *_: Any) -> None:
 
 
 def sliced_as(value: Any, parameter: Any) -> Any:
-    """A whole tensor in slices as the parameter is; what is in slices, or belongs to a whole one, stays."""
+    """Slices a whole tensor like the parameter. Sliced tensors, and those of whole parameters, are kept."""
     from torch.distributed.tensor import distribute_tensor
 
     if is_sliced(value) or not is_sliced(parameter):
@@ -47,7 +47,7 @@ def is_sliced(tensor: Any) -> bool:
 
 
 def whole(tensor: Any) -> Any:
-    """The whole of a tensor in slices, in every process, which all ask for it; anything else itself."""
+    """The whole of a sliced tensor, in every process; all must call this. Other values are unchanged."""
     return tensor.full_tensor() if is_sliced(tensor) else tensor
 
 

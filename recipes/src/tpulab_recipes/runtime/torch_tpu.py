@@ -72,7 +72,7 @@ class TorchTpuBackend(TorchProcessesBackend):
         self.platform: Platform = "tpu"
         self._profile: AbstractContextManager[Any] | None = None
         self.join()
-        # Asked once, here: the thread that transfers batches may have another current device.
+        # Queried once, here: the thread that transfers batches may have another current device.
         self._device = torch.device("tpu", torch.accelerator.current_device_index())
 
     def join(self) -> None:
@@ -103,7 +103,7 @@ class TorchTpuBackend(TorchProcessesBackend):
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        # Eager operations are handed over one by one, fused ones at the latest when somebody waits.
+        # Eager operations are submitted one by one, fused ones at the latest when a result is waited for.
         yield
 
     def sync(self, *values: Any) -> None:  # noqa: ARG002
@@ -160,7 +160,7 @@ class TorchTpuBackend(TorchProcessesBackend):
         self.torch.tpu.manual_seed_all(seed)
 
     def device_random_state(self) -> Any:
-        # torch 2.13 and newer; before that `torch.tpu` lets user code ask.
+        # torch 2.13 and newer; before that, `torch.tpu` allows user code this query.
         source = getattr(self.torch.accelerator, "random", self.torch.tpu)
         return source.get_rng_state()
 

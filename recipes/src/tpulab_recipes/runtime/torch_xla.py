@@ -1,4 +1,4 @@
-"""PyTorch/XLA 2.9: lazy tensors on older TPU VMs, and real XLA on the processor.
+"""PyTorch/XLA 2.9: lazy tensors on older TPU VMs, and real XLA on the host CPU.
 
 Its modes: by default one device; `spmd=True`, one program over all devices of all processes; inside
 `torch_xla.launch`, one process for each device. The mode is chosen before the first tensor and stays.
@@ -114,7 +114,7 @@ class TorchXlaBackend(TorchBackend):
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Within the block steps are traced, as for a TPU, and not handed to the device (`export_step`)."""
+        """In the block steps are traced, as for a TPU, but not submitted to the device (`export_step`)."""
         self._records = True
         try:
             yield
@@ -263,7 +263,7 @@ class TorchXlaBackend(TorchBackend):
         self._torch_xla.sync()
         sharded = array if isinstance(array, xs.XLAShardedTensor) else xs.XLAShardedTensor(array)
         with warnings.catch_warnings():
-            # A later torch would read this indexing of torch_xla's differently; it can have no later one.
+            # A later torch would interpret this indexing differently, but torch_xla requires this torch.
             warnings.filterwarnings("ignore", "Using a non-tuple sequence", UserWarning)
             return [shard.unpadded_data.cpu().numpy() for shard in sharded.local_shards]
 
@@ -401,7 +401,6 @@ def _choose_platform(requested: Platform | None) -> Platform:
             "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the processor.",
         )
     os.environ["PJRT_DEVICE"] = chosen.upper()
-    # Errors only: the compiler of this release prints a warning about its own future for every sharded
-    # program.
+    # Errors only: this release's compiler prints a deprecation warning for every sharded program.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return "tpu" if chosen == "tpu" else "cpu"

@@ -13,7 +13,7 @@ def backward_in_parts(loss_of: Callable[[dict[str, Any]], Any], batch: dict[str,
     optimizer's step comes after.
 
     Args:
-        loss_of: what some rows have to do with the loss of the batch; those of all parts add up to it.
+        loss_of: the contribution of some rows to the batch's loss; the parts' contributions add up to it.
         batch: arrays of equally many rows, on the device.
         parts: how many; it divides the rows.
     """

@@ -41,7 +41,7 @@ def make_adamw(
         def clip(*_: Any) -> None:
             torch.nn.utils.clip_grad_norm_(trained, clip_norm, foreach=False)
 
-        # Inside of the optimizer's step: by then the gradients of all processes have been averaged.
+        # Inside the optimizer's step: by then the gradients of all processes have been averaged.
         optimizer.register_step_pre_hook(clip)
     use_tensor_learning_rate(backend, optimizer)
     create_optimizer_state(optimizer)

@@ -46,7 +46,7 @@ def save_checkpoint(
         with place.write(name) as file:
             torch.save(on_host, file)
     except RuntimeError as error:
-        # PyTorch's form of an error of the underlying file.
+        # PyTorch raises this for an error of the underlying file.
         raise StorageError(f"{folder}: the checkpoint {name} cannot be written ({error}).") from error
     for old in checkpoint_names(place)[: -max(keep, 1)]:
         place.remove(old)
@@ -64,10 +64,10 @@ def checkpoints(folder: Path | str) -> list[Path]:
 
 
 def load_checkpoint(folder: Path | str, backend: Backend | None = None) -> tuple[int, dict[str, Any]] | None:
-    """Step and state of the newest checkpoint that can be read, on the host; None when there is none. Torn
-    ones are passed over and named on stderr.
+    """Step and state of the newest checkpoint that can be read, on the host; None when there is none. Damaged
+    ones are skipped and named on stderr.
 
-    With a `backend` of several processes the main one reads, for all of them, and all must ask.
+    With a `backend` of several processes the main one reads, for all of them, and all must call this.
 
     Raises:
         CheckpointError: none of them can be read.
@@ -110,7 +110,7 @@ def read_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
 
 
 def bytes_of(tree: Any) -> int:
-    """Of all tensors of a tree, and the little that a file needs beside them."""
+    """Bytes of all tensors of a tree, and the small rest of a file."""
     if isinstance(tree, Mapping):
         return sum(map(bytes_of, tree.values())) + 1024
     if isinstance(tree, list | tuple):

@@ -1,8 +1,8 @@
 """AdamW for models of many small tensors on a compiled device.
 
-PyTorch's updates each tensor by itself, and so its part of the program grows with their number: a generator
-of 230 small tensors takes XLA as long to compile for the update as for everything else. Here the moments of a
-group are one vector, which is updated as one.
+PyTorch's AdamW updates each tensor by itself, so its part of the program grows with their number: for a
+generator of 230 small tensors, XLA compiles the update as long as everything else. Here the moments of a
+group are one vector, which is updated as a whole.
 """
 
 from __future__ import annotations

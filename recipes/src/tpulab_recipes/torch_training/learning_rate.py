@@ -40,7 +40,7 @@ def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
     for group in optimizer.param_groups:
         if "capturable" in group:
             # The step counter of Adam then lives on the device too; otherwise it is a new constant at every
-            # step. Elsewhere not, whatever the loaded state says.
+            # step. Elsewhere it stays on the host, whatever the loaded state says.
             group["capturable"] = bool(backend.compiles_steps)
             _place_counters(optimizer, group)
         _set(backend, group, float(group["lr"]))

@@ -29,7 +29,7 @@ def saved_weights(model: Any) -> dict[str, Any]:
 def load_saved_weights(model: Any, state: Mapping[str, Any]) -> None:
     """Puts `saved_weights` back. Raises `CheckpointError` for keys that are missing or left over."""
     wanted = saved_weights(model).keys()
-    # Checkpoints held the whole model before.
+    # Older checkpoints hold the whole model.
     odd = {name for name in wanted ^ state.keys() if name in wanted or "lora_" in name}
     if odd:
         raise CheckpointError(f"The checkpoint is one of another model: {', '.join(sorted(odd)[:4])}.")

@@ -1,7 +1,7 @@
 """Makes an optimizer's state before the first step.
 
-PyTorch makes it during that step. On a lazy device the first step is then another program than all later
-ones, and a large model is compiled twice.
+PyTorch creates it during that step. On a lazy device the first step is then a different program from all
+later ones, and a large model is compiled twice.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def create_optimizer_state(optimizer: Any) -> None:
 
 
 def settle_parameters(optimizer: Any) -> None:
-    """Makes the trained parameters results of a program, with the next step boundary. torch_xla has a program
-    write into the memory of what an earlier one has computed, and not of what was transferred: without it the
-    first step is another program than all later ones."""
+    """Makes the trained parameters results of a program, with the next step boundary. A torch_xla program can
+    reuse the memory of computed values, but not of transferred ones: without this the first step would be a
+    different program from all later ones."""
     import torch
 
     with torch.no_grad():

@@ -27,7 +27,7 @@ class Resumable:
     peak: float
     """Peak learning rate."""
     rate: float = 0.0
-    """That of the last step."""
+    """Learning rate of the last step."""
 
     def before_step(self) -> None:
         """Updates values that change from step to step, such as a learning rate; runs before the compiled

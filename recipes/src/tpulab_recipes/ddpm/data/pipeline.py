@@ -124,7 +124,7 @@ class EncodingSource:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Batches of each host until all records have been read, but for an unfinished last batch."""
+        """Batches of each host until all records have been read, except for an incomplete last batch."""
         return len(self._trained_on) // (self.config.train.batch_size * self.processes)
 
     def batches(self, start: int) -> Iterator[Batch]:

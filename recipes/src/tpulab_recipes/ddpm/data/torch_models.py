@@ -19,9 +19,9 @@ from tpulab_recipes.runtime import DeviceRuntimeError
 from tpulab_recipes.runtime.chips import count_chips
 from tpulab_recipes.runtime.selection import make
 
-#: Rows that a program of an accelerator has; the last ones are filled up, so that there is one program.
+#: Rows of a program on an accelerator; the last batch is padded, so that there is one program.
 _TEXTS, _IMAGES = 64, 8
-#: None: the host's processor, in float32. Accelerators compute in bfloat16.
+#: None: the host CPU, in float32. Accelerators compute in bfloat16.
 _device: Any = None
 
 

@@ -122,8 +122,8 @@ def velocity(x: Array, eps: Array, logsnr: Array) -> Array:
 
 
 def interpret(output: Array, z: Array, logsnr: Array, mean_type: str, clip: bool = False) -> Prediction:
-    """x and eps from a network's output of kind `mean_type`; `clip` keeps x within [-1, 1], and eps fitting
-    to it."""
+    """x and eps from a network's output of kind `mean_type`; `clip` keeps x within [-1, 1], and adjusts eps
+    to match."""
     alpha, sigma = alpha_sigma(spread(logsnr, z))
     if mean_type == "v":
         x, eps = alpha * z - sigma * output, sigma * z + alpha * output

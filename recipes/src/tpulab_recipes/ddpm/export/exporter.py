@@ -40,7 +40,7 @@ def torch_weights(params: Any) -> dict[str, np.ndarray]:
             # [out, in].
             array = array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T
         name = {"kernel": "weight", "scale": "weight", "embedding": "weight"}.get(kind, kind)
-        # diffusers has keys and values apart, and its last matrix in a list.
+        # diffusers stores keys and values separately, and its last matrix in a list.
         parts = {"to_kv": ("to_k", "to_v"), "to_out": ("to_out.0",)}.get(owners[-1], (owners[-1],))
         for part, piece in zip(parts, np.split(array, len(parts)), strict=True):
             weights[".".join([*owners[:-1], part, name])] = np.ascontiguousarray(piece)
@@ -103,7 +103,7 @@ def export_to_diffusers(
 
 
 def write_export(params: Any, config: Config, url: str, *, with_encoders: bool = False) -> None:
-    """The same to a folder here or in a bucket. diffusers loads from this machine: copy it here first.
+    """Writes the export to a folder, local or in a bucket. diffusers loads local folders only: copy it first.
 
     `with_encoders` puts the published text encoders and VAE into the folder, which must be a local one, so
     that it makes images from prompts by itself.

@@ -41,7 +41,7 @@ def drop_conditioning(
 
     Text states of all encoders and the image embedding share one draw, as in jax-ddpm: the image conditions
     those at the border of the text's share, to half of them beside the text and half of them alone. So
-    text alone, image alone and nothing at all are each common enough to be learned; with draws of their own
+    text alone, image alone and nothing at all are each common enough to be learned; with independent draws
     an image would hardly ever come alone.
     """
     nothing = unconditional(context, conditioning)
@@ -72,8 +72,8 @@ def _share(name: str, conditioning: Conditioning) -> tuple[int, float, float]:
 
 
 def draw_masks(key: Array, batch: int, size: int, whole: float = 0.75) -> Array:
-    """Masks for learning to inpaint, Float[batch, size, size, 1]: 1 where something is to be made, which for
-    a share `whole` of the images is everything, else a rectangle."""
+    """Masks for learning to inpaint, Float[batch, size, size, 1]: 1 where something is to be generated, which
+    is the whole image for a share `whole` of the images, else a rectangle."""
     keys = jax.random.split(key, 3)
     corners = jax.random.uniform(keys[0], (2, batch, 2))
     low, high = jnp.sort(corners, axis=0) * size

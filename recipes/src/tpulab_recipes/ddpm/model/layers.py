@@ -1,7 +1,7 @@
 """Layers, attention and the transformer block of the UNet. Images are Float[batch, height, width, channel].
 
-Norms compute in fp32, everything else in the network's own type. Parameters keep the type that they come in:
-the training step hands in a bf16 copy of the fp32 masters.
+Norms compute in fp32, everything else in the network's own type. Parameters keep their type: the training
+step passes a bf16 copy of the fp32 masters.
 """
 
 from __future__ import annotations

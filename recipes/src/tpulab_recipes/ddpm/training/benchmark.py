@@ -112,7 +112,7 @@ def _row(name: str, config: Config, network: Network, batch: int) -> dict[str, A
     }
 
 
-#: Of a row, and what stands above them in the table.
+#: Keys of a row, and their column headings.
 COLUMNS = {
     "model": "Model",
     "parameters_m": "Parameters (M)",

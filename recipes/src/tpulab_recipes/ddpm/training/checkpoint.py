@@ -1,7 +1,7 @@
 """Checkpoints of whole arrays, by orbax: what eight devices saved loads on one, or on sixteen.
 
 orbax renames a checkpoint into place when it is complete, so a run that is killed while saving continues from
-the one before. So does a run whose newest checkpoint was damaged later: it is passed over by name.
+the previous one. So does a run whose newest checkpoint was damaged later: that one is named and skipped.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         if step is None and steps:
             return steps[-1]
         if step is None or step not in steps:
-            # A run's own folder, say, whose checkpoints are in a folder below it.
+            # For example the folder of a whole run, whose checkpoints are in a folder below it.
             below = Folder(self.url).names(kind="directory", may_be_absent=True)
             there = ", ".join(map(str, steps or below)) or "none"
             which = "" if step is None else f" {step}"

@@ -1,4 +1,4 @@
-"""Progressive distillation: a student that needs half of its teacher's steps, and again, from 64 down to 4.
+"""Progressive distillation: a student that needs half of its teacher's steps, repeated from 64 down to 4.
 
 Each round starts from the teacher's weights and follows Salimans & Ho 2022 (arXiv 2202.00512): x as the
 target, weights of at least one, a learning rate that falls to zero, no dropout, no averaging. Prompts are
@@ -99,7 +99,7 @@ class Distiller:
             "train.learning_rate_warmup_steps": 1,
             "train.max_learning_rate": distill.learning_rate,
             "train.min_learning_rate": distill.learning_rate,
-            # Not the noise that the teacher learned from.
+            # Different noise from the teacher's training.
             "seed": config.seed + 77,
         }
         self.config = config.but(changes)
@@ -136,10 +136,10 @@ class Distiller:
         teacher = put_state(self.params, self._place)
         state = under_way
         if state is None:
-            # A copy: the step gives the student up for the next one. Steps are counted through all rounds.
+            # A copy, because the step donates the student's buffers. Steps are counted through all rounds.
             state = state_of(self.network, whole_state(teacher))
             state = place_state(state._replace(step=np.asarray(rounds * updates, np.int32)), self.mesh)
-        # Arrays of the host, alike on all hosts: those of a device belong to one host.
+        # Host arrays, equal on all hosts: device arrays would belong to one host.
         levels = jax.tree.map(np.asarray, sampling_levels(self.schedule, self.steps))
         # The teacher of the first round is guided; from then on guidance is in the weights.
         scale = np.asarray(1.0 if rounds else self.guidance, np.float32)

@@ -126,9 +126,9 @@ class EncodingsEvaluator:
                     for each in (made, self._latents)
                 )
         except (DataError, MissingPackage):
-            # Not tried again: looking for weights that are not there may take minutes.
+            # Not tried again: searching for missing weights may take minutes.
             self._decodes = False
-        # Two images at least have a spread.
+        # A spread needs at least two images.
         if self._decodes and len(data) > 1:
             if self._kind == "frechet":
                 # A batch of 512 large images would not fit beside the network.

@@ -34,8 +34,8 @@ def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
 
 def flops_per_image(config: Config) -> float | None:
     """Operations that a training step needs for an image: the forward pass, and twice that for the backward
-    pass. What remat computes again does not count, zeros of the padding do. None without the package
-    `tpulab`, which counts them."""
+    pass. Recomputation (remat) does not count, the padding's zeros do. None without the package `tpulab`,
+    which counts them."""
     args = replace(config.model.args, remat_levels=-1)
     return _flops(Config(in_dimensions=config.in_dimensions, model=replace(config.model, args=args)))
 
@@ -89,7 +89,7 @@ def compile_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
 
 def refuse_too_large(network: Network, mesh: Mesh, step: Any = None) -> None:
     """Compiles the training step for the chips of the mesh before anything is allocated on them. Raises
-    `DeviceRuntimeError` (`too_large`) with the compiler's figures. Processors are not asked."""
+    `DeviceRuntimeError` (`too_large`) with the compiler's figures. Does nothing on CPUs."""
     if mesh.devices.flat[0].platform == "cpu":
         return
     with too_large.refuse_too_large(

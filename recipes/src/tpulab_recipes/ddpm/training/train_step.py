@@ -62,8 +62,8 @@ def clip_gradient(gradient: Any, largest: float) -> tuple[Any, Array]:
 
 
 def default_hyperparameters(config: Config) -> dict[str, np.ndarray]:
-    """What may change while training runs, as arrays: a change compiles nothing. They are arrays of the host:
-    of a device's, JAX would check at every step, by a gather over all hosts, that they are alike."""
+    """Values that may change while training runs, as arrays: a change compiles nothing. They are host arrays:
+    for device arrays JAX would check at every step, by a gather over all hosts, that they are equal."""
     return {
         "learning_rate": np.asarray(config.train.max_learning_rate, np.float32),
         "ema_decay": np.asarray(config.train.ema_decay, np.float32),
@@ -193,7 +193,7 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
 def compile_step(
     network: Network, mesh: Mesh, loss: LossFunction | None = None, extra: tuple[Any, ...] = ()
 ) -> Any:
-    """The step as one program over the mesh; the old state is given up. `extra`: the shardings of further
+    """The step as one program over the mesh; the old state is donated. `extra`: the shardings of further
     arguments of the loss. Raises `ConfigError` where a batch does not divide among the devices of a host."""
     batch_size, per_host = network.config.train.batch_size, mesh.shape["shard"]
     if batch_size % per_host:

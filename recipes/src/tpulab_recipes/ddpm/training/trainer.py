@@ -165,7 +165,7 @@ class Trainer(AbstractContextManager["Trainer"]):
         """Samples and figures of the averaged weights, now."""
         if self.evaluate is None:
             return
-        # Each host samples by itself, and the same: no host could read an array that lies on all of them.
+        # Each host generates the same samples: no host could read an array that is spread over all hosts.
         found = self.evaluate(state_of_this_host(self.state.ema), guidance=self.guidance)
         wait_for_all("samples made")
         step = self.step
