@@ -64,7 +64,7 @@ class ForbiddenOperator(AssertionError):
 def forbid_operators(forbidden: Iterable[str] | None = None) -> Iterator[None]:
     """Within the block these operators raise `ForbiddenOperator` (default: all of `DYNAMIC_OPERATORS`).
 
-    Sees what PyTorch dispatches, backward passes included; run the step on the processor inside it.
+    Sees what PyTorch dispatches, backward passes included; run the step on the CPU inside it.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
 

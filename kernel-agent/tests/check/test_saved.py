@@ -110,7 +110,7 @@ def test_another_program_or_flag_is_refused_with_its_reason_and_compiles(
     found, warned = _process("load", file, **environment)
     assert (found["compiled"], found["loaded"]) == (1, [])
     assert reason in found["refused"]["jit_step"]
-    assert f"jit_step is compiled again, not taken from {file}" in warned
+    assert f"jit_step is compiled again, not loaded from {file}" in warned
 
 
 FACTS = {

@@ -38,9 +38,9 @@ const VALUES = {
   '--cells <numbers>': 'only these cells of a notebook, as in 1-4,7',
   '--limit <seconds>': 'for the run on the CPU (default: 600)',
   '--save-compiled [file]':
-    'write the compiled programs, which kernels on such a machine take (default: .tpulab-compiled/SOURCE.compiled)',
+    'save the compiled programs; kernels on such a machine load them (default: .tpulab-compiled/SOURCE.compiled)',
   '--epoch-steps <n>': 'steps of an epoch, for its price',
-  '--prices <file>': 'price list (default: ~/.config/tpulab/prices.toml, else the one of TPULab)',
+  '--prices <file>': "price list (default: ~/.config/tpulab/prices.toml, else TPULab's own)",
   '--config <file>': 'tpulab.toml with budgets (default: the nearest one)',
   '--compare <file>': 'report of an earlier run (--json) to compare with',
   '--junit <file>': 'write JUnit XML',
@@ -55,7 +55,7 @@ const SWITCHES = {
 export function checkCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const command = new Command('check')
     .description(
-      'say whether a notebook or script fits TPUs, how long it compiles, what a step costs at the least, and what to change. Runs it on the CPU of this computer, or of a connected machine'
+      'say whether a notebook or script fits TPUs, how long it compiles, the least that a step costs, and what to change. Runs it on the CPU of this computer, or of a connected machine'
     )
     .argument('<source>', 'notebook (.ipynb), script (.py) or exported PyTorch step (.zip)')
     .argument('[arguments...]', 'arguments of the script, after --')

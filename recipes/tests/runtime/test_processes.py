@@ -1,5 +1,5 @@
 """Two real processes, brought together over loopback: torch.distributed with gloo, and JAX's own. torch_xla's
-processes do not find each other on a processor (docs/recipe-notes.md)."""
+processes do not find each other on a CPU (docs/recipe-notes.md)."""
 
 from __future__ import annotations
 

@@ -54,13 +54,11 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const="",
         metavar="FILE",
-        help="write the compiled programs, which kernels on such a machine take (default: "
+        help="save the compiled programs; kernels on such a machine load them (default: "
         f"{COMPILED_AHEAD}/SOURCE.compiled beside the source)",
     )
     made.add_argument("--epoch-steps", type=int, help="steps of an epoch, for its price")
-    made.add_argument(
-        "--prices", type=Path, help=f"price list (default: {OWN_PRICES}, else the one of TPULab)"
-    )
+    made.add_argument("--prices", type=Path, help=f"price list (default: {OWN_PRICES}, else TPULab's own)")
     made.add_argument("--config", type=Path, help="tpulab.toml with budgets (default: the nearest one)")
     made.add_argument("--compare", type=Path, help="report of an earlier run (--json) to compare with")
     made.add_argument("--strict", action="store_true", help="warnings make the exit code 1 too")

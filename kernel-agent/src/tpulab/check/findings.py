@@ -138,7 +138,7 @@ def in_run(run: Mapping[str, Any], devices: int) -> Iterator[Finding]:
             "smaller settings, --cells, or a higher --limit.",
         )
     if run.get("dropped"):
-        yield Finding("recompiles", "warning", f"{run['dropped']} more programs were not looked at.")
+        yield Finding("recompiles", "warning", f"{run['dropped']} more programs were not checked.")
     if not run["programs"] and not run.get("failed"):
         words = (
             "It uses PyTorch, whose steps are exported first: tpulab check step.zip (docs/check.md#pytorch)."

@@ -137,7 +137,7 @@ class CompiledPrograms:
         except Exception as error:
             reason = f"it cannot be loaded here: {first_line(error)[:300]}"
         self.refused[name] = reason
-        warnings.warn(f"{name} is compiled again, not taken from {self._file}: {reason}.", stacklevel=2)
+        warnings.warn(f"{name} is compiled again, not loaded from {self._file}: {reason}.", stacklevel=2)
         return None
 
 

@@ -43,7 +43,7 @@ class CpuBackend(TorchProcessesBackend):
     def describe(self) -> str:
         count = self.world().process_count
         processes = "" if count == 1 else f", in {count} processes"
-        return f"PyTorch {self.torch.__version__} on the processor, without XLA{processes}"
+        return f"PyTorch {self.torch.__version__} on the CPU, without XLA{processes}"
 
     def device(self) -> Any:
         return self.torch.device("cpu")
@@ -62,7 +62,7 @@ class CpuBackend(TorchProcessesBackend):
         return step
 
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:  # noqa: ARG002
-        raise DeviceRuntimeError("unsupported", "The plain processor is one device and has no mesh.")
+        raise DeviceRuntimeError("unsupported", "The CPU without XLA is one device and has no mesh.")
 
     def shard_batch(self, tree: Any, *, parts: int | None = None) -> Any:
         self._parts(tree, parts)

@@ -52,7 +52,7 @@ class JaxBackend(Backend):
         if platform is None and not configured and self.platform == "cpu" and count_chips() > 0:
             raise DeviceRuntimeError(
                 "wrong_platform",
-                f"This machine has {count_chips()} TPU chips and JAX runs on the processor: another process "
+                f"This machine has {count_chips()} TPU chips and JAX runs on the CPU: another process "
                 "may hold them, or libtpu is missing here. Set JAX_PLATFORMS=tpu to see JAX's own error, or "
                 'ask for "cpu".',
             )

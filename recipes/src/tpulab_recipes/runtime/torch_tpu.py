@@ -46,7 +46,7 @@ class TorchTpuBackend(TorchProcessesBackend):
         if platform == "cpu":
             raise DeviceRuntimeError(
                 "unsupported",
-                'torch_tpu has no processor backend; choose the backend "torch_xla" or "cpu" for that.',
+                'torch_tpu has no CPU backend; choose the backend "torch_xla" or "cpu" for that.',
             )
         try:
             import torch
@@ -67,7 +67,7 @@ class TorchTpuBackend(TorchProcessesBackend):
             raise DeviceRuntimeError(
                 "no_chip",
                 "torch_tpu needs a TPU and this machine shows no chip; connect to a TPU VM, or use the "
-                'environment "torch-xla", which runs the same notebooks on the processor.',
+                'environment "torch-xla", which runs the same notebooks on the CPU.',
             )
         self.platform: Platform = "tpu"
         self._profile: AbstractContextManager[Any] | None = None

@@ -364,7 +364,7 @@ def _check_group(platform: Platform, spmd: bool) -> None:
     if platform == "cpu":
         raise DeviceRuntimeError(
             "unsupported",
-            f"torch_xla finds no other process on a processor, and this kernel has {group_size()}; use the "
+            f"torch_xla finds no other process on a CPU, and this kernel has {group_size()}; use the "
             'backend "cpu", or a kernel of one host.',
         )
     if not spmd:
@@ -398,7 +398,7 @@ def _choose_platform(requested: Platform | None) -> Platform:
     if chosen == "tpu" and chips == 0:
         raise DeviceRuntimeError(
             "no_chip",
-            "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the processor.",
+            "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the CPU.",
         )
     os.environ["PJRT_DEVICE"] = chosen.upper()
     # Errors only: this release's compiler prints a deprecation warning for every sharded program.
