@@ -88,8 +88,8 @@ const SENTENCES: Readonly<
   'What a link shows': [
     ['Limits first', 'sharing/sharing.spec.ts', "sees others' executions live"],
     ['The view is cut by cells', SHARING, TWO_NOTEBOOKS],
-    ['A display of the notebook shows', SHARING, 'has what other code puts into a display of it'],
-    ['Executions without a cell id', SHARING, 'what has no cell while no other document uses the kernel'],
+    ['A display of the notebook shows', SHARING, 'has output that other code puts into its displays'],
+    ['Executions without a cell id', SHARING, 'output without a cell while no other document uses the kernel'],
     [
       'The server makes what',
       'sharing/sharing.spec.ts',
@@ -105,9 +105,9 @@ const SENTENCES: Readonly<
     ['steps, runs', SHARING, TWO_NOTEBOOKS],
     ['whether the kernel', 'sharing/sharing.spec.ts', 'receives events of its kernel, and none of others'],
     ['Not its journal', SHARING, TWO_NOTEBOOKS],
-    ['A link ends', SHARING, 'ends with its notebook: another one that is later at its path is not shared'],
-    ['A notebook that is saved over', SHARING, 'one that was saved over it is'],
-    ['Holders have', SHARING, 'opens sockets of its own: 16 of them, of 64 KiB a message'],
+    ['A link ends', SHARING, 'ends with its notebook: a later notebook at its path is not shared'],
+    ['A notebook that is saved over', SHARING, 'a saved version of it is'],
+    ['Holders have', SHARING, 'has its own limit of 16 sockets and 64 KiB a message'],
     [
       'Nothing that they send',
       'sharing/sharing.spec.ts',
