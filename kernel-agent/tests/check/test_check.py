@@ -469,6 +469,7 @@ def test_other_layouts_of_a_step_give_the_same_numbers_and_have_code(
 
 
 @pytest.mark.usefixtures("double")
+@pytest.mark.long
 def test_a_step_that_cannot_be_divided_has_a_sentence_instead_of_layouts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,7 +89,11 @@ const SENTENCES: Readonly<
     ['Limits first', 'sharing/sharing.spec.ts', "sees others' executions live"],
     ['The view is cut by cells', SHARING, TWO_NOTEBOOKS],
     ['A display of the notebook shows', SHARING, 'has output that other code puts into its displays'],
-    ['Executions without a cell id', SHARING, 'output without a cell while no other document uses the kernel'],
+    [
+      'Executions without a cell id',
+      SHARING,
+      'output without a cell while no other document uses the kernel'
+    ],
     [
       'The server makes what',
       'sharing/sharing.spec.ts',

@@ -237,7 +237,7 @@ describe.runIf(PREFIX !== null)('a new host', () => {
     }
   );
 
-  it('gets its files from here when it cannot reach a package index', async () => {
+  it('gets its files from here when it cannot reach a package index', { tags: ['long'] }, async () => {
     const closed = 'http://127.0.0.1:9';
     await using host = await newHost({
       HTTPS_PROXY: closed,
