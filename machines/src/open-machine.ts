@@ -20,7 +20,7 @@ import { SshMachine } from './ssh-machine.js';
 
 export type Targets = readonly [SshTarget, ...SshTarget[]];
 
-export interface OpenedMachine {
+interface OpenedMachine {
   readonly machine: Machine;
   readonly targets: Targets;
 }

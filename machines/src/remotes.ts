@@ -48,7 +48,7 @@ export interface RemotesOptions {
 }
 
 /** A remote to add, whose zone is known. */
-export type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
+type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
 
 /** Notified when the gateway of a remote becomes reachable, and when it becomes unreachable (null). */
 export type ReachableListener = (name: string, found: ReachableRemote | null) => void;
@@ -301,7 +301,7 @@ async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: Abort
 }
 
 /** Disconnects the remote afterwards, even after a failure. */
-export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
+async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
   await remote.disconnect();
   remote.move({ kind: 'connecting' });
   remote.beginAttempt();

@@ -22,7 +22,7 @@ interface SavedOutput {
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-export interface DigestStore {
+interface DigestStore {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
 }

@@ -51,7 +51,7 @@ export interface OpenNotebook {
   readonly panel: NotebookPanel;
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   readonly path: string;
   readonly managers: Managers;
   readonly isReadOnly: boolean;

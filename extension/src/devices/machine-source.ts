@@ -7,7 +7,7 @@ import { requestBridge, type BridgeAnswer, bodyAs, messageOf, NoAnswer } from '.
 import type { MachineTelemetry } from './machine-telemetry.js';
 
 /** Owners of chips come and go with kernels; the lookup costs the bridge some milliseconds. */
-export const PAGE_INTERVAL_MS = 10_000;
+const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
 const UNSURE =
   'The TPULab server did not report whether it removed the lock file; check whether it still exists.';
@@ -25,7 +25,7 @@ export class MachineError extends Error {
   }
 }
 
-export interface MachineSourceOptions {
+interface MachineSourceOptions {
   readonly machine: MachineTelemetry;
   /** How the bridge is reached now; null while unknown. */
   readonly settings: () => ServerConnection.ISettings | null;

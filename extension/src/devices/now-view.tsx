@@ -23,7 +23,7 @@ import {
   tileText
 } from './tiles.js';
 
-export interface DevicesNowProps {
+interface DevicesNowProps {
   /** Devices of the kernel's runtime; null for none, or an unused runtime. */
   readonly devices: DevicesMessage | null;
   /** Null where the bridge has no sampler. */

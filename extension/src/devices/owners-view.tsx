@@ -6,7 +6,7 @@ import { fromBackticks, withBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { type Holder, rangesText } from './owners.js';
 
-export interface OwnersViewProps {
+interface OwnersViewProps {
   readonly holders: readonly Holder[];
   /** Null where unknown. */
   readonly lock: HoldersPage['lock'] | null;

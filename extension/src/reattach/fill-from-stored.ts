@@ -20,7 +20,7 @@ export interface IKept {
   trust(kernelId: string): ITrust;
 }
 
-export interface IFillOptions {
+interface IFillOptions {
   readonly stored: IKept;
   readonly notebook: INotebook;
   /** Path of the notebook, as its session names it. */

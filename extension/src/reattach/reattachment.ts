@@ -20,7 +20,7 @@ import { isSameContent } from './same-content.js';
 import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
 import { hasScriptable, type ITrust } from './trust.js';
 
-export interface IReattachmentOptions {
+interface IReattachmentOptions {
   readonly kernel: Kernel.IKernelConnection;
   readonly link: ChannelLink;
   readonly api: OutputsApi;

@@ -21,7 +21,7 @@ const KEY_OF: ReadonlyMap<string, SettingKey> = new Map(
  * Receives each skipped setting of Jupyter's own classes, with the reason: many settings in a real
  * `jupyter_server_config.json` have no meaning here.
  */
-export type PassOver = (name: string, why: string | null) => void;
+type PassOver = (name: string, why: string | null) => void;
 
 /** The name pattern of Jupyter's classes; our own sections are checked by name. */
 const JUPYTER_CLASS =

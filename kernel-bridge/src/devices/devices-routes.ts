@@ -10,7 +10,7 @@ export interface Machine {
 }
 
 /** A wish that kernels use only the chips of their own host. */
-export interface HostOnlyWish {
+interface HostOnlyWish {
   set(isOn: boolean): Promise<void>;
 }
 

@@ -5,7 +5,7 @@ import { isWithheld } from '../kernels/kernel-env.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import type { Notice } from '../telemetry/notices.js';
 
-export interface NotifyOptions {
+interface NotifyOptions {
   /** Run by `/bin/sh`. Names from programs reach it only as variables. */
   readonly command: string;
   readonly env: Readonly<Record<string, string | undefined>>;

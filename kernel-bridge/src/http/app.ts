@@ -26,7 +26,7 @@ export type App = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-export interface AppOptions {
+interface AppOptions {
   readonly rules: AccessRules;
   readonly log: Logger;
   readonly base: BaseUrl;

@@ -68,7 +68,7 @@ export function authenticated(socket: Socket): void {
   onAuthenticated.get(socket)?.();
 }
 
-export interface ClientErrors {
+interface ClientErrors {
   readonly limits: HttpLimits;
   readonly origins: OriginPolicy;
   /** Headers of the request that this connection is answering, once they are complete. */

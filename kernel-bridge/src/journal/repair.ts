@@ -238,7 +238,7 @@ const MAX_SCAN_BYTES = 64 * 1024 * 1024;
  * Replaces a damaged record with a gap record, when whole records follow. The gap record has the same length and number, so
  * that everything after it keeps its place, and the positions of clients stay valid.
  */
-export interface DamagedRecord {
+interface DamagedRecord {
   readonly offset: number;
   readonly seq: number;
   readonly why: string;

@@ -85,7 +85,7 @@ export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord 
 }
 
 /** Whether a kernel runs, as far as visible from here, and who owns it. */
-export interface KernelPresence {
+interface KernelPresence {
   /** `here`: keeper or kernel runs; `ended`: neither does; otherwise another machine or container owns it. */
   readonly presence: Presence;
   /** Name of the machine or container, to show to users; null if it is this one. */

@@ -4,7 +4,7 @@ import { contentOf, type KernelMessage, type MessageHeader } from '../jupyter/ke
 import type { KernelLife } from './kernel-life.js';
 import { dropOldest } from '@tpulab/platform/bounded.js';
 
-export interface LadderOptions {
+interface LadderOptions {
   /** From the request to SIGKILL. */
   readonly waitMs: number;
   readonly restart: boolean;

@@ -29,7 +29,7 @@ import { aborted, deadline, pause } from '@tpulab/platform/waiting.js';
 /** They begin and end executions; clients that run cells one after another wait for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
 
-export interface LifeEvents {
+interface LifeEvents {
   /** `header.session` of every message of the kernel, replies to our own requests included. */
   spoke(session: string): void;
   /** A message for clients. `parent` was parsed only for statuses and replies, the rest is null. */

@@ -50,7 +50,7 @@ export type OutputWidget = Static<typeof OutputWidget>;
 
 /** Limit of distinct gaps per execution. A gap is shown in executions that were waiting for more output. */
 export const MAX_GAPS = 50;
-export const MAX_CAPTURED = 32;
+const MAX_CAPTURED = 32;
 
 export function isOpen({ state }: Pick<Execution, 'state'>): boolean {
   return state === 'queued' || state === 'running';

@@ -42,11 +42,11 @@ const OF_RUN: ReadonlySet<string> = new Set([
 const schema = TypeCompiler.Compile(StoredRun);
 const media = TypeCompiler.Compile(MediaMessage);
 
-export interface RunEvents {
+interface RunEvents {
   listen(listener: (event: SourcedEvent) => void): Disposable;
 }
 
-export interface RunArchiveOptions {
+interface RunArchiveOptions {
   readonly folder: string;
   readonly events: RunEvents;
   readonly log: Logger;

@@ -11,7 +11,7 @@ import { SetupError, type StageReporter } from './stage-reporter.js';
 
 const START_MS = 5 * 60_000;
 
-export interface GatewayStart {
+interface GatewayStart {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;

@@ -27,13 +27,13 @@ const PUBLIC_KEY = /^[a-z0-9-]+(@openssh\.com)? [A-Za-z0-9+/]+={0,3}$/;
 const ADDRESS = /^\d{1,3}(\.\d{1,3}){3}$/;
 const USER = /^[a-z_][\w.-]{0,63}$/i;
 
-export interface OtherHost {
+interface OtherHost {
   /** Worker number, from 1. */
   readonly index: number;
   readonly target: SshTarget;
 }
 
-export interface SliceSetupOptions {
+interface SliceSetupOptions {
   readonly hosts: readonly OtherHost[];
   readonly equip: NonNullable<HostSetup['equip']>;
   /** Logs in to one of the hosts while `use` runs. */
@@ -46,7 +46,7 @@ export interface SliceSetupOptions {
 }
 
 /** The first host, with its installation. */
-export interface FirstHost {
+interface FirstHost {
   readonly shell: RemoteShell;
   readonly equipped: EquippedHost;
   /** Type of the slice: `v5litepod-16`; null: unknown. */
@@ -281,7 +281,7 @@ export function hostStage(
 }
 
 /** Google Cloud's name for a v5e-16 is `v5litepod-16`. */
-export function shortType(type: string | null): string {
+function shortType(type: string | null): string {
   return (type ?? '').replace(/^v5litepod-/, 'v5e-').replace(/[^\w.-]/g, '');
 }
 

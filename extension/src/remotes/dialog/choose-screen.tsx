@@ -16,7 +16,7 @@ import type { IConnectPage } from './remote-props.js';
 import { useAnswer } from './use-answer.js';
 import { Button } from '../../ui/button.js';
 
-export interface IChooseProps {
+interface IChooseProps {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
   readonly trans: TranslationBundle;

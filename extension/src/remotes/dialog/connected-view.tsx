@@ -16,7 +16,7 @@ export type FolderState =
   | { readonly kind: 'counted'; readonly files: number; readonly bytes: number }
   | { readonly kind: 'unknown'; readonly why: string };
 
-export interface IDoneProps {
+interface IDoneProps {
   readonly remote: Remote;
   readonly facts: IMachineFacts | null;
   /** The notebook that would be opened; null: a new one. */
@@ -146,7 +146,7 @@ function folderText(folder: string, state: FolderState, trans: TranslationBundle
   }
 }
 
-export interface IHeldProps {
+interface IHeldProps {
   readonly name: string;
   readonly holders: readonly Holder[];
   readonly problem: string | null;

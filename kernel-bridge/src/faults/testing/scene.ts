@@ -23,7 +23,7 @@ const POLL_MS = 25;
 /** Longest wait for a process or a state. */
 const DEADLINE_MS = 240_000;
 
-export interface SceneOptions {
+interface SceneOptions {
   /** Folder for the state, when it uses a separate disk. */
   readonly stateDir?: string;
   readonly program?: string;

@@ -50,7 +50,7 @@ export async function catchUp(
   return client.greatest >= by - 1 ? Math.round(performance.now() - since) : null;
 }
 
-export interface Scoring {
+interface Scoring {
   readonly name: string;
   readonly scene: Scene;
   readonly client: NumberedClient;

@@ -117,7 +117,7 @@ interface Forwarding {
   readonly refused: () => void;
 }
 
-export interface ForwardRequest extends Forwarding {
+interface ForwardRequest extends Forwarding {
   readonly response: ServerResponse;
   /** Our own headers, sent with every answer. */
   readonly headers: Readonly<Record<string, string>>;

@@ -204,7 +204,7 @@ function retryMs(attempt: number): number {
 class RestartStorm extends StreamError {}
 
 /** `ended`: the copy is complete. `unknown`: the remote has neither the kernel nor a journal of it. */
-export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
+type FollowEnd = 'ended' | 'unknown' | 'disconnected';
 
 export interface FollowOptions {
   readonly gateway: RemoteGateway;
