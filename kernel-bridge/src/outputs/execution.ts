@@ -84,7 +84,7 @@ export function codeHash(code: string): string {
 }
 
 /** The executions to drop: first those that no notebook shows any more, then the oldest; running ones only if all run. */
-export function leastNeeded(executions: readonly Execution[], count: number): Execution[] {
+export function executionsToDrop(executions: readonly Execution[], count: number): Execution[] {
   const newest = new Map(executions.map(({ cellId, msgId }) => [cellId, msgId]));
   const rank = (each: Execution): number => {
     if (isOpen(each)) return 3;

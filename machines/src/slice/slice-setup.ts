@@ -60,20 +60,20 @@ export interface ReadyHost extends OtherHost {
 }
 
 /** The data of the first host that the others need; null if the first host is unusable. */
-interface Meeting {
+interface FirstHostKey {
   readonly host: FirstHost;
   readonly publicKey: string;
 }
 
 export class SliceSetup {
-  readonly #first: Promise<Meeting | null>;
-  #meet!: (meeting: Meeting | null) => void;
+  readonly #first: Promise<FirstHostKey | null>;
+  #resolveFirst!: (key: FirstHostKey | null) => void;
   readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
   readonly #reaching = pLimit(SESSIONS);
 
   /** Starts with all hosts. */
   constructor(private readonly options: SliceSetupOptions) {
-    this.#first = new Promise(resolve => (this.#meet = resolve));
+    this.#first = new Promise(resolve => (this.#resolveFirst = resolve));
     const limit = pLimit(HOSTS_AT_ONCE);
     this.#ready = Promise.allSettled(
       options.hosts.map(host => limit(() => this.#row(host, stage => this.#prepare(host, stage))))
@@ -82,7 +82,7 @@ export class SliceSetup {
 
   /** The first host is unusable, so no kernel is offered. Resolves when nothing runs on the other hosts. */
   async abandon(): Promise<void> {
-    this.#meet(null);
+    this.#resolveFirst(null);
     await this.#ready;
   }
 
@@ -94,7 +94,7 @@ export class SliceSetup {
     const { wanted, onCheck, hosts, before = [] } = this.options;
     try {
       const answers = await this.#run(first.shell, script('slice-key.sh'), [first.equipped.folder], QUICK_MS);
-      this.#meet({ host: first, publicKey: checked(answers.trim(), PUBLIC_KEY, first.shell.host) });
+      this.#resolveFirst({ host: first, publicKey: checked(answers.trim(), PUBLIC_KEY, first.shell.host) });
       const results = await this.#ready;
       const ready = results.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
       const failures = results.flatMap((one, at) =>
@@ -113,7 +113,7 @@ export class SliceSetup {
       });
       return ready;
     } catch (error) {
-      this.#meet(null);
+      this.#resolveFirst(null);
       await this.#ready;
       wanted.signal.throwIfAborted();
       onCheck({

@@ -36,7 +36,7 @@ export interface Settling {
 /** Call this when a fault ends: the cell may then end too. */
 export function faultEnds(scene: Scene): Settling {
   writeFileSync(scene.faultOver, '');
-  return { since: performance.now(), by: scene.givenOut };
+  return { since: performance.now(), by: scene.printedCount };
 }
 
 /** Waits until the client has caught up; null on timeout. */

@@ -91,7 +91,7 @@ export class Forwarder implements Disposable {
   #connection(name: string): Connection {
     const connection = this.#connections.get(name);
     if (connection) return connection;
-    throw bridgeError('remote_unavailable', name, this.remotes.get(name).whyAway());
+    throw bridgeError('remote_unavailable', name, this.remotes.get(name).unreachableReason());
   }
 
   #refused(name: string): void {
