@@ -274,7 +274,7 @@ async function makeRunFolder(stateDir: string): Promise<RunFolder> {
 }
 
 /** An unreachable host of a slice keeps its installation. */
-async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: AbortSignal): Promise<void> {
+async function cleanOtherHosts(remote: Remote, [, ...others]: Targets, signal: AbortSignal): Promise<void> {
   if (!remote.record.install) return;
   const { setup } = remote.context;
   const work = others.map(async (target, at) => {
@@ -316,7 +316,7 @@ async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
         onLog: line => remote.log.add(line)
       });
       remote.log.add('cleaned: TPULab was removed from the machine');
-      await cleanOthers(remote, targets, signal);
+      await cleanOtherHosts(remote, targets, signal);
     } finally {
       await machine[Symbol.asyncDispose]();
     }

@@ -46,7 +46,7 @@ async function printWithoutReader(on: Scene, count: number, padding: number): Pr
   return client;
 }
 
-async function everythingArrives(on: Scene, client: NumberedClient, count: number): Promise<void> {
+async function expectAllReceived(on: Scene, client: NumberedClient, count: number): Promise<void> {
   process.kill(on.keeper!.pid, 'SIGCONT');
   await on.until(() => client.shown.length >= count, 'all outputs');
   expect(client.shown).toEqual(Array.from({ length: count }, (_, number) => number));
@@ -84,7 +84,7 @@ it(
       return performance.now() - since > STANDSTILL_MS;
     }, 'the cell to wait');
     expect(stood).toBeLessThan(count);
-    await everythingArrives(on, client, count);
+    await expectAllReceived(on, client, count);
   }
 );
 
@@ -95,7 +95,7 @@ it('a cell continues by default, and its user is notified when output waits, and
   await on.until(() => on.printedCount === count, 'the end of the cell');
   const log = (): string => readFileSync(path.join(on.kernelDir, 'kernel.log'), 'utf8');
   await on.until(() => /2\.\d MiB of this kernel's output are waiting in memory/.test(log()), 'the alarm');
-  await everythingArrives(on, client, count);
+  await expectAllReceived(on, client, count);
   await on.until(
     async () => (await texts(on, 'stderr')).includes('no longer accumulates'),
     'the end of the alarm'

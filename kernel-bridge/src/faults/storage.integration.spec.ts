@@ -9,7 +9,7 @@ import { waitingFor } from './testing/numbered-output.js';
 import { COUNT, judge, type Pair, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
-import { SmallDisk, whyNoSmallDisk } from './testing/small-disk.js';
+import { SmallDisk, smallDiskProblem } from './testing/small-disk.js';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
@@ -22,7 +22,7 @@ afterEach(async () => {
   scene = disk = null;
 });
 
-const noDisk = whyNoSmallDisk();
+const noDisk = smallDiskProblem();
 
 /** Expects that missing output is accounted for: the journal has counted it, and the client was notified. */
 function expectExplained(row: Score): void {

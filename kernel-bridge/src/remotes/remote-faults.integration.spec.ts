@@ -10,7 +10,7 @@ import { bridgeBuild } from '../faults/testing/bridge-build.js';
 import { BridgeProcess } from '../faults/testing/bridge-process.js';
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { printedCount, marksOf, numberedCell } from '../faults/testing/numbered-output.js';
-import { whyNoSmallDisk } from '../faults/testing/small-disk.js';
+import { smallDiskProblem } from '../faults/testing/small-disk.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
@@ -94,7 +94,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
     expect(masters()).toBe(0);
   });
 
-  it.skipIf(whyNoSmallDisk() !== null)(
+  it.skipIf(smallDiskProblem() !== null)(
     'the disk of the machine is full: the machine reports it, and the cell continues once there is space',
     async () => {
       await scene({ homeDiskMiB: 24 });

@@ -146,7 +146,7 @@ function folderText(folder: string, state: FolderState, trans: TranslationBundle
   }
 }
 
-interface IHeldProps {
+interface IHoldersProps {
   readonly name: string;
   readonly holders: readonly Holder[];
   readonly problem: string | null;
@@ -157,7 +157,7 @@ interface IHeldProps {
   readonly trans: TranslationBundle;
 }
 
-export function HeldView(props: IHeldProps): JSX.Element {
+export function HoldersView(props: IHoldersProps): JSX.Element {
   const { name, holders, problem, onShutDown, requested, onRequest, trans } = props;
   return (
     <>
