@@ -11,7 +11,7 @@ import { WebSocket } from 'ws';
 import { endChild, startChild } from './child.mjs';
 import { openWebSocket } from './websocket-connection.mjs';
 
-export const KERNELSPEC = 'tpulab-jax';
+const KERNELSPEC = 'tpulab-jax';
 const STOP_DEADLINE_MS = 60_000;
 
 /**

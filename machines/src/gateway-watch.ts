@@ -20,7 +20,7 @@ const ENVIRONMENTS = 50;
 const PACKAGES = 500;
 const PACKAGE_CHARACTERS = 200;
 
-export interface GatewayWatchOptions {
+interface GatewayWatchOptions {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;

@@ -10,7 +10,7 @@ const JUMP_MS = 10_000;
 
 export type NetworkChange = 'addresses' | 'clock';
 
-export interface NetworkWatchOptions {
+interface NetworkWatchOptions {
   readonly pollMs?: number;
   readonly now?: () => number;
   /** The addresses of this machine as a single text. */

@@ -18,7 +18,7 @@ const NOT_BACK: ReadonlySet<string> = new Set([
   'gcloud_not_found'
 ]);
 
-export interface FailedRemote {
+interface FailedRemote {
   readonly name: string;
   readonly record: Pick<RemoteRecord, 'source' | 'lastConnectedAt'>;
   readonly phase: RemotePhase;
@@ -30,7 +30,7 @@ export interface FailedRemote {
   hasRuntime(): Promise<boolean>;
 }
 
-export interface NextAttempt {
+interface NextAttempt {
   /** The failure as shown to people. */
   readonly error: RemoteError | null;
   /** The new phase; null: unchanged. */

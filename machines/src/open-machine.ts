@@ -20,7 +20,7 @@ import { SshMachine } from './ssh-machine.js';
 
 export type Targets = readonly [SshTarget, ...SshTarget[]];
 
-export interface OpenedMachine {
+interface OpenedMachine {
   readonly machine: Machine;
   readonly targets: Targets;
 }
@@ -64,7 +64,7 @@ export interface ConnectionOwner {
   /** Whether a person confirmed that our gateway replaces a gateway of another build. */
   readonly takesOver: boolean;
   /** Whether gcloud must add the key before the next login; true once for each request of a person. */
-  takeKeyRequest(): boolean;
+  consumeKeyRequest(): boolean;
   beginAttempt(): void;
   move(phase: RemotePhase): void;
   change(fields: Partial<Pick<RemoteRecord, 'lastConnectedAt' | 'added'>>): void;
@@ -101,7 +101,7 @@ async function openHost(
   signal: AbortSignal
 ): Promise<OpenedMachine> {
   try {
-    if (remote.takeKeyRequest()) await addHostKey(remote, signal);
+    if (remote.consumeKeyRequest()) await addHostKey(remote, signal);
     else if (previous !== null) return await logIn(remote, previous, signal);
   } catch (error) {
     const isElsewhere = source.kind === 'gcloud' && hasCode(error, MAY_HAVE_MOVED);

@@ -16,7 +16,7 @@ interface Open {
   readonly settle: (value: string | null) => void;
 }
 
-export interface PromptsOptions {
+interface PromptsOptions {
   readonly host: string;
   readonly onOpen: (prompt: RemotePrompt) => void;
   readonly onAnswered: () => void;

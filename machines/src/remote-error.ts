@@ -5,7 +5,7 @@ import { type Cause, matchCause } from '@tpulab/platform/known-causes.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 
 /** Whether a retry without a person may help. */
-export type Recovery = 'person' | 'again';
+type Recovery = 'person' | 'again';
 
 const RECOVERIES = {
   remote_ssh_missing: 'person',

@@ -56,7 +56,7 @@ export class TokenRefused extends Error {
   override readonly name = 'TokenRefused';
 }
 
-export interface RemoteQuestion {
+interface RemoteQuestion {
   readonly method: string;
   /** The path and query, as written by the client. */
   readonly target: string;

@@ -128,7 +128,7 @@ export class Remote implements ConnectionOwner {
   }
 
   /** Whether a person wants gcloud to add the key before the next login; true once per request. */
-  takeKeyRequest(): boolean {
+  consumeKeyRequest(): boolean {
     const isWanted = this.#addsKey;
     this.#addsKey = false;
     return isWanted;
@@ -238,7 +238,7 @@ export class Remote implements ConnectionOwner {
   }
 
   /** Why the remote is not reachable now, for a caller that needs it. */
-  whyAway(): string {
+  unreachableReason(): string {
     const phase = this.#phase;
     if (phase.kind === 'queued') return `Google Cloud has not provisioned it yet (${phase.queue.state})`;
     if ('error' in phase)

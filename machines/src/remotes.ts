@@ -48,7 +48,7 @@ export interface RemotesOptions {
 }
 
 /** A remote to add, whose zone is known. */
-export type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
+type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
 
 /** Notified when the gateway of a remote becomes reachable, and when it becomes unreachable (null). */
 export type ReachableListener = (name: string, found: ReachableRemote | null) => void;
@@ -274,7 +274,7 @@ async function makeRunFolder(stateDir: string): Promise<RunFolder> {
 }
 
 /** An unreachable host of a slice keeps its installation. */
-async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: AbortSignal): Promise<void> {
+async function cleanOtherHosts(remote: Remote, [, ...others]: Targets, signal: AbortSignal): Promise<void> {
   if (!remote.record.install) return;
   const { setup } = remote.context;
   const work = others.map(async (target, at) => {
@@ -301,7 +301,7 @@ async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: Abort
 }
 
 /** Disconnects the remote afterwards, even after a failure. */
-export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
+async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
   await remote.disconnect();
   remote.move({ kind: 'connecting' });
   remote.beginAttempt();
@@ -316,7 +316,7 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
         onLog: line => remote.log.add(line)
       });
       remote.log.add('cleaned: TPULab was removed from the machine');
-      await cleanOthers(remote, targets, signal);
+      await cleanOtherHosts(remote, targets, signal);
     } finally {
       await machine[Symbol.asyncDispose]();
     }

@@ -11,7 +11,7 @@ import { type MasterOptions, SshMaster } from './ssh/master.js';
 import { SshProcess, viaMaster } from './ssh/ssh-process.js';
 import { shellCommand, SshShell } from './ssh/ssh-shell.js';
 
-export interface SshMachineOptions extends MasterOptions {
+interface SshMachineOptions extends MasterOptions {
   readonly socketPath: string;
 }
 
@@ -102,7 +102,7 @@ const START_MS = 30_000;
  * the socket of the gateway. The relay ends with the connection. Other users of the host can reach the port, but the
  * gateway requires its token.
  */
-export interface TcpRelay extends AsyncDisposable {
+interface TcpRelay extends AsyncDisposable {
   /** On the loopback interface of the host. */
   readonly port: number;
 }

@@ -25,7 +25,7 @@ export interface Found<Facts> {
   readonly lines: readonly string[];
 }
 
-export interface MatchedCause<Code extends string> {
+interface MatchedCause<Code extends string> {
   readonly code: Code;
   readonly message: string;
   readonly command: string | undefined;

@@ -1,7 +1,7 @@
 /** Work that clients request and monitor: one job per name at a time, and its progress. */
 import type { JobError, JobState } from '@tpulab/protocol';
 
-export interface JobStatus {
+interface JobStatus {
   readonly state: JobState;
   readonly error: JobError;
 }

@@ -39,7 +39,7 @@ export interface ProcessHost {
 }
 
 /** The data that an owner has stored about itself. Older programs did not store the host. */
-export interface ProcessRecord {
+interface ProcessRecord {
   readonly pid: number;
   readonly start: string | null;
   readonly host?: ProcessHost | undefined;

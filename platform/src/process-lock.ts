@@ -27,7 +27,7 @@ import {
 import { readIfThere } from './missing-files.js';
 
 /** A process that holds a lock, or did. */
-export interface LockHolder {
+interface LockHolder {
   readonly pid: number;
   /** Name of its machine or container, when its processes are not visible from here. */
   readonly elsewhere?: string;
@@ -41,7 +41,7 @@ export interface ProcessLock extends AsyncDisposable {
   alsoBeat(file: string): void;
 }
 
-export interface LockOptions {
+interface LockOptions {
   /** How long a remote holder that seems to have stopped is watched before its lock is claimed. */
   readonly watchMs?: number;
   /** Another process claimed the lock because this process did not run for a while, or its disk did not answer. */

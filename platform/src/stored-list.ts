@@ -7,7 +7,7 @@ import { type OnWriteFault, RETRY_MS } from './retried-write.js';
 import { writeAtomically } from './write-atomically.js';
 import { readIfThere } from './missing-files.js';
 
-export interface StoredListOptions<S extends TSchema> {
+interface StoredListOptions<S extends TSchema> {
   readonly file: string;
   /** The name of the records in the file and in the log: `sessions`. */
   readonly name: string;

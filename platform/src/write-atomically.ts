@@ -4,7 +4,7 @@ import { constants, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
-export interface WriteOptions {
+interface WriteOptions {
   /** Permissions, 0600 unless given. */
   readonly mode?: number;
   /** The last check before the file is replaced: throws to keep the old one. */

@@ -7,7 +7,7 @@
 /** @typedef {{ rule: string, pattern: RegExp, instead: string, only?: RegExp }} ProseRule */
 
 /** Pages for users; the rest of `docs` describes the internals, where a gateway is a gateway. */
-export const USER_TEXT =
+const USER_TEXT =
   /^(README\.md|docs\/(connect|tpu-vm|colab|remotes-in-lab|session|control|steps|panels|devices|slices|outputs|packages|local-runtime|keeping-kernels|errors|configuration|runtime|recipes|start|fix)[\w-]*\.md|docs\/(start|how-to|tutorials|help)\/.*\.md|kernel-bridge\/src\/cli\/|extension\/(src|session|schema)\/)/;
 
 /** @type {readonly ProseRule[]} */

@@ -52,7 +52,7 @@ export function findIn(file, text, firstLine = 1) {
  *
  * @param {string} file @param {string} text @returns {Finding[]}
  */
-export function findInStrings(file, text) {
+function findInStrings(file, text) {
   const source = ts.createSourceFile(
     file,
     text,
@@ -106,7 +106,7 @@ const isDeclaration = node =>
  *
  * @param {string} file @param {string} name @param {number} line @returns {Finding[]}
  */
-export function findInName(file, name, line) {
+function findInName(file, name, line) {
   const words = name
     .replace(/([a-z\d])(?=[A-Z])/g, '$1 ')
     .toLowerCase()
@@ -156,7 +156,7 @@ const READ =
 const NOT_READ = /\/generated\/|^scripts\/check\/prose|^docs\/glossary\.md$/;
 
 /** @param {string} root @param {readonly string[]} files @returns {Map<string, Finding[]>} */
-export function findAll(root, files) {
+function findAll(root, files) {
   const found = new Map();
   for (const file of files) {
     if (!READ.test(file) || NOT_READ.test(file)) continue;

@@ -2,7 +2,7 @@
 /** The required version of Node. */
 import { SetupProblem } from './setup-problem.mjs';
 
-export const OLDEST_NODE = Object.freeze({ major: 20, minor: 19 });
+const OLDEST_NODE = Object.freeze({ major: 20, minor: 19 });
 
 /** @param {string} version in the form of `process.versions.node` */
 export function requireNode(version) {

@@ -114,7 +114,7 @@ export async function runOrExplain(doing, command, args, options = {}) {
  * @param {number | undefined} pid
  * @param {NodeJS.Signals} name
  */
-export function signalGroup(pid, name) {
+function signalGroup(pid, name) {
   if (pid === undefined) return;
   try {
     process.kill(-pid, name);

@@ -50,7 +50,7 @@ export const testEnvironments = [
         {
           name: 'test-jax',
           place: path.join(checkout.testEnvs, 'agent'),
-          finish: building => installOurs(building, context.signal)
+          finish: building => installOwnPackages(building, context.signal)
         },
         context
       )
@@ -73,7 +73,7 @@ export const testEnvironments = [
  * @param {string} environment
  * @param {AbortSignal} signal
  */
-async function installOurs(environment, signal) {
+async function installOwnPackages(environment, signal) {
   const install = ['pip', 'install', '--python', pythonIn(environment), '--no-deps'];
   await runOrExplain(
     'installing the agent and the recipes',

@@ -98,7 +98,7 @@ async function printSlowest(print) {
  * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} budgeted all parts; none: only some have run, and
  *   budgets, which are shares of the whole, mean nothing
  */
-export function sumUp(results, print, budgeted) {
+function sumUp(results, print, budgeted) {
   print('\nSummary');
   const spent = spentOf(results, budgeted);
   // Where tests have failed, the time of a part means nothing for the others.

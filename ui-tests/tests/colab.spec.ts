@@ -8,7 +8,7 @@ import { ColabAccount, StandInVm } from '../../tests/stand-in-vm/index.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test as base, withLab } from './fixtures.js';
 import { setTheme } from './lab-page.js';
-import { nothingIsCut } from './cut-parts.js';
+import { expectNothingClipped } from './cut-parts.js';
 import { why } from './remote-fixtures.js';
 
 const test = base.extend<object, { vm: StandInVm; google: ColabAccount }>({
@@ -74,7 +74,7 @@ test('the terms and the cost are shown first, then the runtime is created, conne
     await setTheme(page, theme);
     for (const width of [360, 1_600]) {
       await page.setViewportSize({ width, height: 640 });
-      await nothingIsCut(page, `consent, ${width} px, ${theme}`);
+      await expectNothingClipped(page, `consent, ${width} px, ${theme}`);
       await checkAccessibility(page, dialog.locator('.jp-TPULabDialog-frame'));
     }
   }

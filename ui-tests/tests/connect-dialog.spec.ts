@@ -1,6 +1,6 @@
 /** The dialog in every state, width and theme: nothing is cut, the footer is in view, and axe reports no violation. */
 import { checkAccessibility } from './accessibility.js';
-import { nothingIsCut } from './cut-parts.js';
+import { expectNothingClipped } from './cut-parts.js';
 import { BARE, HELD, NO_GCLOUD, RECENT, SETUPS, STATES } from './dialog-states.js';
 import { expect, test } from './fixtures.js';
 import { setTheme } from './lab-page.js';
@@ -33,7 +33,7 @@ test(
     const check = async (what: string): Promise<void> => {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 640 });
-        await nothingIsCut(page, `${what}, ${width} px`);
+        await expectNothingClipped(page, `${what}, ${width} px`);
       }
       await page.setViewportSize({ width: 800, height: 640 });
       const frame = dialog.locator('.jp-TPULabDialog-frame');

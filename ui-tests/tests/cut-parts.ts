@@ -5,7 +5,7 @@ import { expect, type Page } from '@playwright/test';
 const LAID_OUT = { timeout: 60_000, intervals: [20, 100] };
 
 /** Fails the test at its end: all cut parts are reported. */
-export async function nothingIsCut(page: Page, where: string): Promise<void> {
+export async function expectNothingClipped(page: Page, where: string): Promise<void> {
   const softly = expect.configure({ soft: true });
   await softly.poll(() => cutParts(page), { message: where, ...LAID_OUT }).toEqual([]);
 }

@@ -129,7 +129,7 @@ export async function setHyperparameter(shown: Locator, name: string, value: str
 }
 
 /** A point of a chart: the number of its step, and its value in four figures. */
-export interface ChartPoint {
+interface ChartPoint {
   readonly step: number;
   readonly value: number;
 }

@@ -108,7 +108,7 @@ export async function checkOrdinary(page: Page): Promise<void> {
 }
 
 /** A notebook with pictures from the network. */
-export function farPictures(kernel: string): string {
+export function remotePictures(kernel: string): string {
   const code = JSON.parse(
     notebookText(
       [
@@ -123,14 +123,14 @@ export function farPictures(kernel: string): string {
 }
 
 /** Called before a page is opened: the network of this test has the picture. */
-export async function haveFarPicture(page: Page): Promise<void> {
+export async function serveRemotePicture(page: Page): Promise<void> {
   await page.route(FAR, route =>
     route.fulfill({ contentType: 'image/png', body: Buffer.from(PIXEL, 'base64') })
   );
 }
 
 /** @param inFrame where the page shows an output with a script */
-export async function checkFarPictures(page: Page, inFrame: Locator | FrameLocator): Promise<void> {
+export async function checkRemotePictures(page: Page, inFrame: Locator | FrameLocator): Promise<void> {
   for (const image of [
     page.getByAltText('badge'),
     output(page, 0).locator('img'),

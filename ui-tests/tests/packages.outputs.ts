@@ -12,9 +12,9 @@ import { StockLab } from '../stock-lab/stock-lab.js';
 import { currentKernel, runInKernel } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import {
-  farPictures,
-  haveFarPicture,
-  checkFarPictures,
+  remotePictures,
+  serveRemotePicture,
+  checkRemotePictures,
   checkOrdinary,
   ordinaryNotebook
 } from './ordinary-outputs.js';
@@ -246,12 +246,12 @@ test('JupyterLab with the extension shows ordinary outputs and pictures from the
   try {
     await mkdir(lab.rootDir, { recursive: true });
     await writeFile(join(lab.rootDir, 'ordinary.ipynb'), ordinaryNotebook('bridge/python3'));
-    await writeFile(join(lab.rootDir, 'far.ipynb'), farPictures('python3'));
+    await writeFile(join(lab.rootDir, 'far.ipynb'), remotePictures('python3'));
     const page = await newPage(browser);
-    await haveFarPicture(page);
+    await serveRemotePicture(page);
     await page.goto(lab.loginUrl.replace('/lab', '/lab/tree/far.ipynb'));
     await runAllInLab(page);
-    await checkFarPictures(page, page.locator('.jp-CodeCell').nth(1));
+    await checkRemotePictures(page, page.locator('.jp-CodeCell').nth(1));
     await page.goto(`${lab.loginUrl.replace('/lab', '/lab/tree/ordinary.ipynb')}&reset`);
     await runAllInLab(page);
     await checkOrdinary(page);

@@ -5,7 +5,7 @@ import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Locator } from '@playwright/test';
 import type { Remote } from '@tpulab/protocol';
-import { whyNoSmallDisk } from '../../kernel-bridge/src/faults/testing/small-disk.js';
+import { smallDiskProblem } from '../../kernel-bridge/src/faults/testing/small-disk.js';
 import type { LabServer } from '../lab/lab-server.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect } from './fixtures.js';
@@ -14,7 +14,7 @@ import { notebookText } from './notebook-file.js';
 import { request, test, why } from './remote-fixtures.js';
 import { openElsewhere } from './session-steps.js';
 
-const reason = why ?? whyNoSmallDisk();
+const reason = why ?? smallDiskProblem();
 test.skip(reason !== null, reason ?? '');
 // All tests use one machine.
 test.describe.configure({ mode: 'serial' });

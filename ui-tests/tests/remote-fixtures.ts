@@ -3,7 +3,7 @@ import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../tests/stan
 import type { LabServer } from '../lab/lab-server.js';
 import { test as base, withLab } from './fixtures.js';
 
-export interface Far {
+export interface RemoteFixtures {
   /** What kind of machine it is; specs with equal options share one. */
   readonly vmOptions: StandInVmOptions;
   readonly vm: StandInVm;
@@ -12,7 +12,7 @@ export interface Far {
 /** Null where stand-ins can run. */
 export const why = whyNoStandIn();
 
-export const test = base.extend<object, Far>({
+export const test = base.extend<object, RemoteFixtures>({
   vmOptions: [{}, { scope: 'worker', option: true }],
   vm: [
     async ({ labOptions: _, vmOptions }, use) => {

@@ -7,9 +7,9 @@ import { OTHER_PACKAGES, OTHERS_PYTHON } from '../lab/paths.js';
 import { SessionGateway } from '../lab/session-gateway.js';
 import { notebookText } from './notebook-file.js';
 import {
-  farPictures,
-  haveFarPicture,
-  checkFarPictures,
+  remotePictures,
+  serveRemotePicture,
+  checkRemotePictures,
   checkOrdinary,
   ordinaryNotebook
 } from './ordinary-outputs.js';
@@ -346,9 +346,9 @@ test('ordinary outputs are shown, and a running cell continues after a reload', 
 });
 
 test('pictures from https are shown alike in Markdown, outputs and frames', async ({ page, gateway }) => {
-  await haveFarPicture(page);
-  await gateway.write('far.ipynb', farPictures('tpulab-jax'));
+  await serveRemotePicture(page);
+  await gateway.write('far.ipynb', remotePictures('tpulab-jax'));
   await open(page, gateway, 'far.ipynb');
   await page.getByRole('button', { name: 'Run all' }).click();
-  await checkFarPictures(page, frame(page, 1));
+  await checkRemotePictures(page, frame(page, 1));
 });

@@ -11,7 +11,7 @@ import type {
 } from '@tpulab/protocol';
 import { CANDIDATES, NOBODY, PLAN, RECENT } from './dialog-states.js';
 
-export const DEVICES: DevicesPage = {
+const DEVICES: DevicesPage = {
   accelerator: { type: 'v6e-4', workerId: '0', processBounds: null, chipsPerProcessBounds: null },
   chips: [0, 1, 2, 3].map(index => ({
     index,

@@ -22,7 +22,7 @@ interface SavedOutput {
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-export interface DigestStore {
+interface DigestStore {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
 }
@@ -69,9 +69,9 @@ export class SeenOutputs {
   private read(): Set<string> {
     try {
       const stored: unknown = JSON.parse(this.store?.getItem(KEY) ?? '[]');
-      return new Set([...(Array.isArray(stored) ? stored.map(String) : []), ...this._unkept]);
+      return new Set([...(Array.isArray(stored) ? stored.map(String) : []), ...this._unsaved]);
     } catch {
-      return new Set(this._unkept);
+      return new Set(this._unsaved);
     }
   }
 
@@ -84,10 +84,10 @@ export class SeenOutputs {
     } catch {
       // Storage is full: the digests are known to this page alone.
     }
-    this._unkept = digests;
+    this._unsaved = digests;
   }
 
-  private _unkept: readonly string[] = [];
+  private _unsaved: readonly string[] = [];
   /** Digests of cells with widgets, by their id. */
   private readonly _last = new Map<unknown, string>();
   /** Digests of the last save: most outputs of the next save are the same. */

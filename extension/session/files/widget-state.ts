@@ -5,7 +5,7 @@ export const VIEW = 'application/vnd.jupyter.widget-view+json';
 export const STATE = 'application/vnd.jupyter.widget-state+json';
 const MODEL = /^(?:IPY_MODEL_|anywidget:)(.+)$/;
 
-export interface SavedModel {
+interface SavedModel {
   readonly model_name: string;
   readonly model_module: string;
   readonly model_module_version: string;

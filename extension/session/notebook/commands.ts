@@ -32,7 +32,7 @@ const RUN = trans.__('Run');
 const EDIT = trans.__('Edit');
 const VIEW = trans.__('View');
 
-export interface NotebookCommand {
+interface NotebookCommand {
   readonly id: string;
   readonly label: string;
   /** Group in the palette; undefined: not in the palette. */
@@ -258,7 +258,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
 ];
 
 /** Colab's keys, in addition to JupyterLab's: `Ctrl M` and a letter. */
-export const COLAB_KEYS: readonly (readonly [command: string, ...keys: string[]])[] = [
+const COLAB_KEYS: readonly (readonly [command: string, ...keys: string[]])[] = [
   ['notebook:insert-cell-above', 'Ctrl M', 'A'],
   ['notebook:insert-cell-below', 'Ctrl M', 'B'],
   ['notebook:delete-cell', 'Ctrl M', 'D'],

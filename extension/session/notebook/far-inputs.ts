@@ -18,7 +18,7 @@ const LINE_PX = 18.2;
 const AROUND_PX = 10;
 const LEAST_PX = 29;
 
-export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
+export function omitRemoteInputs({ content, context }: NotebookPanel): void {
   chooseMode(content, context);
   const seen = new Set<Element>();
   let active: Element | null = null;

@@ -11,7 +11,7 @@ import { messageOf, trans } from '../text.js';
 const LOADS = /<(?:img|audio|video|source|track|iframe|script|link)\b/i;
 const MAX_DEPTH = 2;
 
-export interface FilesOptions {
+interface FilesOptions {
   readonly path: () => string;
   /** @throws when the file does not exist */
   readonly bytes: (path: string) => Promise<Blob>;

@@ -4,7 +4,7 @@ import type { CellList, NotebookPanel } from '@jupyterlab/notebook';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Timing } from './timing.js';
 
-export interface Heading {
+interface Heading {
   readonly text: string;
   /** From 1. */
   readonly level: number;

@@ -22,7 +22,7 @@ interface SessionReceiver {
   _handleNewSession(session: Session.ISessionConnection): void;
 }
 
-export interface KernelStartOptions {
+interface KernelStartOptions {
   readonly panel: NotebookPanel;
   readonly managers: Managers;
   readonly notices: Notices;

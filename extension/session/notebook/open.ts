@@ -19,7 +19,7 @@ import type { Managers } from './managers.js';
 import { keepCharactersWhole } from '../../src/reattach/whole-characters.js';
 import { ButtonsContentFactory } from './cell-buttons.js';
 import { editorFactory, mimeTypes } from './editors.js';
-import { leaveOutFarInputs } from './far-inputs.js';
+import { omitRemoteInputs } from './far-inputs.js';
 import { pageRendermime } from './rendering.js';
 
 keepCharactersWhole();
@@ -51,7 +51,7 @@ export interface OpenNotebook {
   readonly panel: NotebookPanel;
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   readonly path: string;
   readonly managers: Managers;
   readonly isReadOnly: boolean;
@@ -95,7 +95,7 @@ export function openNotebook({ path, managers, isReadOnly, links }: OpenOptions)
   });
   const panel = factory.createNew(context);
   scrollInView(panel.content);
-  leaveOutFarInputs(panel);
+  omitRemoteInputs(panel);
   ignoreKernelDetails(context.model, watchChoice(context.sessionContext), true);
   context.model.readOnly = isReadOnly;
   return { context, panel };

@@ -12,7 +12,7 @@ const GRACE_MS = 1_000;
 /** Attempts to load a frame before the output reports that it cannot be shown. */
 const MAX_LOADS = 10;
 
-export interface FrameHost {
+interface FrameHost {
   readonly content: () => Promise<FrameContent>;
   readonly onLink: (href: string, download: string | null) => void;
   /** Further messages between the page and the script of the frame. */

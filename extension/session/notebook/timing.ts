@@ -3,7 +3,7 @@ import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { type Cell, CodeCell } from '@jupyterlab/cells';
 import { Signal } from '@lumino/signaling';
 
-export type CellTime =
+type CellTime =
   | { readonly kind: 'queued' }
   | { readonly kind: 'running'; readonly since: number }
   | { readonly kind: 'done'; readonly ms: number; readonly failed: boolean };

@@ -2,7 +2,7 @@
 import { Signal } from '@lumino/signaling';
 import lightVariables from '@jupyterlab/theme-light-extension/style/variables.css?inline';
 
-export type ThemeChoice = 'light' | 'dark' | 'system';
+type ThemeChoice = 'light' | 'dark' | 'system';
 const KEY = 'tpulab:session-theme';
 
 export class Theme {

@@ -18,7 +18,7 @@ import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
 import { IconButton } from './plain.js';
 
-export interface AppProps {
+interface AppProps {
   readonly page: SessionPage;
   readonly theme: Theme;
   readonly notebook: string;

@@ -12,7 +12,7 @@ import { NoticeBar } from './notice-bar.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
 
-export interface BannersProps {
+interface BannersProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
 }

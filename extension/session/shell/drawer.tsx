@@ -13,7 +13,7 @@ import { IconButton } from './plain.js';
 /** From this width the contents fit beside the notebook. */
 export const WIDE = '(min-width: 1100px)';
 
-export interface DrawerProps {
+interface DrawerProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
   readonly onClose: () => void;

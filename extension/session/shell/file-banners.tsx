@@ -14,7 +14,7 @@ const Versions = lazy<ComponentType<{ saving: Saving }>>(() =>
   import('./versions.js').catch(() => ({ default: () => null }))
 );
 
-export interface FileBannersProps {
+interface FileBannersProps {
   readonly saving: Saving;
   readonly notices: Notices;
   /** The preserved data, as sentences. */

@@ -9,7 +9,7 @@ import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { trans } from '../text.js';
 
-export interface PaletteProps {
+interface PaletteProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
   readonly onClose: () => void;

@@ -18,7 +18,7 @@ import { Button } from './plain.js';
 /** Interval between two round-trip measurements. */
 const EVERY_MS = 15_000;
 
-export interface RuntimeChipProps {
+interface RuntimeChipProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
 }

@@ -16,7 +16,7 @@ import { pageStorage } from '../../src/platform/page-storage.js';
 import { connectedSince, costText, priceOf, Prices } from '../runtime/usage.js';
 import { Button } from './plain.js';
 
-export interface RuntimeDetailsProps {
+interface RuntimeDetailsProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
   readonly runtime: Runtime;

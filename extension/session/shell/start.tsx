@@ -17,7 +17,7 @@ const Runs = lazy(() => import('./runs.js'));
 /** Contains the reader of browser files, which most users never need. */
 const BrowserFileGate = lazy(() => import('./browser-file-gate.js'));
 
-export interface StartProps {
+interface StartProps {
   readonly address: PageAddress;
   readonly theme: Theme;
 }

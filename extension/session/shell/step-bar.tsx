@@ -23,7 +23,7 @@ import { fromBackticks } from '../../src/text/marked.js';
 import { trans } from '../text.js';
 import { Button } from './plain.js';
 
-export interface StepBarProps {
+interface StepBarProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
   readonly isPanelOpen: boolean;

@@ -11,7 +11,7 @@ import { RuntimeChip } from './runtime-chip.js';
 import { useSignals } from './use-signal.js';
 import { trans, timeText } from '../text.js';
 
-export interface TopBarProps {
+interface TopBarProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
   readonly theme: Theme;

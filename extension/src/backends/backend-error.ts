@@ -1,7 +1,7 @@
 /** Why a backend cannot be used: one class, a stable code, and a sentence with the remedy. */
 import { type Place, remoteOfPlace } from './spec-names.js';
 
-export type BackendErrorCode =
+type BackendErrorCode =
   | 'bridge.noServerExtension'
   | 'bridge.addressUnreachable'
   | 'bridge.starting'

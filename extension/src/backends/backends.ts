@@ -15,7 +15,7 @@ import type { JupyterBackend } from './jupyter-backend.js';
 import type { KernelSockets } from './numbered-socket.js';
 import { RemoteBackend } from './remote-backend.js';
 
-export interface IBackendsOptions {
+interface IBackendsOptions {
   readonly storage?: Pick<Storage, 'getItem' | 'setItem'> | null;
   readonly remote?: IGatewayBackendOptions;
 }

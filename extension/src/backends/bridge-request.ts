@@ -34,7 +34,7 @@ export interface BridgeAnswer {
  * `noAddress`: no request was sent. `noAnswer`: no server answered, or the caller gave up. `timeout`: it took too long.
  * `cutOff`: the answer broke off. Only after `noAddress` is it certain that the bridge did not carry out the request.
  */
-export type NoAnswerCode = 'request.noAddress' | 'request.noAnswer' | 'request.timeout' | 'request.cutOff';
+type NoAnswerCode = 'request.noAddress' | 'request.noAnswer' | 'request.timeout' | 'request.cutOff';
 
 export class NoAnswer extends Error {
   constructor(

@@ -17,7 +17,7 @@ export interface IBridgeAddress {
   readonly proof?: { readonly url: string; readonly key: string };
 }
 
-export interface IBridgeSettingsOptions {
+interface IBridgeSettingsOptions {
   /** The present address; null while it is unknown. */
   address(): IBridgeAddress | null;
   /** Called when an answer, or a missing answer, indicates a problem of the bridge. */
@@ -32,7 +32,7 @@ export interface IBridgeSettingsOptions {
 /** Lists and models are read from memory; a longer wait means that the request is stuck. */
 export const READ_TIMEOUT_MS = 5_000;
 /** Starting or restarting a kernel waits for its first answer, which on a busy machine takes tens of seconds. */
-export const WRITE_TIMEOUT_MS = 90_000;
+const WRITE_TIMEOUT_MS = 90_000;
 
 const DIRECT_INIT: RequestInit = { cache: 'default', credentials: 'omit' };
 /** The key of a session page works only with the cookie of its browser. */

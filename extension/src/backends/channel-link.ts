@@ -8,7 +8,7 @@
 import { frameMark, idOfMark, type IFrameMark, sessionOfMark } from './message-id.js';
 
 /** A message of the gateway; `seq` is 0 for a message that the gateway made itself and will not send again. */
-export interface INumberedFrame {
+interface INumberedFrame {
   readonly seq: number;
   /** A frame of `v1.kernel.websocket.jupyter.org`. */
   readonly data: ArrayBuffer;
@@ -21,7 +21,7 @@ export type Deliver = (data: ArrayBuffer) => void;
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
 /** A pause in delivery to the kernel connection. Ends with `finish`, with the socket, or with too much waiting. */
-export class Hold {
+class Hold {
   readonly #end: (first: readonly ArrayBuffer[], drop: (seq: number, data: ArrayBuffer) => boolean) => void;
   #isOver = false;
 

@@ -31,7 +31,7 @@ export interface IRefusal {
 }
 
 /** Finds the addresses of a gateway. */
-export interface IGatewayFinder {
+interface IGatewayFinder {
   /** Addresses to try, best first. Throws `BackendError` when none are known. */
   candidates(options: IProbeOptions): Promise<readonly IBridgeAddress[]>;
   /** Not null: a request would be useless now; `checkNow` is called when that has changed. */

@@ -54,7 +54,7 @@ export interface IProbeOptions {
 }
 
 /** The Jupyter server's information about the running bridge. */
-export interface IKnownAddress {
+interface IKnownAddress {
   /** Its address for programs on that machine; null when this page has to go through the proxy. */
   readonly direct: IBridgeAddress | null;
   /** Path below the Jupyter server's own address; null where it passes nothing on. */

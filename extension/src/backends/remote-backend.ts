@@ -7,7 +7,7 @@ import type { BridgeBackend } from './bridge-backend.js';
 import { GatewayBackend, type IGatewayBackendOptions, type IRefusal } from './gateway-backend.js';
 import { acceleratorName } from './remote-names.js';
 
-export interface IRemoteBackendOptions extends IGatewayBackendOptions {
+interface IRemoteBackendOptions extends IGatewayBackendOptions {
   readonly bridge: BridgeBackend;
   readonly name: string;
   /** The remote as the hub last reported it; null while unknown. */

@@ -12,7 +12,7 @@ import type { Kernel, Session } from '@jupyterlab/services';
 import { type Place, remoteOfPlace } from './spec-names.js';
 
 /** Order of events: a later request has the larger number. */
-export type Ticket = number;
+type Ticket = number;
 
 export interface ISessionTarget {
   readonly place: Place;

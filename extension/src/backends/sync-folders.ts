@@ -7,7 +7,7 @@ import { PageConfig } from '@jupyterlab/coreutils';
 
 const KEY = 'tpulab:synced:';
 
-export interface ISyncedFolder {
+interface ISyncedFolder {
   /** As Lab names it: relative to the root of its files, '' for the root. */
   readonly folder: string;
   /** On the remote: absolute. */

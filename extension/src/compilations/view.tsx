@@ -12,7 +12,7 @@ import { hostsText } from '../text/hosts.js';
 /** Functions shown before the user expands the list. */
 const FUNCTIONS_SHOWN = 6;
 
-export interface CompilationsViewProps {
+interface CompilationsViewProps {
   readonly log: CompilationLog;
   /** Version of the log, which changes in place. */
   readonly version: number;

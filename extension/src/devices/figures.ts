@@ -23,7 +23,7 @@ const DEVICE_FIELDS = [
   'tensorCorePercent'
 ] as const;
 export type DeviceField = (typeof DEVICE_FIELDS)[number];
-export type DeviceFigure = `device.${number}.${DeviceField}`;
+type DeviceFigure = `device.${number}.${DeviceField}`;
 export type Figure = (typeof FIGURES)[number] | DeviceFigure;
 
 /** With more devices, their lines could not be distinguished. */

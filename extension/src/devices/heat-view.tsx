@@ -178,7 +178,7 @@ class HeatGrid implements Drawing, IDisposable {
   private _isDisposed = false;
 }
 
-export interface HeatViewProps {
+interface HeatViewProps {
   readonly tiles: readonly DeviceTile[];
   readonly loop: DrawLoop;
   readonly trans: TranslationBundle;
@@ -266,7 +266,7 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
   );
 }
 
-export function figureName(figure: HeatFigure, trans: TranslationBundle): string {
+function figureName(figure: HeatFigure, trans: TranslationBundle): string {
   switch (figure) {
     case 'duty':
       return trans.__('duty cycle');

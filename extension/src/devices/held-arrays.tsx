@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { type MemoryMessage, sizeText } from '@tpulab/protocol';
 import type { JSX } from 'react';
 
-export interface HeldArraysProps {
+interface HeldArraysProps {
   readonly arrays: MemoryMessage['arrays'];
   readonly shown: number;
   readonly trans: TranslationBundle;
@@ -26,7 +26,7 @@ export function HeldArrays({ arrays, shown, trans }: HeldArraysProps): JSX.Eleme
   );
 }
 
-export interface MemoryViewProps {
+interface MemoryViewProps {
   /** Null before the first request. */
   readonly memory: MemoryMessage | null;
   readonly onRequest: () => void;

@@ -10,7 +10,7 @@ import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { byteTicks, byteTickText } from '../ui/charts/byte-ticks.js';
 
-export interface HistoryViewProps {
+interface HistoryViewProps {
   readonly machine: MachineTelemetry;
   readonly source: MachineSource | null;
   readonly first: RangeName;

@@ -7,7 +7,7 @@ import { requestBridge, type BridgeAnswer, bodyAs, messageOf, NoAnswer } from '.
 import type { MachineTelemetry } from './machine-telemetry.js';
 
 /** Owners of chips come and go with kernels; the lookup costs the bridge some milliseconds. */
-export const PAGE_INTERVAL_MS = 10_000;
+const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
 const UNSURE =
   'The TPULab server did not report whether it removed the lock file; check whether it still exists.';
@@ -25,7 +25,7 @@ export class MachineError extends Error {
   }
 }
 
-export interface MachineSourceOptions {
+interface MachineSourceOptions {
   readonly machine: MachineTelemetry;
   /** How the bridge is reached now; null while unknown. */
   readonly settings: () => ServerConnection.ISettings | null;
@@ -40,11 +40,11 @@ export class MachineSource implements IDisposable {
 
   /** Keeps `machine.page` current until disposed. Several views share the same requests. */
   watch(): IDisposable {
-    this._lookers += 1;
+    this._viewers += 1;
     this._poll();
     return new DisposableDelegate(() => {
-      this._lookers -= 1;
-      if (this._lookers === 0) {
+      this._viewers -= 1;
+      if (this._viewers === 0) {
         clearTimeout(this._timer);
         this._timer = undefined;
       }
@@ -53,7 +53,7 @@ export class MachineSource implements IDisposable {
 
   /** Requests immediately for open views: the address has changed, or the bridge is back. */
   refresh(): void {
-    if (this._lookers > 0) {
+    if (this._viewers > 0) {
       clearTimeout(this._timer);
       this._timer = undefined;
       this._poll();
@@ -89,8 +89,8 @@ export class MachineSource implements IDisposable {
   }
 
   private _poll(): void {
-    if (this._looking || this._timer !== undefined || this.isDisposed) return;
-    this._looking = true;
+    if (this._polling || this._timer !== undefined || this.isDisposed) return;
+    this._polling = true;
     this._pages()
       .then(([page, holders]) => {
         if (!this.isDisposed) this._options.machine.setPage(page, holders);
@@ -98,8 +98,8 @@ export class MachineSource implements IDisposable {
       // The connection shows its own state; the next turn tries again.
       .catch(() => undefined)
       .finally(() => {
-        this._looking = false;
-        if (this._lookers > 0 && !this.isDisposed) {
+        this._polling = false;
+        if (this._viewers > 0 && !this.isDisposed) {
           this._timer = setTimeout(() => {
             this._timer = undefined;
             this._poll();
@@ -145,7 +145,7 @@ export class MachineSource implements IDisposable {
   }
 
   private readonly _stopped = new AbortController();
-  private _lookers = 0;
-  private _looking = false;
+  private _viewers = 0;
+  private _polling = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

@@ -7,7 +7,7 @@ import { figuresOf } from './figures.js';
 import { SeriesRing } from './series-ring.js';
 
 /** Maximum number of samples: ten minutes at two per second. */
-export const MAX_SAMPLES = 1_200;
+const MAX_SAMPLES = 1_200;
 const CHANGED_INTERVAL_MS = 100;
 
 export class MachineTelemetry implements IDisposable {

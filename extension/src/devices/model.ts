@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { type DevicesMessage, type RuntimeDevice, usageText } from '@tpulab/protocol';
 
 /** From this share a device counts as nearly full: XLA needs room for temporary buffers. */
-export const NEARLY_FULL = 0.9;
+const NEARLY_FULL = 0.9;
 
 export interface DeviceMemory {
   readonly usedBytes: number;

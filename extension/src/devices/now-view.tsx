@@ -23,7 +23,7 @@ import {
   tileText
 } from './tiles.js';
 
-export interface DevicesNowProps {
+interface DevicesNowProps {
   /** Devices of the kernel's runtime; null for none, or an unused runtime. */
   readonly devices: DevicesMessage | null;
   /** Null where the bridge has no sampler. */
@@ -145,14 +145,14 @@ interface NoTelemetry {
   readonly act: boolean;
 }
 
-interface KnownOfMachine {
+interface MachineFacts {
   readonly sample: MachineSample | null;
   readonly page: DevicesPage | null;
   readonly runtime: DevicesMessage | null;
 }
 
 /** Null when chips report their metrics, or when none are expected (a machine without chips whose runtime is known). */
-export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): NoTelemetry | null {
+export function noTelemetry(known: MachineFacts, trans: TranslationBundle): NoTelemetry | null {
   const { sample, page, runtime } = known;
   if (!sample) return { text: trans.__('Waiting for the first sample of the machine.'), act: false };
   const chips = page?.chips.length ?? 0;
@@ -184,7 +184,7 @@ export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): No
   }
 }
 
-function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: TranslationBundle): NoTelemetry {
+function idleText({ page, runtime }: MachineFacts, chips: number, trans: TranslationBundle): NoTelemetry {
   const owners = page?.chips.flatMap(chip => chip.owners) ?? [];
   if (runtime && runtime.platform === 'cpu' && chips > 0) {
     return {

@@ -6,7 +6,7 @@ import { fromBackticks, withBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { type Holder, rangesText } from './owners.js';
 
-export interface OwnersViewProps {
+interface OwnersViewProps {
   readonly holders: readonly Holder[];
   /** Null where unknown. */
   readonly lock: HoldersPage['lock'] | null;
@@ -57,10 +57,10 @@ function HolderView({ holder, onShow, onRelease, trans }: HolderViewProps): JSX.
         </span>
         <span className="jp-TPULab-number jp-TPULab-quiet">{trans.__('pid %1', pid)}</span>
       </div>
-      <p className="jp-TPULab-quiet">{whoseText(holder, trans)}</p>
+      <p className="jp-TPULab-quiet">{ownerText(holder, trans)}</p>
       {kernel === null ? (
         <p className="jp-TPULab-quiet">
-          <Marked pieces={fromBackticks(notOursText(holder, trans))} />
+          <Marked pieces={fromBackticks(foreignProcessText(holder, trans))} />
         </p>
       ) : (
         <div className="jp-TPULab-buttons">
@@ -79,7 +79,7 @@ function HolderView({ holder, onShow, onRelease, trans }: HolderViewProps): JSX.
 }
 
 /** For example `user ada · python3 · kernel tpulab-jax · idle for 3 h 5 min`. */
-function whoseText({ user, command, kernel }: Holder, trans: TranslationBundle): string {
+function ownerText({ user, command, kernel }: Holder, trans: TranslationBundle): string {
   const parts = [
     user === null ? trans.__('unknown user') : trans.__('user %1', user),
     command,
@@ -103,7 +103,7 @@ function stateText(
   }
 }
 
-function notOursText({ pid, user, foreignKernelId }: Holder, trans: TranslationBundle): string {
+function foreignProcessText({ pid, user, foreignKernelId }: Holder, trans: TranslationBundle): string {
   const kill = withBackticks(`kill ${pid}`);
   if (foreignKernelId !== null) {
     return trans.__(

@@ -17,7 +17,7 @@ export interface Holder {
   readonly holdsLock: boolean;
 }
 
-export interface HoldingKernel {
+interface HoldingKernel {
   readonly id: string;
   /** Null where the bridge reports only the id; the next fields likewise. */
   readonly name: string | null;

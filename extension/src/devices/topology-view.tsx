@@ -4,7 +4,7 @@ import { type JSX, memo } from 'react';
 import type { AcceleratorInfo } from '@tpulab/protocol';
 import type { DeviceTile } from './tiles.js';
 
-export interface TopologyViewProps {
+interface TopologyViewProps {
   readonly accelerator: AcceleratorInfo;
   readonly tiles: readonly DeviceTile[];
   readonly trans: TranslationBundle;

@@ -21,7 +21,7 @@ import { OwnersView } from './owners-view.js';
 import { tilesOf } from './tiles.js';
 import { TopologyView } from './topology-view.js';
 
-export interface DevicesViewProps {
+interface DevicesViewProps {
   /** Devices of the kernel's runtime; null for none, or an unused runtime. */
   readonly devices: DevicesMessage | null;
   /** Null where the bridge has no sampler. */

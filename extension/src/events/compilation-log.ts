@@ -2,7 +2,7 @@
 import type { CodeLocation, CompileMessage, CompileReason } from '@tpulab/protocol';
 
 /** `interrupted`: the kernel ended before the compilation did. */
-export type CompilationState = 'running' | 'finished' | 'failed' | 'interrupted';
+type CompilationState = 'running' | 'finished' | 'failed' | 'interrupted';
 
 export interface Compilation {
   /** The agent's id; unique within its kernel, over restarts too. */
@@ -26,7 +26,7 @@ export interface Compilation {
 }
 
 /** Small programs that were compiled for one operation outside jit. */
-export interface EagerPrograms {
+interface EagerPrograms {
   readonly function: string;
   readonly count: number;
   readonly totalMs: number;

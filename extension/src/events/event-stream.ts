@@ -38,7 +38,7 @@ export type StreamState =
 /** The part of a WebSocket that the stream needs. */
 export type StreamSocket = Pick<WebSocket, 'onopen' | 'onmessage' | 'onclose' | 'send' | 'close'>;
 
-export interface EventStreamOptions {
+interface EventStreamOptions {
   /** Opens a socket with the present address and token. */
   readonly open: () => StreamSocket;
   /** Kernel id to the last telemetry that the page has. */

@@ -26,7 +26,7 @@ import {
 } from '@tpulab/protocol';
 
 /** Events that this page handles. */
-export type PageEvent = BridgeEvent | MachineEvent | RemoteEvent;
+type PageEvent = BridgeEvent | MachineEvent | RemoteEvent;
 
 export type ParsedFrame =
   | {

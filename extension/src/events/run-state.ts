@@ -35,7 +35,7 @@ export function stateText(run: Run, trans: TranslationBundle): string {
   }
 }
 
-export interface ControlButton {
+interface ControlButton {
   readonly action: ControlAction;
   /** Name of one of the run's own actions. */
   readonly name?: string;

@@ -9,7 +9,7 @@ import type { Place } from '../backends/spec-names.js';
 import { labSpecName, splitSpecName } from '../backends/spec-names.js';
 
 /** How long a start waits for a gateway that is still starting. */
-export const START_WAIT_MS = 30_000;
+const START_WAIT_MS = 30_000;
 
 /** Waits until kernels can be started there; requests a connection to a disconnected remote. Throws `BackendError`. */
 export async function readyToStart(gateway: GatewayBackend): Promise<void> {

@@ -1,5 +1,5 @@
 /** Which plugins, apart from ours and Lab's own, provide some of the given tokens. */
-export interface IPluginFacts {
+interface IPluginFacts {
   readonly id: string;
   readonly enabled: boolean;
   readonly provides: { readonly name: string } | string | null;

@@ -13,7 +13,7 @@ import { BridgeKernelClient } from './bridge-kernel-client.js';
 import type { Place } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 
-export interface ICompositeKernelManagerOptions {
+interface ICompositeKernelManagerOptions {
   backends: IBridgeBackends;
   /** Specs as the page knows them, for `kernel.spec`. */
   specClient: KernelManager.IOptions['kernelSpecAPIClient'];

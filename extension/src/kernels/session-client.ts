@@ -30,7 +30,7 @@ export interface ISessionWaits {
  * Without the wait of the first list, Lab would start a second kernel for a notebook whose kernel runs on the bridge;
  * with a longer one an unresponsive bridge would delay Lab.
  */
-export const SESSION_WAITS: ISessionWaits = {
+const SESSION_WAITS: ISessionWaits = {
   firstListMs: 1_200,
   bridgeListMs: 1_200,
   jupyterListMs: 15_000,

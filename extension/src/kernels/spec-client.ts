@@ -26,7 +26,7 @@ export interface ISpecWaits {
 }
 
 /** As for sessions: long enough for a gateway that serves, too short to be noticed if it hangs. */
-export const SPEC_WAITS: ISpecWaits = { firstListMs: 1_200, firstVisitMs: 10_000, gatewayListMs: 1_200 };
+const SPEC_WAITS: ISpecWaits = { firstListMs: 1_200, firstVisitMs: 10_000, gatewayListMs: 1_200 };
 
 export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   readonly serverSettings: ServerConnection.ISettings;

@@ -1,7 +1,7 @@
 /** The launcher cards of the bridge's kernelspecs, and the stock cards that would show the same action twice. */
 import type { KernelSpec } from '@jupyterlab/services';
 
-export interface ICard {
+interface ICard {
   readonly kernelName: string;
   readonly rank: number;
 }

@@ -19,7 +19,7 @@ import { FormDialog } from '../remotes/form-dialog.js';
 import type { EnvironmentSetup } from './setup-model.js';
 import { Button } from '../ui/button.js';
 
-export interface ISetupOptions {
+interface ISetupOptions {
   readonly setup: EnvironmentSetup;
   readonly trans: TranslationBundle;
   /** Copies the lessons and shows them. Throws readable errors. Null where a notebook waits for the kernel. */

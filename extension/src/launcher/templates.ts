@@ -3,7 +3,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
-export interface Template {
+interface Template {
   readonly id: string;
   readonly label: string;
   readonly about: string;

@@ -11,7 +11,7 @@ interface IMetadataChange {
 }
 
 /** The used part of Lab's `INotebookModel`. */
-export interface INotebookDocument {
+interface INotebookDocument {
   dirty: boolean;
   setMetadata(key: string, value: unknown): void;
   readonly metadataChanged: {
@@ -20,7 +20,7 @@ export interface INotebookDocument {
 }
 
 /** The part of Lab's session context that users, and code on their behalf, change a kernel with. An automatic start takes another path. */
-export interface IKernelChanges {
+interface IKernelChanges {
   changeKernel(options?: never): Promise<unknown>;
 }
 

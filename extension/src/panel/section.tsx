@@ -1,7 +1,7 @@
 /** A part of the panel that folds: a heading with a button, and the content that it controls. */
 import { type JSX, type ReactNode, useId } from 'react';
 
-export interface SectionProps {
+interface SectionProps {
   readonly title: string;
   /** A few words at the right of the heading, visible when folded too; of several, as many as fit. */
   readonly meta: string | readonly string[];

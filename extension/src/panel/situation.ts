@@ -15,12 +15,12 @@ export interface Message {
 }
 
 /** Either a message alone, or telemetry with an optional message above it. */
-export interface Situation {
+interface Situation {
   readonly message: Message | null;
   readonly showTelemetry: boolean;
 }
 
-export interface Circumstances {
+interface Circumstances {
   readonly current: CurrentKernel;
   readonly stream: StreamState | null;
   readonly telemetry: KernelTelemetry | null;

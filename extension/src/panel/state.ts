@@ -15,7 +15,7 @@ export const SECTIONS = ['devices', 'preflight', 'steps', 'compilations', 'run']
 export type SectionId = (typeof SECTIONS)[number];
 
 /** Parts that fold. */
-export type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'media' | 'hyperparameters' | 'log' | 'others';
+type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'media' | 'hyperparameters' | 'log' | 'others';
 const FOLDED_AT_FIRST: readonly PartId[] = ['log', 'others', 'preflight'];
 
 export interface PanelSettings {

@@ -4,7 +4,7 @@ import { type CheckRequest, checkRoute, type NotebookCheck, type PriceChange } f
 import { FollowedJob } from '../backends/followed-job.js';
 import type { RemotesApi } from '../backends/remotes-api.js';
 
-export interface PreflightOptions {
+interface PreflightOptions {
   /** Requests to the gateway of this machine. */
   readonly api: Pick<RemotesApi, 'request'>;
   /** Path of the notebook below the gateway's root folder. */

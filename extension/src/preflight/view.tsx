@@ -34,7 +34,7 @@ import {
 const USUAL = ['v4-8', 'v5e-1', 'v5e-8', 'v5p-8', 'v6e-1', 'v6e-8', '7x-8'];
 const AT_FIRST = 'v5e-8, v6e-8, v5p-8, 7x-8';
 
-export interface PreflightViewProps {
+interface PreflightViewProps {
   readonly preflight: Preflight;
   /** Null where the code cannot be shown. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;

@@ -65,7 +65,7 @@ describe('an execution that has not finished', () => {
   it('is reported when its cell has other code or was removed', () => {
     const running = execution({ state: 'running', finishedAt: null });
     expect(decide(running, cell({ source: 'other' }), SAVED, 'k')).toBe('changed');
-    expect(decide(running, undefined, SAVED, 'k')).toBe('gone');
+    expect(decide(running, undefined, SAVED, 'k')).toBe('missing');
     expect(decide({ ...running, outputs: [] }, cell({ source: 'other' }), SAVED, 'k')).toBe('leave');
   });
 });
@@ -135,7 +135,7 @@ describe('an execution that has finished', () => {
   });
 
   it('is reported once, while the file is older than it', () => {
-    expect(decide(execution({ finishedAt: AFTER }), undefined, SAVED, 'k')).toBe('gone');
+    expect(decide(execution({ finishedAt: AFTER }), undefined, SAVED, 'k')).toBe('missing');
     expect(decide(execution({ finishedAt: BEFORE }), undefined, SAVED, 'k')).toBe('leave');
     expect(decide(execution({ finishedAt: AFTER }), cell({ source: 'other' }), SAVED, 'k')).toBe('changed');
     expect(decide(execution({ finishedAt: BEFORE }), cell({ source: 'other' }), SAVED, 'k')).toBe('leave');

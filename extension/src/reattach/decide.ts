@@ -12,9 +12,9 @@ import { isSameContent } from './same-content.js';
 /**
  * `attach`: runs or waits; its outputs still arrive. `fill`: has finished, and the file lacks it. `follow`: has finished and is
  * shown, but a display in it may still be updated. `leave`: nothing to do. `changed`: the cell's code differs from the executed code.
- * `gone`: the cell is not in the notebook.
+ * `missing`: the cell is not in the notebook.
  */
-export type Decision = 'attach' | 'fill' | 'follow' | 'leave' | 'changed' | 'gone';
+export type Decision = 'attach' | 'fill' | 'follow' | 'leave' | 'changed' | 'missing';
 
 export function decide(
   execution: CellExecution,
@@ -25,7 +25,7 @@ export function decide(
   const isOver = isFinished(execution);
   const isNews = !isOver || hasEndedSince(execution, saved, kernelId);
   if (cell === undefined) {
-    return execution.cellId !== null && isNews && execution.outputs.length > 0 ? 'gone' : 'leave';
+    return execution.cellId !== null && isNews && execution.outputs.length > 0 ? 'missing' : 'leave';
   }
   const isShown = cell.shownRun === undefined ? cell.isRunHere : cell.shownRun === execution.msgId;
   if (isShown || execution.codeHash === null) return 'leave';

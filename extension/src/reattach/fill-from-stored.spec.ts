@@ -2,7 +2,7 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import type { CellExecution, JournalEntry, MirroredKernel } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { sha256Hex } from '../platform/sha256.js';
-import { fillFromStored, type IFilled, type IKept } from './fill-from-stored.js';
+import { fillFromStored, type IFilled, type IStoredOutputsSource } from './fill-from-stored.js';
 import type { ICodeCell, INotebook } from './notebook.js';
 
 const SAVED = Date.parse('2026-01-01T12:00:00Z');
@@ -101,7 +101,7 @@ function stored(
   kernels: readonly [MirroredKernel, CellExecution[]][],
   recordedAt: string | null = null,
   isTrusted: (execution: CellExecution) => boolean = () => true
-): IKept {
+): IStoredOutputsSource {
   return {
     trust: () => ({ learn: () => Promise.resolve(), has: isTrusted }),
     kernels: () => Promise.resolve(kernels.map(([each]) => each)),
@@ -117,7 +117,7 @@ function stored(
   };
 }
 
-function fill(notebook: INotebook, source: IKept): Promise<IFilled> {
+function fill(notebook: INotebook, source: IStoredOutputsSource): Promise<IFilled> {
   return fillFromStored({ stored: source, notebook, path: 'far.ipynb', signal });
 }
 
@@ -199,7 +199,7 @@ describe('a notebook whose kernel is lost', () => {
     const notebook = new Notebook('a');
     const changed = execution('a', 'x\n', { codeHash: sha256Hex('other') });
     const filled = await fill(notebook, stored([[kernel('k'), [changed, execution('gone', 'y\n')]]]));
-    expect(filled.unplaced.map(({ why }) => why)).toEqual(['changed', 'gone']);
+    expect(filled.unplaced.map(({ why }) => why)).toEqual(['changed', 'missing']);
     expect(filled.last).toBeNull();
   });
 
@@ -227,7 +227,7 @@ describe('outputs not requested from here', () => {
     const { filled, untrusted, unplaced } = await fill(notebook, source);
     expect(filled).toEqual(['mine', 'theirs', 'text']);
     expect(untrusted).toEqual(['theirs']);
-    expect(unplaced).toMatchObject([{ why: 'gone', isTrusted: false }]);
+    expect(unplaced).toMatchObject([{ why: 'missing', isTrusted: false }]);
     const trusted = [...notebook.cells].map(([id, { isTrusted }]) => [id, isTrusted]);
     expect(trusted).toEqual([
       ['mine', true],

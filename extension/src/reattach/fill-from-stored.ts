@@ -13,15 +13,15 @@ import type { IUnplaced } from './reattachment.js';
 import { isSameContent } from './same-content.js';
 import { hasScriptable, type ITrust } from './trust.js';
 
-/** `KeptApi`, or a spec's replacement. */
-export interface IKept {
+/** The stored outputs of the mirrored kernels. */
+export interface IStoredOutputsSource {
   kernels(signal: AbortSignal): Promise<readonly MirroredKernel[]>;
   outputs(kernelId: string): Pick<OutputsApi, 'read' | 'whole' | 'record'>;
   trust(kernelId: string): ITrust;
 }
 
-export interface IFillOptions {
-  readonly stored: IKept;
+interface IFillOptions {
+  readonly stored: IStoredOutputsSource;
   readonly notebook: INotebook;
   /** Path of the notebook, as its session names it. */
   readonly path: string;
@@ -118,7 +118,7 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
   for (const { of: each, cell, isAmbiguous } of placesOf(found, notebook)) {
     const { execution, isTrusted, kernelId } = each;
     const decision = decide(execution, cell, notebook.saved, kernelId);
-    if (decision === 'changed' || decision === 'gone') {
+    if (decision === 'changed' || decision === 'missing') {
       unplaced.push({ execution, why: isAmbiguous ? 'ambiguous' : decision, isTrusted });
     } else if (cell !== undefined && decision === 'fill') {
       show(cell, each);

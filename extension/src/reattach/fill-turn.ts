@@ -13,7 +13,7 @@ const OTHERS_WAIT_MS = 1_000;
 const CLAIM_WAIT_MS = 500;
 
 /** The used part of y-protocols' `Awareness`. */
-export interface IAwareness {
+interface IAwareness {
   readonly clientID: number;
   getStates(): ReadonlyMap<number, unknown>;
   setLocalStateField(name: string, value: unknown): void;

@@ -165,7 +165,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
 }
 
 /** `1,204,331 lines, 240 MB so far. The beginning and the last lines are shown.` */
-export function floodText({ lines, bytes, leftOut, isRunning }: FloodNote, trans: TranslationBundle): string {
+function floodText({ lines, bytes, leftOut, isRunning }: FloodNote, trans: TranslationBundle): string {
   const size = `${trans.__('%1 lines', countText(lines))}, ${sizeText(bytes)}`;
   const images =
     leftOut > 0 ? ` ${trans.__('%1 more images and tables are not shown.', countText(leftOut))}` : '';

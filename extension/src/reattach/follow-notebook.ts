@@ -33,7 +33,7 @@ const RETRY_MS = 5_000;
 /** Longer than the reading of any journal. */
 const ATTEMPT_TIMEOUT_MS = 120_000;
 
-export interface IShownUnplaced {
+interface IShownUnplaced {
   readonly unplaced: readonly IUnplaced[];
   /** The command that prints the same output. */
   readonly command: string;

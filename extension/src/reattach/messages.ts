@@ -6,7 +6,7 @@ import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CellExecution, OutputEntry } from '@tpulab/protocol';
 
 /** Sender of the messages: `session` of the kernel, so that Lab does not attribute them to an earlier kernel. */
-export interface ISpeaker {
+interface ISpeaker {
   readonly kernelSession: string;
   /** Client that sent the request; '' when unknown. */
   readonly clientSession: string;

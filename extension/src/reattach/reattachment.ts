@@ -20,7 +20,7 @@ import { isSameContent } from './same-content.js';
 import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
 import { hasScriptable, type ITrust } from './trust.js';
 
-export interface IReattachmentOptions {
+interface IReattachmentOptions {
   readonly kernel: Kernel.IKernelConnection;
   readonly link: ChannelLink;
   readonly api: OutputsApi;
@@ -38,7 +38,7 @@ export interface IReattachmentOptions {
 /** An execution whose outputs have no place, and why. `ambiguous`: several cells have its code, and none has a stable id. */
 export interface IUnplaced {
   readonly execution: CellExecution;
-  readonly why: 'changed' | 'gone' | 'ambiguous';
+  readonly why: 'changed' | 'missing' | 'ambiguous';
   readonly isTrusted: boolean;
 }
 
@@ -165,7 +165,7 @@ class Reattachment {
     const { kernel, notebook, trust } = this.options;
     return this.places(executions).flatMap(({ of: { execution }, cell, isAmbiguous }) => {
       const why = decide(execution, cell, notebook.saved, kernel.id);
-      return why === 'changed' || why === 'gone'
+      return why === 'changed' || why === 'missing'
         ? [{ execution, why: isAmbiguous ? 'ambiguous' : why, isTrusted: trust.has(execution) }]
         : [];
     });

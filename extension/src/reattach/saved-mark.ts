@@ -19,7 +19,7 @@ type Files = Record<string, Stored & { readonly file: string }>;
 
 type IShown = Required<Pick<ISaved, 'kernel' | 'seq'>>;
 
-export interface IFollowed {
+interface IFollowed {
   readonly link: Pick<ChannelLink, 'position'>;
   /** The cells have been brought up to this record. */
   readonly until: number;

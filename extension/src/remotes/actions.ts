@@ -44,7 +44,7 @@ export class RemoteActions {
   async connectTo(source: AddRemote['source'], choice: IConnectChoice): Promise<string | null> {
     const { environment, reach, install } = choice;
     const known = this.remotes.all.find(remote => isSameMachine(remote.source, source));
-    if (known) return (await this.connect(known.name, wishesFor(known, choice))) ? known.name : null;
+    if (known) return (await this.connect(known.name, changesFor(known, choice))) ? known.name : null;
     const request: AddRemote = {
       source: reach === null ? source : reachedBy(source, reach),
       ...(environment !== null && { environment }),
@@ -116,7 +116,7 @@ export class RemoteActions {
 }
 
 /** The requested changes of this remote. */
-export function wishesFor(
+export function changesFor(
   { source, environment: before, install: installs }: Remote,
   { environment, reach, install }: IConnectChoice
 ): ConnectRemote {

@@ -6,7 +6,7 @@ import type { RemoteActions } from './actions.js';
 
 const INTERVAL_MS = 2_000;
 
-export interface ILogProps {
+interface ILogProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
   readonly trans: TranslationBundle;

@@ -14,7 +14,7 @@ import { StagesView } from './dialog/stages-view.js';
 import { LogView } from './log-view.js';
 import { Button } from '../ui/button.js';
 
-export interface IManagerProps {
+interface IManagerProps {
   readonly actions: RemoteActions;
   readonly trans: TranslationBundle;
   readonly onAdd: () => void;

@@ -6,7 +6,7 @@ import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { Remotes } from '../backends/remotes-model.js';
 import { Button } from '../ui/button.js';
 
-export interface INoticeProps {
+interface INoticeProps {
   readonly remote: Remote;
   readonly notice: RemoteNotice;
   readonly trans: TranslationBundle;
@@ -41,7 +41,7 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
   );
 }
 
-export interface IBannerProps {
+interface IBannerProps {
   readonly remotes: Remotes;
   readonly trans: TranslationBundle;
   readonly onShow: (name: string) => void;

@@ -8,7 +8,7 @@ import { until } from '../platform/wait.js';
 const environmentSpec = (environment: string): string => `tpulab-${environment}`;
 
 /** The kernelspec of the remote's own environment, else its first one; null while none is listed. */
-export function specFor(
+function specFor(
   { name, environment }: Pick<Remote, 'name' | 'environment'>,
   specs: KernelSpec.ISpecModels | null
 ): string | null {

@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText, type Remote, type RemoteState, secondsText } from '@tpulab/protocol';
 import { acceleratorName } from '../backends/remote-names.js';
 
-export interface IStateText {
+interface IStateText {
   readonly label: string;
   readonly detail: string;
 }

@@ -6,7 +6,7 @@ import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { RemoteStatus } from './status-model.js';
 import { figuresText, stateText } from './state-text.js';
 
-export interface IRemoteItemProps {
+interface IRemoteItemProps {
   readonly model: RemoteStatus;
   readonly trans: TranslationBundle;
   readonly onShow: (remote: Remote) => void;

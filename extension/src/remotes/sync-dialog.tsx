@@ -17,7 +17,7 @@ import type { Remotes } from '../backends/remotes-model.js';
 import { folderUnder, SyncFolders } from '../backends/sync-folders.js';
 import { Button } from '../ui/button.js';
 
-export interface ISyncOptions {
+interface ISyncOptions {
   readonly remotes: Remotes;
   readonly trans: TranslationBundle;
   readonly name: string | null;

@@ -10,7 +10,7 @@ export interface BranchRequest {
   readonly value?: HyperValue;
 }
 
-export interface BranchViewProps {
+interface BranchViewProps {
   readonly run: Parameters<typeof checkpointSteps>[0];
   readonly hyperparameters: readonly Hyperparameter[];
   /** The result, or the reason of a failure, as a sentence. */

@@ -15,12 +15,12 @@ import type { JSX } from 'react';
 import { spanName } from '../steps/span-names.js';
 import { valueText } from '../text/value.js';
 
-export interface LetteredRun {
+interface LetteredRun {
   readonly letter: string;
   readonly run: StoredRun;
 }
 
-export interface CompareViewProps {
+interface CompareViewProps {
   readonly runs: readonly [LetteredRun, LetteredRun];
   /** Null where the cell is in no open notebook. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;

@@ -18,7 +18,7 @@ export class ControlError extends Error {
   }
 }
 
-export interface ControlTarget {
+interface ControlTarget {
   readonly kernelId: string;
   /** How its bridge is reached; null while unknown. */
   readonly settings: ServerConnection.ISettings | null;

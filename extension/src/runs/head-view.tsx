@@ -13,7 +13,7 @@ import { Glyph, isGlyph } from '../ui/glyph.js';
 import { metricNames } from './metric-data.js';
 import type { ControlModel } from './model.js';
 
-export interface HeadViewProps {
+interface HeadViewProps {
   readonly run: Run;
   /** The runs of the kernel, oldest first. */
   readonly runs: readonly Run[];

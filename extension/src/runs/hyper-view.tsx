@@ -14,7 +14,7 @@ import { Glyph } from '../ui/glyph.js';
 import { useUniqueId } from '../ui/use-unique-id.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 
-export interface HyperViewProps {
+interface HyperViewProps {
   readonly parameter: Hyperparameter;
   /** Requested and not applied yet; null when the shown value is in effect. */
   readonly pending: HyperValue | null;

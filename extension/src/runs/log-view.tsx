@@ -15,14 +15,14 @@ export interface LoggedRun {
   readonly over: boolean;
 }
 
-export interface LogViewProps {
+interface LogViewProps {
   readonly run: LoggedRun;
   readonly trans: TranslationBundle;
 }
 
 const LINES_SHOWN = 6;
 
-export interface LogLine {
+interface LogLine {
   readonly key: string;
   readonly time: number;
   readonly step: number | null;

@@ -27,7 +27,7 @@ export interface MetricPoints {
 /** The x axis of a chart: steps, seconds since the first point of each run, or tokens. */
 export type MetricAxis = 'step' | 'time' | 'tokens';
 
-export interface ColumnOptions {
+interface ColumnOptions {
   readonly axis?: MetricAxis;
   /** Weight of earlier values in the moving mean, 0 (none) to below 1. */
   readonly smoothing?: number;
@@ -99,7 +99,7 @@ function axisOf({ steps, times, tokensPerStep }: MetricPoints, axis: MetricAxis)
 }
 
 /** The exponential moving mean of TensorBoard, without its bias towards 0 at the start. */
-export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
+function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) {
     return [...values];
   }

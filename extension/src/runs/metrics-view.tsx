@@ -14,7 +14,7 @@ import {
   type MetricSource
 } from './metric-data.js';
 
-export interface MetricsViewProps {
+interface MetricsViewProps {
   /** The shown run first, then the runs it is compared with. */
   readonly sources: readonly MetricSource[];
   readonly names: readonly string[];

@@ -5,7 +5,7 @@ import type { ControlAction, ControlCommand, ControlMessage, HyperValue } from '
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 
 /** A request without a final answer. */
-export interface PendingCommand {
+interface PendingCommand {
   readonly id: string;
   readonly action: ControlAction;
   readonly run: string | null;
@@ -17,13 +17,13 @@ export interface PendingCommand {
 }
 
 /** Why a request failed, for the user who made it; removed by the next request of its kind. */
-export interface FailedCommand {
+interface FailedCommand {
   readonly action: ControlAction;
   readonly name: string | null;
   readonly text: string;
 }
 
-export interface ControlRequest {
+interface ControlRequest {
   readonly action: ControlAction;
   readonly run: string | null;
   readonly name?: string;

@@ -28,7 +28,7 @@ import { MetricsView } from './metrics-view.js';
 import { stateText } from './runs-table.js';
 import { SettingsList } from './view.js';
 
-export interface RunViewProps {
+interface RunViewProps {
   readonly run: StoredRun;
   /** The run from which it was branched, where stored. */
   readonly parent: StoredRun | null;

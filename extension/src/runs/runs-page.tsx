@@ -26,7 +26,7 @@ import { RunView } from './run-view.js';
 import { RUN_EXAMPLE } from './view.js';
 import { settingColumns, type SortKey, stateText, type TableChoice, tableRows } from './runs-table.js';
 
-export interface RunsPageProps {
+interface RunsPageProps {
   readonly backends: Pick<IBridgeBackends, 'gateways' | 'changed'>;
   readonly loop: DrawLoop;
   /** No labels can be written to a run. */

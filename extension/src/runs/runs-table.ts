@@ -18,7 +18,7 @@ export interface TableChoice {
 }
 
 /** One row: a run, or several of a group. */
-export interface TableRow {
+interface TableRow {
   readonly group: string | null;
   readonly runs: readonly StoredRunSummary[];
 }

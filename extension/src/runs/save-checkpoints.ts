@@ -16,7 +16,7 @@ export interface ICheckpoints {
 }
 
 /** The runs that take checkpoints on request. */
-export function checkpointable({ runs }: KernelTelemetry): Run[] {
+function checkpointable({ runs }: KernelTelemetry): Run[] {
   return runs.runs.filter(run =>
     buttonsOf(run).some(({ action, enabled }) => action === 'checkpoint' && enabled)
   );

@@ -8,7 +8,7 @@ import { metricText } from '../text/value.js';
 import { isWhole, type StoredRun } from './stored-runs.js';
 import { momentText } from '../text/moment.js';
 
-export interface StoredRunsViewProps {
+interface StoredRunsViewProps {
   readonly kernel: KernelTelemetry;
   readonly run: Run | null;
   readonly stored: readonly StoredRun[];

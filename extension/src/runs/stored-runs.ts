@@ -15,7 +15,7 @@ import type { BranchRequest } from './branch-view.js';
 import { sendCommand } from './control-client.js';
 import { randomId } from './model.js';
 
-export const LIST_INTERVAL_MS = 30_000;
+const LIST_INTERVAL_MS = 30_000;
 const ANSWER_MS = 10_000;
 
 /** A run as listed, and whole once it was opened. */

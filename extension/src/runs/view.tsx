@@ -24,7 +24,7 @@ export function loggedRun({ bands, commands, control, state }: Run): LoggedRun {
   return { bands, commands, file: control?.log ?? null, over: state !== 'running' };
 }
 
-export interface HypersViewProps {
+interface HypersViewProps {
   readonly run: Run;
   readonly control: ControlModel | null;
   readonly trans: TranslationBundle;

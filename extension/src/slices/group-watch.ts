@@ -8,7 +8,7 @@ import { type IRunAgainOptions, RunAgain } from '../unreachable/run-again.js';
 import { isSliceKernel } from '../backends/spec-names.js';
 import type { NoticePlace } from '../ui/notebook-notice.js';
 
-export interface IGroupWatchOptions extends IRunAgainOptions {
+interface IGroupWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
   readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
   readonly trans: TranslationBundle;

@@ -21,7 +21,7 @@ export type Connection =
   | { readonly kind: 'replaying'; readonly pending: number }
   | { readonly kind: 'lost'; readonly reason: string; readonly dead: boolean };
 
-export interface ConnectionInput {
+interface ConnectionInput {
   readonly current: CurrentKernel;
   readonly stream: StreamState | null;
   readonly telemetry: KernelTelemetry | null;
@@ -64,7 +64,7 @@ function nextRetry(stream: StreamState | null, backendRetryAt: number | null): n
   return times.length > 0 ? Math.min(...times) : null;
 }
 
-export interface ConnectionText {
+interface ConnectionText {
   readonly label: string;
   /** A sentence for the tooltip. */
   readonly detail: string;

@@ -9,7 +9,7 @@ import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { StatusModel } from './model.js';
 import { type Connection, connectionText } from './connection.js';
 
-export interface ConnectionItemProps {
+interface ConnectionItemProps {
   readonly model: StatusModel;
   readonly onReconnect: () => void;
   readonly trans: TranslationBundle;
@@ -40,7 +40,7 @@ export function ConnectionItem({ model, onReconnect, trans }: ConnectionItemProp
   );
 }
 
-export interface DevicesItemProps {
+interface DevicesItemProps {
   readonly model: StatusModel;
   readonly onShow: () => void;
   readonly trans: TranslationBundle;

@@ -9,17 +9,17 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText } from '@tpulab/protocol';
 import { shareOf, type StepSummary } from './summary.js';
 
-export const INPUT_LIMIT = 0.1;
-export const GAP_LIMIT = 0.1;
-export const HOST_LIMIT = 0.25;
-export const COMPILE_LIMIT = 0.1;
+const INPUT_LIMIT = 0.1;
+const GAP_LIMIT = 0.1;
+const HOST_LIMIT = 0.25;
+const COMPILE_LIMIT = 0.1;
 /** From this share on the device counts as the limit. */
-export const DEVICE_LIMIT = 0.7;
+const DEVICE_LIMIT = 0.7;
 /** Utilization of the peak below which the XLA profiler rates a device as badly used, and from which it rates it as well used. */
-export const USE_LOW = 0.5;
-export const USE_HIGH = 0.7;
+const USE_LOW = 0.5;
+const USE_HIGH = 0.7;
 /** Fewer steps without compiling are not meaningful yet. */
-export const STEPS_NEEDED = 3;
+const STEPS_NEEDED = 3;
 
 export type Limit = 'measuring' | 'compile' | 'input' | 'host' | 'gap' | 'device' | 'mixed' | 'unwatched';
 

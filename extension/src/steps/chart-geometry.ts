@@ -28,7 +28,7 @@ export interface ChartScale {
 }
 
 /** A bar taller than the area; it is drawn cut, with its value. */
-export interface ClippedBar {
+interface ClippedBar {
   readonly position: number;
   readonly x: number;
   readonly wallMs: number;

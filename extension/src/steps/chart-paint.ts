@@ -41,7 +41,7 @@ export interface PlacedMark {
   readonly isCommand: boolean;
 }
 
-export interface PaintOptions {
+interface PaintOptions {
   readonly context: CanvasRenderingContext2D;
   readonly steps: StepRing;
   readonly scale: ChartScale;

@@ -13,7 +13,7 @@ import { marksOf, positionOf, type StepMark } from './step-marks.js';
 import { behind, moved, type StepWindow, zoomed } from './step-window.js';
 import type { StepSummary } from './summary.js';
 
-export interface ChartViewProps {
+interface ChartViewProps {
   readonly kernel: KernelTelemetry;
   readonly run: Run;
   readonly summary: StepSummary;

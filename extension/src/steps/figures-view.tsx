@@ -5,7 +5,7 @@ import type { JSX } from 'react';
 import { Figure } from '../ui/figure.js';
 import { badputName, computeFigure, throughputFigure } from './throughput.js';
 
-export interface FiguresViewProps {
+interface FiguresViewProps {
   readonly measured: ThroughputMessage;
   readonly trans: TranslationBundle;
 }

@@ -5,7 +5,7 @@ import { durationText, type HostsMessage } from '@tpulab/protocol';
 import type { Span } from '../events/step-ring.js';
 import { spanName } from './span-names.js';
 
-export interface HostsViewProps {
+interface HostsViewProps {
   readonly hosts: HostsMessage;
   readonly trans: TranslationBundle;
 }
@@ -38,7 +38,7 @@ export function HostsView({ hosts, trans }: HostsViewProps): JSX.Element {
 }
 
 /** "Host 2 is 18 ms later at each step: input. The others wait for it." */
-export function stragglerText({ straggler }: HostsMessage, trans: TranslationBundle): string {
+function stragglerText({ straggler }: HostsMessage, trans: TranslationBundle): string {
   return straggler
     ? trans.__(
         'Host %1 is %2 later at each step: %3. The others wait for it.',

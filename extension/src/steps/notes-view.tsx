@@ -7,7 +7,7 @@ import { locationText } from '../compilations/reason.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 
-export interface NotesViewProps {
+interface NotesViewProps {
   readonly advice: readonly AdviceMessage[];
   readonly memoryErrors: readonly MemoryErrorMessage[];
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;

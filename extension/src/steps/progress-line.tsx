@@ -6,7 +6,7 @@ import type { Run } from '../events/run.js';
 import { useSeconds } from '../ui/use-changes.js';
 import { progressOf, type StepSummary } from './summary.js';
 
-export interface ProgressLineProps {
+interface ProgressLineProps {
   readonly run: Run;
   readonly summary: StepSummary;
   readonly trans: TranslationBundle;

@@ -6,7 +6,7 @@ import type { Span } from '../events/step-ring.js';
 import { spanMeaning, spanName } from './span-names.js';
 import type { StepSummary } from './summary.js';
 
-export interface SplitBarProps {
+interface SplitBarProps {
   readonly summary: StepSummary;
   readonly trans: TranslationBundle;
 }

@@ -11,7 +11,7 @@ import { watchedShares } from './shown-split.js';
 
 const IDLE = SPANS.indexOf('gap');
 
-export interface StepChartOptions {
+interface StepChartOptions {
   readonly canvas: HTMLCanvasElement;
   readonly loop: DrawLoop;
   /** Receives the step under the pointer, as a position in the ring; null when there is none. */

@@ -4,7 +4,7 @@ import type { Run } from '../events/run.js';
 import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
 import { isEstimated, shownSpanMs, spannedMs, watchedShares } from './shown-split.js';
 
-export interface SpanShare {
+interface SpanShare {
   readonly span: Span;
   /** Mean of the window. The means of the five spans add up to `meanMs`. */
   readonly meanMs: number;

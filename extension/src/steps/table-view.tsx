@@ -10,7 +10,7 @@ import { spanName } from './span-names.js';
 /** More rows than this are not readable. */
 export const ROWS = 12;
 
-export interface TableViewProps {
+interface TableViewProps {
   readonly run: Run;
   /** Number of newest steps in the chart and the summary; the watched ones among them give the split of the others. */
   readonly window: number;

@@ -2,12 +2,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type ThroughputMessage, threeFigures } from '@tpulab/protocol';
 
-export interface NamedFigure {
+interface NamedFigure {
   readonly value: string;
   readonly unit: string;
 }
 
-export interface ComputeFigure extends NamedFigure {
+interface ComputeFigure extends NamedFigure {
   /** Source of the figure. */
   readonly source: string;
   /** Its components, by name. */

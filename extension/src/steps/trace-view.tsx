@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText, percentText, type ProfileMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';
 
-export interface TraceViewProps {
+interface TraceViewProps {
   readonly profile: ProfileMessage;
   readonly trans: TranslationBundle;
 }

@@ -30,7 +30,7 @@ import { TraceView } from './trace-view.js';
 
 const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
-export interface StepsViewProps {
+interface StepsViewProps {
   readonly kernel: KernelTelemetry;
   /** The shown run; null when there is none. */
   readonly run: Run | null;

@@ -27,7 +27,7 @@ interface ISession {
 /** `hang`: accepts and never answers. `stall`: sends the headers and no body. `html`: a login page. */
 export type Fault = 'hang' | 'stall' | 'html' | 'unavailable' | 'wrongToken' | null;
 
-export interface IFakeOptions {
+interface IFakeOptions {
   specs: readonly string[];
   token?: string;
   defaultSpec?: string;

@@ -3,7 +3,7 @@ import { act, type ReactNode } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, vi } from 'vitest';
 
-export interface IReactPlace {
+interface IReactPlace {
   readonly host: HTMLElement;
   show(view: ReactNode): void;
 }

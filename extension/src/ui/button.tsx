@@ -1,7 +1,7 @@
 /** A button of the dialogs and views. */
 import type { ButtonHTMLAttributes, JSX } from 'react';
 
-export interface IButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+interface IButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   /** Beside `jp-TPULabButton`: `jp-mod-primary`. */
   readonly kind?: 'primary' | 'bare' | 'danger';
 }

@@ -16,7 +16,7 @@ export interface FrameSource {
   readonly performance: { now(): number };
 }
 
-export const DEFAULT_DRAWS_PER_SECOND = 10;
+const DEFAULT_DRAWS_PER_SECOND = 10;
 
 /** An idle loop holds neither a frame nor a timer. A drawing that is hidden stays due until it is shown again. */
 export class DrawLoop implements IDisposable {

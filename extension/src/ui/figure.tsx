@@ -2,7 +2,7 @@
 import type { JSX, ReactNode } from 'react';
 import { useUniqueId } from './use-unique-id.js';
 
-export interface FigureProps {
+interface FigureProps {
   readonly name: string;
   readonly value: string;
   /** Unit of the value, or its short name. */

@@ -13,7 +13,7 @@ const PATHS = {
   fold: 'M6 4l4 4-4 4'
 } as const;
 
-export type GlyphName = keyof typeof PATHS;
+type GlyphName = keyof typeof PATHS;
 
 export function isGlyph(name: string): name is GlyphName {
   return Object.hasOwn(PATHS, name);

@@ -2,14 +2,14 @@
 import { type JSX, type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { Glyph } from './glyph.js';
 
-export interface MenuItem {
+interface MenuItem {
   readonly label: string;
   readonly disabled?: boolean;
   readonly checked?: boolean;
   readonly onClick: () => void;
 }
 
-export interface MenuProps {
+interface MenuProps {
   readonly label: string;
   readonly button: ReactNode;
   readonly buttonClass: string;

@@ -7,7 +7,7 @@ export interface Changing {
 }
 
 /** Figures that change faster than this are unreadable, and drawing them costs more than the chart does. */
-export const READABLE_INTERVAL_MS = 500;
+const READABLE_INTERVAL_MS = 500;
 
 /**
  * Redraws immediately for the first change, then at most once in `intervalMs`; not while paused, but once when resumed.

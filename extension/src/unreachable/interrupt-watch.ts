@@ -5,7 +5,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import type { NoticePlace } from '../ui/notebook-notice.js';
 
-export interface IInterruptWatchOptions {
+interface IInterruptWatchOptions {
   readonly commands: CommandRegistry;
   readonly sessionContext: Pick<ISessionContext, 'session' | 'statusChanged'>;
   /** Whether the command concerns this notebook now. */

@@ -10,7 +10,7 @@ import { isSliceKernel, remoteOfPlace, splitSpecName } from '../backends/spec-na
 import { wait } from '../platform/wait.js';
 import { momentText } from '../text/moment.js';
 import type { INoticeAction, INoticeText, NoticePlace } from '../ui/notebook-notice.js';
-import { type Fate, fateOf } from './model.js';
+import { type KernelOutcome, outcomeOf } from './model.js';
 import { type IRunAgainOptions, RunAgain } from './run-again.js';
 
 export interface ILostKernelWatchOptions extends IRunAgainOptions {
@@ -90,8 +90,8 @@ export class LostKernelWatch implements IDisposable {
     const { state } = this.options.remotes.get(name) ?? {};
     if (state === 'preempted') {
       this._wasPreempted = true;
-      this.set(lost, 'taken');
-    } else if (state === 'connected' && this._fate === 'taken') {
+      this.set(lost, 'preempted');
+    } else if (state === 'connected' && this._outcome === 'preempted') {
       void this.poll(lost);
     } else {
       this.show(lost); // hosts of a slice may be ready now
@@ -108,7 +108,7 @@ export class LostKernelWatch implements IDisposable {
   }
 
   private forget(): void {
-    this._fate = null;
+    this._outcome = null;
     this._shownText = '';
     this.options.notice.clear();
   }
@@ -123,23 +123,23 @@ export class LostKernelWatch implements IDisposable {
       const kernels = await mirrored(lost.remote, signal).catch(() => []);
       const kernel = kernels.find(({ kernelId }) => kernelId === lost.kernelId);
       if (isOver(signal) || kernel?.wasShutDown === true) return;
-      const fate = fateOf(kernel, remotes.get(lost.remote));
+      const outcome = outcomeOf(kernel, remotes.get(lost.remote));
       // Until the list of sessions is up to date with the machine, nothing can be started there.
       const isListed = sessionContext.session?.kernel?.id === lost.kernelId;
-      if (fate === 'kept' && isListed) {
+      if (outcome === 'available' && isListed) {
         this.forget();
         return;
       }
-      if (fate === 'taken' || (fate === 'gone' && !isListed)) {
-        this.set(lost, fate);
+      if (outcome === 'preempted' || (outcome === 'lost' && !isListed)) {
+        this.set(lost, outcome);
         return;
       }
       await wait(POLL_MS, signal);
     }
   }
 
-  private set(lost: ILost, fate: 'taken' | 'gone'): void {
-    this._fate = fate;
+  private set(lost: ILost, outcome: 'preempted' | 'lost'): void {
+    this._outcome = outcome;
     this.show(lost);
   }
 
@@ -157,8 +157,8 @@ export class LostKernelWatch implements IDisposable {
     const { remote, specName } = lost;
     const choose = onChoose === undefined ? [] : [{ label: trans.__('Choose a kernel…'), onClick: onChoose }];
     const show = { label: trans.__('Show the machine'), stays: true, onClick: () => onShow(remote) };
-    switch (this._fate) {
-      case 'taken':
+    switch (this._outcome) {
+      case 'preempted':
         return {
           text: trans.__(
             '%1 was preempted, and the kernel of this notebook with it. Its output is saved on this computer; its variables are lost. When %1 is back, you can restart the kernel here.',
@@ -166,7 +166,7 @@ export class LostKernelWatch implements IDisposable {
           ),
           actions: [...choose, show]
         };
-      case 'gone': {
+      case 'lost': {
         const text = this.lostText(remote);
         const missing = missingHosts(specName, remotes.get(remote));
         return missing === null
@@ -231,7 +231,7 @@ export class LostKernelWatch implements IDisposable {
 
   private readonly _runs: RunAgain;
   private _kernel: ILost | null = null;
-  private _fate: Fate | null = null;
+  private _outcome: KernelOutcome | null = null;
   /** This page has seen that the machine of this kernel was preempted. */
   private _wasPreempted = false;
   private _shownText = '';

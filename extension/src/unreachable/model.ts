@@ -22,20 +22,20 @@ export function unreachableRemote(
 }
 
 /**
- * `taken`: its remote was preempted. `gone`: the remote is connected, and the kernel no longer exists. `kept`: it still exists.
+ * `preempted`: its remote was preempted. `lost`: the remote is connected, and the kernel no longer exists. `available`: it still exists.
  * Null: a user has shut it down, or it is unknown so far.
  */
-export type Fate = 'taken' | 'gone' | 'kept';
+export type KernelOutcome = 'preempted' | 'lost' | 'available';
 
-export function fateOf(kernel: MirroredKernel | undefined, remote: Remote | null): Fate | null {
-  if (remote?.state === 'preempted') return 'taken';
+export function outcomeOf(kernel: MirroredKernel | undefined, remote: Remote | null): KernelOutcome | null {
+  if (remote?.state === 'preempted') return 'preempted';
   if (remote?.state !== 'connected' || kernel === undefined || kernel.wasShutDown) return null;
   switch (kernel.state) {
     case 'ended':
     case 'unknown':
-      return 'gone';
+      return 'lost';
     case 'following':
-      return 'kept';
+      return 'available';
     default:
       return null;
   }

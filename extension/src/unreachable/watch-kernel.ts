@@ -13,14 +13,14 @@ import { type ILostKernelWatchOptions, LostKernelWatch } from './lost-kernel-wat
 /** A remote that the hub reports as connected is one round trip away. */
 const SERVING_WAIT_MS = 30_000;
 
-export interface IStartOnMachine {
+interface IStartOnMachine {
   readonly backends: IBridgeBackends;
   readonly sessions: Pick<Session.IManager, 'refreshRunning' | 'running'>;
   /** Of the notebook. */
   readonly context: Pick<DocumentRegistry.Context, 'path' | 'sessionContext'>;
 }
 
-export interface IPageOfNotebook extends Pick<ILostKernelWatchOptions, 'onChoose' | 'onShow'> {
+interface IPageOfNotebook extends Pick<ILostKernelWatchOptions, 'onChoose' | 'onShow'> {
   readonly backends: IBridgeBackends;
   readonly sessions: IStartOnMachine['sessions'];
   readonly commands: CommandRegistry;

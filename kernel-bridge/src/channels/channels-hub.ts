@@ -29,7 +29,7 @@ export interface ChannelsTuning {
   readonly unsentLimitBytes?: number | undefined;
 }
 
-export interface ChannelsHubOptions extends ChannelsTuning {
+interface ChannelsHubOptions extends ChannelsTuning {
   readonly registry: KernelRegistry;
   readonly log: Logger;
 }

@@ -26,7 +26,7 @@ export const FEED_LIMITS: FeedLimits = { congestedBytes: 4 * 1024 * 1024, refill
 
 export type FeedState = 'replaying' | 'live' | 'detached';
 
-export interface FeedOptions {
+interface FeedOptions {
   readonly socket: GatheringWebSocket;
   /** The stream under the WebSocket, for back-pressure. */
   readonly stream: Duplex;

@@ -39,7 +39,7 @@ export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
 /** More pings would add little information, and would pile up at a stalled client. */
 const MAX_ON_THE_WAY = 8;
 
-export interface ConfirmationEvents {
+interface ConfirmationEvents {
   /** seq of the last record that was written to the socket. */
   position(): number;
   confirmed(seq: number): void;

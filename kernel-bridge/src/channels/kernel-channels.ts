@@ -45,7 +45,7 @@ const LEASES_LOST = 'leases.json cannot be read; the subshells it named stay unt
 /** A change of one client, for `/bridge/v1/events`. */
 export type ClientChange = Omit<ClientEvent, 'topic'>;
 
-export interface KernelChannelsOptions {
+interface KernelChannelsOptions {
   readonly kernel: Kernel;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;

@@ -12,7 +12,7 @@ import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 import { type StateRequestActions, StateRequests } from './state-requests.js';
 import { dropOldest } from '@tpulab/platform/bounded.js';
 
-export interface KernelRulesOptions {
+interface KernelRulesOptions {
   readonly leasesFile: string;
   readonly leaseTimes: LeaseTimes;
   readonly queueLimits: QueueLimits;

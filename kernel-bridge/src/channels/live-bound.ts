@@ -20,7 +20,7 @@ import type { OutgoingMessage } from './outgoing-message.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 import { setNewest } from '@tpulab/platform/bounded.js';
 
-export interface BoundLimits {
+interface BoundLimits {
   readonly windowMs: number;
   readonly perWindow: number;
   /** How much text a cell shows before the rest is counted. */

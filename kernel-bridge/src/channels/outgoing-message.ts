@@ -3,9 +3,9 @@ import { FROM_CLIENT, gapOf, type GapRecord, type JournalRecord, RecordChannel }
 import { decodeV1, encodeLegacy, ifMessage, parentOf, parseParentHeader, PART } from '../jupyter/index.js';
 
 /** `everyone`: iopub. `nobody`: messages from clients, and notes of the bridge. Otherwise one client's session. */
-export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
+type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
 
-export interface LegacyFrame {
+interface LegacyFrame {
   readonly isText: boolean;
   readonly bytes: Buffer;
 }

@@ -15,7 +15,7 @@ export interface ResumePoint {
   readonly has: ReadonlyMap<number, number>;
 }
 
-export interface Numbering {
+interface Numbering {
   /** Numbers before this one have never changed. */
   readonly renumberedFrom: number;
   readonly newest: number;

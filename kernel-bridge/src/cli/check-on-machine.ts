@@ -31,7 +31,7 @@ export function isFile(option: string): boolean {
   return [...INPUTS, ...OUTPUTS].some(name => name === option);
 }
 
-export interface CheckOnMachine {
+interface CheckOnMachine {
   readonly calls: RemoteCalls;
   readonly machine: string;
   readonly source: string;

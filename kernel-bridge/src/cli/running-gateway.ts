@@ -36,7 +36,7 @@ const RESTART_MS = 180_000;
 const Kernels = Type.Array(Type.Object({ ...KernelModel.properties, last_activity: Type.String() }));
 const Sessions = Type.Array(Type.Object({ path: Type.String(), kernel: Type.Object({ id: Type.String() }) }));
 
-export interface RequestOptions {
+interface RequestOptions {
   /** Sent as JSON. */
   readonly json?: unknown;
   /** Default 30 s. */

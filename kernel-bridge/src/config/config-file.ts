@@ -21,7 +21,7 @@ const KEY_OF: ReadonlyMap<string, SettingKey> = new Map(
  * Receives each skipped setting of Jupyter's own classes, with the reason: many settings in a real
  * `jupyter_server_config.json` have no meaning here.
  */
-export type PassOver = (name: string, why: string | null) => void;
+type OnSkipped = (name: string, why: string | null) => void;
 
 /** The name pattern of Jupyter's classes; our own sections are checked by name. */
 const JUPYTER_CLASS =
@@ -32,8 +32,8 @@ const OURS: ReadonlySet<string> = new Set(
   )
 );
 
-/** @param passOver is notified of each Jupyter setting that the bridge does not have @throws ConfigError */
-export function readConfigFile(file: string, passOver: PassOver): FileSettings {
+/** @param onSkipped is notified of each Jupyter setting that the bridge does not have @throws ConfigError */
+export function readConfigFile(file: string, onSkipped: OnSkipped): FileSettings {
   let text: string;
   let mode: number;
   try {
@@ -45,7 +45,7 @@ export function readConfigFile(file: string, passOver: PassOver): FileSettings {
     if (error instanceof ConfigError) throw error;
     throw unreadable(file, (error as NodeJS.ErrnoException).code ?? 'unknown error', error);
   }
-  const found = settingsOf(parseConfig(file, text), file, passOver);
+  const found = settingsOf(parseConfig(file, text), file, onSkipped);
   const hasSecret = [...found.keys()].some(key => SETTINGS[key].isSecret);
   if (hasSecret && (mode & 0o077) !== 0) {
     throw new ConfigError(
@@ -68,7 +68,11 @@ function parseConfig(file: string, text: string): unknown {
 }
 
 /** Checks every name and every value of a parsed file. */
-export function settingsOf(json: unknown, file: string, passOver: PassOver = () => undefined): FileSettings {
+export function settingsOf(
+  json: unknown,
+  file: string,
+  onSkipped: OnSkipped = () => undefined
+): FileSettings {
   if (!isTable(json)) throw unreadable(file, 'it has no sections like {"ServerApp": {"port": 8890}}');
   const found = new Map<SettingKey, unknown>();
   const nameUsed = new Map<SettingKey, string>();
@@ -82,7 +86,7 @@ export function settingsOf(json: unknown, file: string, passOver: PassOver = () 
       if (key === undefined) {
         const { why, isRefused } = judge(section, name);
         if (isRefused) throw unknown(name, file, why);
-        passOver(name, why);
+        onSkipped(name, why);
         continue;
       }
       if (value === null) continue;

@@ -4,14 +4,14 @@ import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, type Settings, SETTINGS } from './settings.js';
 import { stringify } from 'smol-toml';
 
-export type SettingSource = 'flag' | 'variable' | 'file' | 'default';
+type SettingSource = 'flag' | 'variable' | 'file' | 'default';
 
-export interface ResolvedSettings {
+interface ResolvedSettings {
   readonly values: Settings;
   readonly sources: Readonly<Record<SettingKey, SettingSource>>;
 }
 
-export interface SettingSources {
+interface SettingSources {
   readonly flags: Partial<Record<SettingKey, unknown>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly file: FileSettings;

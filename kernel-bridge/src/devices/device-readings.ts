@@ -15,7 +15,7 @@ export interface Readings {
 export const SLOW_MS = 5_000;
 export const UNKNOWN_MS = 60_000;
 
-export interface ReadingsOptions {
+interface ReadingsOptions {
   readonly ports: readonly number[];
   readonly answerMs?: number;
   readonly now?: () => number;

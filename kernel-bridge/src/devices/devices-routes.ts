@@ -10,11 +10,11 @@ export interface Machine {
 }
 
 /** A wish that kernels use only the chips of their own host. */
-export interface HostOnlyWish {
+interface HostOnlyRequest {
   set(isOn: boolean): Promise<void>;
 }
 
-export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyWish): void {
+export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyRequest): void {
   app.put(
     '/bridge/v1/devices/host-only',
     route(

@@ -21,7 +21,7 @@ interface StoredTier {
   waiting: HistoryPoint[];
 }
 
-export interface HistoryOptions {
+interface HistoryOptions {
   readonly folder: string;
   readonly log: Logger;
   readonly tiers?: readonly Tier[];
@@ -133,7 +133,7 @@ const MAX_BYTES = 8 * 1024 * 1024;
  * `[time, count, min, mean, max, ...]`. Two files alternate, so that the space is bounded and old points are dropped without
  * rewriting. Unreadable lines are skipped: for example a line that was being written during a power failure.
  */
-export interface HistoryFileOptions {
+interface HistoryFileOptions {
   readonly folder: string;
   readonly stepS: number;
   /** Points per file before the other file takes over; the number of stored points is between this and twice as many. */
@@ -252,7 +252,7 @@ export interface HistoryPoint {
   readonly values: readonly number[];
 }
 
-export interface Tier {
+interface Tier {
   readonly stepS: 1 | 10 | 60;
   readonly points: number;
 }

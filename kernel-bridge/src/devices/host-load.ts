@@ -20,7 +20,7 @@ const DISKS = /^(sd[a-z]+|nvme\d+n\d+|vd[a-z]+|xvd[a-z]+|hd[a-z]+|mmcblk\d+)$/;
 /** Bridges and tunnels repeat the traffic of a real interface. */
 const NOT_NETWORKS = /^(lo|docker|br-|veth|virbr|tun|tap|bond|cni|flannel|cali)/;
 
-export interface HostLoadOptions {
+interface HostLoadOptions {
   /** Replaces `/` in specs. */
   readonly root?: string;
   readonly platform?: NodeJS.Platform;

@@ -26,7 +26,7 @@ export interface WireAttribute {
   };
 }
 
-export interface WireDistribution {
+interface WireDistribution {
   readonly count?: number;
   readonly mean?: number;
   readonly min?: number;
@@ -58,11 +58,11 @@ export interface MetricResponse {
   readonly metric?: { readonly name?: string; readonly metrics?: readonly WireMetric[] };
 }
 
-export interface ListRequest {
+interface ListRequest {
   readonly filter: string;
 }
 
-export interface ListResponse {
+interface ListResponse {
   readonly supported_metric?: readonly { readonly metric_name?: string }[];
 }
 
@@ -88,7 +88,7 @@ export interface Distribution {
   readonly buckets: readonly number[];
 }
 
-export interface MetricPoint {
+interface MetricPoint {
   /** Device or chip of the figure; null if the metric covers the whole process. */
   readonly ordinal: number | null;
   /** Other attributes, for example the size class of a transfer. */
@@ -172,7 +172,7 @@ const ANSWER_MS = 1_000;
 /** Far more than thousands of devices need. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 
-export interface MetricClientOptions {
+interface MetricClientOptions {
   readonly port: number;
   readonly answerMs?: number;
   /** Query only this process, not its whole host: used if the port of every process is known. */

@@ -16,7 +16,7 @@ const LONGEST_PAUSE_MS = 600_000;
 /** Older figures are not shown. */
 const FRESH_MS = 30_000;
 
-export interface SdkHelperOptions {
+interface SdkHelperOptions {
   readonly python: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Logger;

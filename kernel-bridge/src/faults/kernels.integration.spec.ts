@@ -54,7 +54,7 @@ describe('a kernel', () => {
     const deaf =
       'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)';
     const pair = await printingPair(scene, { count: 60_000, at: { number: 20, code: deaf } });
-    await scene.until(() => scene.givenOut > 500, 'numbers');
+    await scene.until(() => scene.printedCount > 500, 'numbers');
     const before = scene.keeper?.kernelPid;
     const answer = await scene.bridge.rest('POST', `api/kernels/${scene.kernelId}/restart`);
     expect(answer.status).toBe(200);

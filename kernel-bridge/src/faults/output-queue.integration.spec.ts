@@ -35,7 +35,7 @@ async function sceneWith(bridge: object): Promise<Scene> {
 }
 
 /** Runs a cell that prints all but its first number while its keeper is stopped. */
-async function printingToNobody(on: Scene, count: number, padding: number): Promise<NumberedClient> {
+async function printWithoutReader(on: Scene, count: number, padding: number): Promise<NumberedClient> {
   const client = await on.client('stock');
   // The keeper has confirmed a message, so it is connected to the kernel's ring.
   await on.until(() => existsSync(path.join(on.kernelDir, 'checkpoint.json')), 'a confirmation');
@@ -46,7 +46,7 @@ async function printingToNobody(on: Scene, count: number, padding: number): Prom
   return client;
 }
 
-async function everythingArrives(on: Scene, client: NumberedClient, count: number): Promise<void> {
+async function expectAllReceived(on: Scene, client: NumberedClient, count: number): Promise<void> {
   process.kill(on.keeper!.pid, 'SIGCONT');
   await on.until(() => client.shown.length >= count, 'all outputs');
   expect(client.shown).toEqual(Array.from({ length: count }, (_, number) => number));
@@ -76,26 +76,26 @@ it(
     // More than the kernel's queue and the socket can store, so the cell stops.
     const count = 25_000;
     const on = await sceneWith({ iopub_queue: 'block' });
-    const client = await printingToNobody(on, count, 0);
+    const client = await printWithoutReader(on, count, 0);
     let since = performance.now();
     let stood = -1;
     await on.until(() => {
-      if (on.givenOut !== stood) [stood, since] = [on.givenOut, performance.now()];
+      if (on.printedCount !== stood) [stood, since] = [on.printedCount, performance.now()];
       return performance.now() - since > STANDSTILL_MS;
     }, 'the cell to wait');
     expect(stood).toBeLessThan(count);
-    await everythingArrives(on, client, count);
+    await expectAllReceived(on, client, count);
   }
 );
 
 it('a cell continues by default, and its user is notified when output waits, and when it no longer does', async () => {
   const count = 2_000;
   const on = await sceneWith({ iopub_alarm_bytes: '1 MiB' });
-  const client = await printingToNobody(on, count, 2_000);
-  await on.until(() => on.givenOut === count, 'the end of the cell');
+  const client = await printWithoutReader(on, count, 2_000);
+  await on.until(() => on.printedCount === count, 'the end of the cell');
   const log = (): string => readFileSync(path.join(on.kernelDir, 'kernel.log'), 'utf8');
   await on.until(() => /2\.\d MiB of this kernel's output are waiting in memory/.test(log()), 'the alarm');
-  await everythingArrives(on, client, count);
+  await expectAllReceived(on, client, count);
   await on.until(
     async () => (await texts(on, 'stderr')).includes('no longer accumulates'),
     'the end of the alarm'

@@ -165,7 +165,7 @@ describe.runIf(isLinux)('a machine that loses its power', () => {
         replyFaults: 0,
         gap: 0,
         reported: [],
-        cutOff: scene.givenOut - synced.length,
+        cutOff: scene.printedCount - synced.length,
         catchUpMs: 0,
         note: 'clients learn that the kernel ended'
       });

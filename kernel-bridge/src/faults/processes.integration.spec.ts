@@ -80,7 +80,7 @@ describe('a machine that starts again', () => {
     await scene.killGateway();
     await scene.kill(pid);
     await scene.kill(kernelPid);
-    const given = scene.givenOut;
+    const given = scene.printedCount;
     await rm(path.join(scene.stateDir, 'run'), { recursive: true, force: true });
     await scene.startGateway();
     const { numbers } = await scene.journal();

@@ -9,7 +9,7 @@ import { waitingFor } from './testing/numbered-output.js';
 import { COUNT, judge, type Pair, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
-import { SmallDisk, whyNoSmallDisk } from './testing/small-disk.js';
+import { SmallDisk, smallDiskProblem } from './testing/small-disk.js';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
@@ -22,7 +22,7 @@ afterEach(async () => {
   scene = disk = null;
 });
 
-const noDisk = whyNoSmallDisk();
+const noDisk = smallDiskProblem();
 
 /** Expects that missing output is accounted for: the journal has counted it, and the client was notified. */
 function expectExplained(row: Score): void {
@@ -88,7 +88,7 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
         at: waitingFor(filled, 300),
         toTheEnd: true
       });
-      await scene.until(() => scene!.givenOut > 300, 'number 300');
+      await scene.until(() => scene!.printedCount > 300, 'number 300');
       // From then on the kernel is known to be busy.
       await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
       disk.fill();
@@ -158,7 +158,7 @@ describe.runIf(process.platform === 'linux')('a disk that refuses every write of
     const pair = await printingPair(scene, { at: turns.map(({ gate, from }) => waitingFor(gate, from)) });
     const processes = [bridge.pid, scene.keeper?.pid];
     for (const { code, gate, from } of turns) {
-      await scene.until(() => scene!.givenOut > from, `number ${from}`);
+      await scene.until(() => scene!.printedCount > from, `number ${from}`);
       await writeFile(refusal, code);
       const kernel = { id: kernelId };
       const session = await bridge.rest('POST', 'api/sessions', { path: code, type: 'notebook', kernel });

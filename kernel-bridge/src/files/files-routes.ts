@@ -179,7 +179,7 @@ function versionHeaders(reply: FastifyReply, { etag, modifiedAt, createdAt, isWr
 }
 
 /** @throws BridgeError `invalid_request` for an invalid condition, or for two conditions together */
-export function expectedOf(headers: IncomingHttpHeaders): Expected {
+function expectedOf(headers: IncomingHttpHeaders): Expected {
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];
   if (match !== undefined && noneMatch === undefined && ETAG.test(match)) return { etag: match };

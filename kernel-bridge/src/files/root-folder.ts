@@ -54,7 +54,7 @@ const MOST_TIDIED = 1_000;
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
-export interface FileContent {
+interface FileContent {
   readonly bytes: Buffer;
   readonly entry: FileEntry;
 }

@@ -19,7 +19,7 @@ export const TRASH = '.tpulab-trash';
 const ID = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d\.\d{3}Z)-[0-9a-f]{8}-([1-9]\d{0,2})$/;
 
 /** An entry of the trash: its location and its old path. */
-export interface Trashed {
+interface Trashed {
   readonly at: string;
   readonly path: string;
   readonly isFile: boolean;

@@ -16,7 +16,7 @@ import { IDENTITY, proofOf } from '../http/gateway-proof.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { BRIDGE_VERSION } from './bridge-version.js';
 
-export interface BridgeRoutesOptions {
+interface BridgeRoutesOptions {
   readonly registry: KernelRegistry;
   readonly gatewayId: string;
   readonly startedAt: Date;

@@ -50,7 +50,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
       const holder = (await holders.find()).holders.find(each => each.pid === pid);
       if (holder === undefined) throw bridgeError('holder_not_found', pid);
       const { kernel } = withKernel(holder, options);
-      if (kernel === null) throw bridgeError('holder_not_ours', notOurs(holder));
+      if (kernel === null) throw bridgeError('holder_not_ours', foreignHolderText(holder));
       await registry.remove(kernel.id);
       return reply.code(204).send(null);
     }
@@ -65,7 +65,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     async (): Promise<LibtpuLock> => {
       const lock = await holders.lock();
       if (lock.state === 'none') return lock;
-      if (lock.state !== 'left') throw bridgeError('lock_not_removable', whyLocked(lock));
+      if (lock.state !== 'left') throw bridgeError('lock_not_removable', lockReason(lock));
       try {
         await holders.removeLock();
       } catch (cause) {
@@ -99,14 +99,14 @@ function withKernel(holder: FoundHolder, { registry, sessions }: HoldersOptions)
   return { ...holder, kernel: described };
 }
 
-function notOurs({ pid, user, command, kernelId }: FoundHolder): string {
+function foreignHolderText({ pid, user, command, kernelId }: FoundHolder): string {
   const who = `Process ${pid} (${command ?? 'unknown'}) belongs to ${user ?? 'an unknown user'}`;
   if (kernelId !== null)
     return `${who} and is a kernel of another server (${kernelId}); shut it down there, or end it with "kill ${pid}".`;
   return `${who} and is not a kernel of this server; ask its owner, or end it with "kill ${pid}" if it is yours.`;
 }
 
-function whyLocked({ path, state, pids }: LibtpuLock): string {
+function lockReason({ path, state, pids }: LibtpuLock): string {
   return state === 'held'
     ? `${path} is held by process ${pids.join(', ')}; ending that process releases the lock.`
     : `This user cannot see who holds ${path}; remove it only if you know that no process uses the chips.`;

@@ -7,7 +7,7 @@ import type { App } from '../http/app.js';
 const RUNS_SHOWN = 64;
 const METRICS_SHOWN = 16;
 
-export interface MetricsSources {
+interface MetricsSources {
   /** Execution states. */
   readonly kernels: () => readonly string[];
   readonly runs: () => Promise<readonly StoredRunSummary[]>;

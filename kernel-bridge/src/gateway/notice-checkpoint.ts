@@ -8,7 +8,7 @@ interface Steerable {
   control(command: ControlCommand): Promise<ControlMessage>;
 }
 
-export interface NoticeCheckpointOptions {
+interface NoticeCheckpointOptions {
   readonly notices: { listen(listener: (notice: RemoteNotice | null) => void): Disposable };
   readonly kernels: () => readonly Steerable[];
   readonly log: Logger;

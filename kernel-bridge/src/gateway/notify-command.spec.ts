@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { silent } from '../testing/temporary-gateway.js';
 import type { Notice } from '../telemetry/notices.js';
-import { NOTICES_A_WINDOW, NotifyCommand, WINDOW_MS } from './notify-command.js';
+import { MAX_NOTICES_PER_WINDOW, NotifyCommand, WINDOW_MS } from './notify-command.js';
 
 const WAIT = { timeout: 20_000 };
 const notice = (text: string): Notice => ({
@@ -67,7 +67,7 @@ it("does not pass this server's keys to the command, and shortens long texts", a
 it('runs ten in ten minutes, one after the other, and later reports how many were omitted', async () => {
   await using command = commandOf('echo "$TPULAB_NOTICE_TEXT" >> out; mkdir alone && rmdir alone');
   for (let at = 0; at < 100; at += 1) command.send(notice(`Run ${at}`));
-  await vi.waitFor(() => expect(read('out').split('\n')).toHaveLength(NOTICES_A_WINDOW + 1), WAIT);
+  await vi.waitFor(() => expect(read('out').split('\n')).toHaveLength(MAX_NOTICES_PER_WINDOW + 1), WAIT);
   now = WINDOW_MS + 1;
   command.send(notice('Run last'));
   await vi.waitFor(() => expect(read('out')).toContain('Run last (90 other notices were left out)'), WAIT);

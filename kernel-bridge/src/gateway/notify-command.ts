@@ -5,7 +5,7 @@ import { isWithheld } from '../kernels/kernel-env.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import type { Notice } from '../telemetry/notices.js';
 
-export interface NotifyOptions {
+interface NotifyOptions {
   /** Run by `/bin/sh`. Names from programs reach it only as variables. */
   readonly command: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -14,7 +14,7 @@ export interface NotifyOptions {
   readonly now?: () => number;
 }
 
-export const NOTICES_A_WINDOW = 10;
+export const MAX_NOTICES_PER_WINDOW = 10;
 export const WINDOW_MS = 600_000;
 const TIMEOUT_MS = 30_000;
 const TEXT_CHARACTERS = 500;
@@ -41,7 +41,7 @@ export class NotifyCommand implements AsyncDisposable {
   send(notice: Notice): void {
     const now = (this.options.now ?? Date.now)();
     this.#started = this.#started.filter(at => at > now - WINDOW_MS);
-    if (this.#started.length >= NOTICES_A_WINDOW) {
+    if (this.#started.length >= MAX_NOTICES_PER_WINDOW) {
       this.#left += 1;
       this.options.log.warn(
         { kind: notice.kind, leftOut: this.#left },

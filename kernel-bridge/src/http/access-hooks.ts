@@ -76,7 +76,7 @@ function refusalOf(actor: ClientToken | null): BridgeError {
     : bridgeError('read_only');
 }
 
-export const HEALTH = '/bridge/v1/health';
+const HEALTH = '/bridge/v1/health';
 /**
  * The session page and the documentation: a browser that opens a link can send no token, and these pages are the same for
  * all users.
@@ -140,7 +140,7 @@ export function refusal(request: IncomingMessage, rules: AccessRules): BridgeErr
   }
 }
 
-export function isPreflight(request: IncomingMessage): boolean {
+function isPreflight(request: IncomingMessage): boolean {
   return request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
 }
 

@@ -16,7 +16,7 @@ import { pathOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
 import { bridgeError } from '@tpulab/platform/errors.js';
-import { boundStrangers, clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
+import { limitUnauthenticated, clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -26,7 +26,7 @@ export type App = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-export interface AppOptions {
+interface AppOptions {
   readonly rules: AccessRules;
   readonly log: Logger;
   readonly base: BaseUrl;
@@ -86,7 +86,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   addAccessHooks(app, rules);
   addErrorAnswers(app, bodyLimitBytes, routes);
   app.server.maxConnections = http.connections;
-  boundStrangers(app.server);
+  limitUnauthenticated(app.server);
   app.addHook('onResponse', async (request, reply) => {
     const { method, originalUrl } = request;
     log.debug(

@@ -4,12 +4,12 @@ import { socketPathOf } from './unix-listening.js';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
 
-export interface GatewayAnswer {
+interface GatewayAnswer {
   readonly status: number;
   readonly body: string;
 }
 
-export interface GatewayRequest {
+interface GatewayRequest {
   /** As in `gateway.json`. */
   readonly url: string;
   /** Null: no token is sent. */

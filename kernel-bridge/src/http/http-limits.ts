@@ -38,28 +38,28 @@ export function serverOptions(limits: HttpLimits) {
  * Limit of connections per address that have sent no token. Each costs almost nothing; together they could use all
  * connections.
  */
-const STRANGERS = 512;
+const MAX_UNAUTHENTICATED = 512;
 const onAuthenticated = new WeakMap<Socket, () => void>();
 
 /**
  * Closes the oldest such connection of an address that has too many, so that a client that sends its token immediately is
  * always admitted.
  */
-export function boundStrangers(server: Server, most = STRANGERS): void {
+export function limitUnauthenticated(server: Server, most = MAX_UNAUTHENTICATED): void {
   const addresses = new Map<string, Set<Socket>>();
   server.on('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? 'unix socket';
-    const strangers = addresses.get(address) ?? new Set();
-    addresses.set(address, strangers);
-    strangers.add(socket);
+    const unauthenticated = addresses.get(address) ?? new Set();
+    addresses.set(address, unauthenticated);
+    unauthenticated.add(socket);
     const forget = (): void => {
-      strangers.delete(socket);
-      if (strangers.size === 0 && addresses.get(address) === strangers) addresses.delete(address);
+      unauthenticated.delete(socket);
+      if (unauthenticated.size === 0 && addresses.get(address) === unauthenticated) addresses.delete(address);
     };
     onAuthenticated.set(socket, forget);
     socket.once('close', forget);
-    const [oldest] = strangers;
-    if (strangers.size > most) oldest?.destroy();
+    const [oldest] = unauthenticated;
+    if (unauthenticated.size > most) oldest?.destroy();
   });
 }
 
@@ -68,7 +68,7 @@ export function authenticated(socket: Socket): void {
   onAuthenticated.get(socket)?.();
 }
 
-export interface ClientErrors {
+interface ClientErrors {
   readonly limits: HttpLimits;
   readonly origins: OriginPolicy;
   /** Headers of the request that this connection is answering, once they are complete. */

@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { App } from './app.js';
-import { boundStrangers, type HttpLimits, serverOptions } from './http-limits.js';
+import { limitUnauthenticated, type HttpLimits, serverOptions } from './http-limits.js';
 import { ServeError } from '@tpulab/platform/errors.js';
 
 const IPV4_LOOPBACK = '127.0.0.1';
@@ -82,7 +82,7 @@ interface LoopbackTwin {
 async function listenOnTwin(primary: Server, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
   const twin = createServer(serverOptions(http));
   twin.maxConnections = http.connections;
-  boundStrangers(twin);
+  limitUnauthenticated(twin);
   twin.on('request', (request, response) => primary.emit('request', request, response));
   twin.on('upgrade', (request, stream, head) => primary.emit('upgrade', request, stream, head));
   twin.on('clientError', (error, stream) => primary.emit('clientError', error, stream));

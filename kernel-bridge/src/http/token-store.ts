@@ -21,7 +21,7 @@ const LOCK_WAIT_MS = 10_000;
 const LOCK_RETRY_MS = 20;
 
 /** Limits of a token: `reads` for a link to one notebook, below the root folder, or `rights`. */
-export type TokenLimits = Pick<TokenRecord, 'reads' | 'stamp' | 'rights'>;
+type TokenLimits = Pick<TokenRecord, 'reads' | 'stamp' | 'rights'>;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 

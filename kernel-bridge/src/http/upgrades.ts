@@ -26,9 +26,9 @@ export interface UpgradeRequest {
   readonly may: (action: Action, resource: Resource) => boolean;
 }
 
-export type UpgradeOpen = (socket: GatheringWebSocket, stream: Duplex) => void;
+type UpgradeOpen = (socket: GatheringWebSocket, stream: Duplex) => void;
 
-export interface UpgradeRoute {
+interface UpgradeRoute {
   /** Path with `:name` for one segment. */
   readonly path: string;
   readonly access: RouteAccess;
@@ -63,7 +63,7 @@ export interface RelayRoute {
   open(request: IncomingMessage, signal: AbortSignal): Promise<FarSocket>;
 }
 
-export interface UpgradesOptions {
+interface UpgradesOptions {
   readonly rules: AccessRules;
   readonly log: Logger;
   readonly base: BaseUrl;

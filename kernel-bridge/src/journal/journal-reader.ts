@@ -23,7 +23,7 @@ export interface ReadOptions {
   readonly needed?: NeededBytes;
 }
 
-export interface ReadAcrossOptions extends ReadOptions {
+interface ReadAcrossOptions extends ReadOptions {
   /** The last record known to have been written. Without it, the end of the files counts. */
   readonly newest?: () => number;
   /** Writing has ended: damage at the end is a gap of at least one record, unless it was already reported to the caller. */

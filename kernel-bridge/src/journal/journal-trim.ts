@@ -141,7 +141,7 @@ export async function seqAfterTrimmed(dir: string): Promise<number> {
 }
 
 /** Adds a note and makes it durable. Of two simultaneous notes one may be lost; then a reason is lost, but no gap. */
-export async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
+async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
   const notes = joined([...(await readTrimNotes(dir)), note]);
   await writeAtomically(join(dir, TRIM_NOTES_FILE), `${JSON.stringify({ version: 1, trimmed: notes })}\n`);
 }

@@ -58,7 +58,7 @@ export interface JournalWriterOptions extends Omit<SegmentSequenceOptions, 'onFa
   readonly coalesceMs?: number;
 }
 
-export interface AppendOptions {
+interface AppendOptions {
   /** The record ends an execution: sync soon after writing it. */
   readonly durable?: boolean;
   /** A request, reply or state; while the disk is full, a few of them are worth more than much output. */

@@ -74,7 +74,7 @@ export function writeRecord(
 }
 
 /** What is at `bytes[at..]`: a whole record, the beginning of one, or neither. */
-export type RecordProbe =
+type RecordProbe =
   | { readonly kind: 'whole'; readonly end: number }
   | { readonly kind: 'partial'; readonly needed: number }
   | { readonly kind: 'damaged'; readonly why: string };

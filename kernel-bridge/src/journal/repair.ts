@@ -119,7 +119,7 @@ async function planSegment(
       repairs.push(() => putAside(dir, segment, size, fault));
       return null;
     }
-    let end = await endOfWhole(handle, { offset: SEGMENT_HEADER_BYTES, seq: firstSeq });
+    let end = await endOfCompleteRecords(handle, { offset: SEGMENT_HEADER_BYTES, seq: firstSeq });
     for (let gap = await gapFor(handle, end); gap !== null; gap = await gapFor(handle, end)) {
       const { offset, seq, bytes, why } = gap;
       const part = { segment, offset, end: offset + bytes.length, why };
@@ -128,7 +128,7 @@ async function planSegment(
         await overwrite(file, offset, bytes);
         return { ...retained, replacedSeq: seq };
       });
-      end = await endOfWhole(handle, { offset: part.end, seq: seq + 1 });
+      end = await endOfCompleteRecords(handle, { offset: part.end, seq: seq + 1 });
     }
     const { offset } = end;
     if (offset < size) {
@@ -157,7 +157,10 @@ async function putAside(dir: string, segment: string, size: number, why: string)
 }
 
 /** The end of the last whole record, scanning from one record on. */
-async function endOfWhole(handle: FileHandle, from: { offset: number; seq: number }): Promise<ScanEnd> {
+async function endOfCompleteRecords(
+  handle: FileHandle,
+  from: { offset: number; seq: number }
+): Promise<ScanEnd> {
   const scan = scanSegment(handle, { ...from, verifyFrom: from.seq });
   let step = await scan.next();
   while (step.done !== true) step = await scan.next();
@@ -238,7 +241,7 @@ const MAX_SCAN_BYTES = 64 * 1024 * 1024;
  * Replaces a damaged record with a gap record, when whole records follow. The gap record has the same length and number, so
  * that everything after it keeps its place, and the positions of clients stay valid.
  */
-export interface DamagedRecord {
+interface DamagedRecord {
   readonly offset: number;
   readonly seq: number;
   readonly why: string;

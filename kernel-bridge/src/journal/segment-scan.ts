@@ -25,7 +25,7 @@ export type ScanEnd =
   | { readonly kind: 'end'; readonly offset: number; readonly seq: number; readonly rest: number }
   | { readonly kind: 'damaged'; readonly offset: number; readonly seq: number; readonly why: string };
 
-export interface ScanStart {
+interface ScanStart {
   /** Offset and seq of a record. */
   readonly offset: number;
   readonly seq: number;

@@ -92,9 +92,9 @@ async function readAt(handle: FileHandle, offset: number, length: number): Promi
 }
 
 /** One entry per this many bytes: 256 entries for a full segment. */
-export const INDEX_SPACING_BYTES = 256 * 1024;
+const INDEX_SPACING_BYTES = 256 * 1024;
 
-export interface IndexEntry {
+interface IndexEntry {
   readonly seq: number;
   readonly offset: number;
 }

@@ -22,7 +22,7 @@ import type { KeeperClient } from './client.js';
 import { writeForThisBoot } from '@tpulab/platform/write-atomically.js';
 import { launchKeeper, type LaunchOptions } from './launch.js';
 
-export interface KeeperOptions {
+interface KeeperOptions {
   /** A new kernel gets the spare keeper if there is one. */
   readonly spare?: SpareKeeper | null;
   /** A keeper that has not sent hello after this time counts as silent. */
@@ -137,7 +137,7 @@ function kill(pid: number): void {
 }
 
 /** Starts a kernel with its own keeper. */
-export interface KeeperDirs {
+interface KeeperDirs {
   /** `<state>/kernels/<id>`: created if it does not exist. */
   readonly kernelDir: string;
 }
@@ -178,7 +178,7 @@ const AGAIN_MS = 50;
  * Connects to a kernel's keeper, and gives a kernel that has lost its keeper a new one. Several processes may try together: keepers
  * lock the folder of their kernel, so one of them takes over and the others attach to it.
  */
-export interface AdoptOptions extends LaunchOptions {
+interface AdoptOptions extends LaunchOptions {
   /** How long a keeper that accepts a connection may take to send hello. */
   readonly helloMs?: number | undefined;
 }

@@ -13,7 +13,7 @@ import { deadline } from '@tpulab/platform/waiting.js';
 
 const HELLO_MS = 10_000;
 
-export interface AttachOptions {
+interface AttachOptions {
   /** Timeout for the connection and the keeper's first frame. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;

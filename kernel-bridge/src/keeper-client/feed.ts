@@ -12,7 +12,7 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { LargeRecordRef } from '../keeper-protocol/messages.js';
 import { recordOf } from '../keeper-protocol/stored-record.js';
 
-export interface FeedSource {
+interface FeedSource {
   readonly journal: JournalReader;
   /**
    * The payload of a large record; the promise resolves with null if it is lost. Null instead of a promise: it is not

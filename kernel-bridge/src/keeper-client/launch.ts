@@ -5,7 +5,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { KeeperTask } from '../keeper-protocol/contract.js';
 import { kernelPaths } from '../keeper-protocol/keeper-file.js';
-import { listening, NothingRanError, reportOf, type ReportOptions } from '../keeper-protocol/start-report.js';
+import { listening, NotStartedError, reportOf, type ReportOptions } from '../keeper-protocol/start-report.js';
 import {
   findUserScope,
   giveUpScopes,
@@ -55,7 +55,7 @@ export async function launchKeeper(
   try {
     return await launch(run);
   } catch (error) {
-    if (!run.isScope || !(error instanceof NothingRanError)) throw error;
+    if (!run.isScope || !(error instanceof NotStartedError)) throw error;
     const { why } = giveUpScopes(run.env, 'systemd-run failed, see above');
     return launch(withoutScope(why));
   }

@@ -12,14 +12,14 @@ import { pause } from '@tpulab/platform/waiting.js';
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 10_000;
 
-export interface KeeperSearchOptions {
+interface KeeperSearchOptions {
   /** One attempt. False: neither the keeper nor its kernel is running. */
   attempt(signal: AbortSignal): Promise<boolean>;
   /** Called after each attempt in which the keeper runs but has not answered completely; another attempt follows. */
   silent(error: KeeperError): void;
 }
 
-export type SearchEnd =
+type SearchEnd =
   | { readonly how: 'found' | 'gone' | 'stopped' }
   | { readonly how: 'failed'; readonly error: unknown };
 

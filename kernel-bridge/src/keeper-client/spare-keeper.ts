@@ -13,7 +13,7 @@ import { kernelPaths } from '../keeper-protocol/keeper-file.js';
 import { launchSpare, type LaunchOptions } from './launch.js';
 import { listening, reportOf, type ReportOptions } from '../keeper-protocol/start-report.js';
 
-export interface SpareKeeperOptions extends Pick<LaunchOptions, 'entry' | 'systemd'> {
+interface SpareKeeperOptions extends Pick<LaunchOptions, 'entry' | 'systemd'> {
   /** On the file system of the kernels' folders; the spare keeper's log is here until it has a kernel. */
   readonly folder: string;
   readonly log: Logger;

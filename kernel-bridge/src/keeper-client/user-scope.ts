@@ -31,7 +31,7 @@ export interface SystemdFolders {
   readonly linger?: string;
 }
 
-export interface ScopeOptions {
+interface ScopeOptions {
   readonly env?: NodeJS.ProcessEnv;
   readonly folders?: SystemdFolders;
   readonly probeMs?: number;
@@ -41,7 +41,7 @@ interface NoScope {
   readonly isThere: false;
   readonly why: string;
 }
-export type ScopeChoice = { readonly isThere: true } | NoScope;
+type ScopeChoice = { readonly isThere: true } | NoScope;
 
 /** Whether the processes of this user outlive the last session. Null: systemd does not run here, so this does not matter. */
 export async function isLingering(folders: SystemdFolders = {}): Promise<boolean | null> {

@@ -30,7 +30,7 @@ export type KeeperErrorCode =
 
 export class KeeperError extends CodedError<KeeperErrorCode> {}
 
-export interface EndedKeeper {
+interface EndedKeeper {
   readonly kernelId: string;
   readonly keeperPid: number | null;
   /** The kernel process that the keeper left behind and that still runs; null if there is none. */

@@ -85,7 +85,7 @@ export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord 
 }
 
 /** Whether a kernel runs, as far as visible from here, and who owns it. */
-export interface KernelPresence {
+interface KernelPresence {
   /** `here`: keeper or kernel runs; `ended`: neither does; otherwise another machine or container owns it. */
   readonly presence: Presence;
   /** Name of the machine or container, to show to users; null if it is this one. */
@@ -104,7 +104,7 @@ export async function presenceOfKernel(kernelDir: string): Promise<KernelPresenc
   }
   const { pid, processStart: start, host, kernelPid, kernelProcessStart } = record;
   let presence = await presenceOf({ pid, start, host }, keeper);
-  if (isForeign(presence) && host?.boot === (await thisHost()).boot && (await nobodyListens(record))) {
+  if (isForeign(presence) && host?.boot === (await thisHost()).boot && (await hasNoListener(record))) {
     // The heartbeat is very recent: the sockets in a copy of the folder would refuse connections, too.
     presence = presence === 'silent' ? 'ended' : 'silent';
   }
@@ -119,7 +119,7 @@ export async function presenceOfKernel(kernelDir: string): Promise<KernelPresenc
  * For a container on this machine, whose processes are not visible: sockets belong to the machine, so if all sockets of
  * keeper and kernel refuse connections, both have ended.
  */
-async function nobodyListens({ socketPath }: KeeperRecord): Promise<boolean> {
+async function hasNoListener({ socketPath }: KeeperRecord): Promise<boolean> {
   const folder = dirname(socketPath);
   const sockets = (await readdir(folder, { withFileTypes: true }).catch(() => [])).filter(each =>
     each.isSocket()

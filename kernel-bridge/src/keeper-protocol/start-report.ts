@@ -21,7 +21,7 @@ export interface ReportOptions {
  * Thrown when systemd-run could not run anything, or Node could not load the program: the keeper itself would have reported
  * why it ends.
  */
-export class NothingRanError extends KeeperError {}
+export class NotStartedError extends KeeperError {}
 
 export function reportOf(child: ChildProcess, options: ReportOptions, logFile: string): Promise<StartReport> {
   const within = deadline(options.timeoutMs ?? START_MS, options.signal);
@@ -36,11 +36,11 @@ export function reportOf(child: ChildProcess, options: ReportOptions, logFile: s
     const onAbort = (): void =>
       options.signal?.aborted === true ? reject(signal.reason as Error) : fail('it said nothing in time');
     signal.addEventListener('abort', onAbort, { once: true });
-    child.once('error', error => fail(error.message, error, NothingRanError));
+    child.once('error', error => fail(error.message, error, NotStartedError));
     child.once('exit', (code, by) => {
       if (text === '') {
         const how = by === null ? `it exited with code ${code}` : `it was killed by ${by}`;
-        fail(how, undefined, code === 1 ? NothingRanError : KeeperError);
+        fail(how, undefined, code === 1 ? NotStartedError : KeeperError);
       }
     });
     pipe.setEncoding('utf8').on('data', (part: string) => (text += part));

@@ -74,7 +74,7 @@ const BYTES = 8 * 1024 * 1024;
  * The checkpoint is written after the kernel has dropped the messages: a reader of the journal from there on finds the ids
  * of all messages that are both in the journal and in the ring.
  */
-export interface ConfirmerParts {
+interface ConfirmerParts {
   readonly kernelDir: string;
   readonly kernelPid: number;
   /** The current state, or a state later than the last written record. */

@@ -16,9 +16,9 @@ import {
 import type { KeeperEvent, Reply, LargeRecordRef } from '../keeper-protocol/messages.js';
 
 /** About a hundred milliseconds of output of the fastest kernel. A single larger message may exceed it. */
-export const LAG_BYTES = 8 * 1024 * 1024;
+const LAG_BYTES = 8 * 1024 * 1024;
 
-export interface LinkEvents {
+interface LinkEvents {
   command(link: GatewayLink, body: Buffer): void;
   /** A v1 frame of a client. */
   readonly message: (frame: Buffer) => void;

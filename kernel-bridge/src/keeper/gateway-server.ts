@@ -28,7 +28,7 @@ const MAX_GATEWAYS = 16;
 /** How long a link may take to send its last reply when the keeper ends. */
 const FAREWELL_MS = 1_000;
 
-export interface GatewayRequests {
+interface GatewayRequests {
   /** The first message to a gateway. */
   hello(): KeeperEvent;
   snapshot(): KernelSnapshot;
@@ -158,7 +158,7 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
 }
 
 /** The parts of a `KernelKeeper`, and its listener. */
-export interface KeeperListener {
+interface KeeperListener {
   /** Records are in the file. */
   written(batch: WrittenBatch): void;
   /** The same for a large one. */

@@ -156,7 +156,7 @@ class TailReader {
       this.#state = restored({ ready: false, session: header.session, busy: [] });
       this.#ready = false;
     }
-    this.#state.spoke(header.session);
+    this.#state.seenSession(header.session);
     this.#last[message.channel] = header.msg_id;
     if (message.channel !== 'iopub') this.#answers.add(header.msg_id);
     const parent = parentOf(message);
@@ -221,7 +221,7 @@ export class LostReplies {
 }
 
 /** A kernel sends the idle status right after the reply. */
-export const IDLE_LATE_MS = 2_000;
+export const IDLE_TIMEOUT_MS = 2_000;
 
 /**
  * Finds requests whose idle status was dropped: the publisher of a stock ipykernel drops messages that are more than 1,000
@@ -244,7 +244,7 @@ export class DroppedIdles {
   /** The kernel has replied, and the idle status has not arrived on iopub yet. */
   replied(request: OpenRequest): void {
     this.#replied.set(request.header.msg_id, { request, at: performance.now() });
-    this.#timer ??= setTimeout(() => void this.#check(), IDLE_LATE_MS);
+    this.#timer ??= setTimeout(() => void this.#check(), IDLE_TIMEOUT_MS);
   }
 
   idle(msgId: string): void {
@@ -261,18 +261,18 @@ export class DroppedIdles {
   async #check(): Promise<void> {
     const timer = this.#timer;
     const now = performance.now();
-    const late = [...this.#replied.values()].filter(({ at }) => now - at >= IDLE_LATE_MS / 2);
+    const late = [...this.#replied.values()].filter(({ at }) => now - at >= IDLE_TIMEOUT_MS / 2);
     const isPassed = late.length > 0 && (await this.passed());
     if (timer !== this.#timer) return;
     for (const { request } of isPassed ? late : []) {
       if (this.#replied.delete(request.header.msg_id)) this.dropped(request);
     }
-    this.#timer = this.#replied.size === 0 ? null : setTimeout(() => void this.#check(), IDLE_LATE_MS);
+    this.#timer = this.#replied.size === 0 ? null : setTimeout(() => void this.#check(), IDLE_TIMEOUT_MS);
   }
 }
 
 /** The content of a reply; `lost`: the process can no longer answer. */
-export interface StandIn {
+export interface ReplacementReply {
   readonly content: Readonly<Record<string, unknown>>;
   readonly lost: boolean;
 }
@@ -285,24 +285,27 @@ const LOST = {
 };
 
 /** For clients of a process that has ended. */
-export function kernelEnded(reason: string): StandIn {
+export function kernelEnded(reason: string): ReplacementReply {
   const evalue = `The kernel ended before it answered: ${reason}.`;
   // The fields of an error that nbclient and papermill show.
   return failed({ ename: 'DeadKernelError', evalue, traceback: [`DeadKernelError: ${evalue}`] });
 }
 
 /** The reply of a kernel to requests that wait behind an interrupted cell. */
-export const ABORTED: StandIn = { content: { status: 'aborted', execution_count: null }, lost: false };
+export const ABORTED: ReplacementReply = {
+  content: { status: 'aborted', execution_count: null },
+  lost: false
+};
 
-function failed(why: typeof LOST): StandIn {
+function failed(why: typeof LOST): ReplacementReply {
   return { content: { status: 'error', ...why, execution_count: null }, lost: true };
 }
 
 /** The replacement of the lost reply, and of the idle status after it. */
-export function standIns(
+export function replacementMessages(
   { header, text }: OpenRequest,
   session: string,
-  { content, lost }: StandIn = failed(LOST)
+  { content, lost }: ReplacementReply = failed(LOST)
 ): { reply: KernelMessage; idle: KernelMessage } {
   const msgType = header.msg_type.replace(/_request$/, '_reply');
   const metadata = lost ? { tpulab: { replyLost: true } } : {};

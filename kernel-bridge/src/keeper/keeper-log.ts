@@ -67,7 +67,7 @@ function describe(error: Error, causes: number): object {
  * beginning. Lines written between the copy and the emptying are lost; this log is a last resort, and the output of cells
  * is in the journal.
  */
-export interface LogBoundOptions {
+interface LogBoundOptions {
   /** At this size a log is archived. */
   readonly maxBytes?: number;
   readonly intervalMs?: number;

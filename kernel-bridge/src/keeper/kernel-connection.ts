@@ -14,7 +14,7 @@ import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js
  */
 const COALESCE_MS = 16;
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   /** The frames are views into memory that is reused: store copies, not views. */
   message(channel: ChannelName, frames: Buffer[]): void;
   failure(error: unknown): void;

@@ -18,7 +18,7 @@ describe('crashes in a row', () => {
   it('restart the count when the kernel has run for a while, or at an explicit restart', () => {
     const crashes = new CrashCount(1);
     expect([0, STABLE_MS, STABLE_MS, 0].map(ms => crashes.mayRestart(ms))).toEqual([true, true, true, false]);
-    crashes.forget();
+    crashes.clear();
     expect(crashes.mayRestart(0)).toBe(true);
   });
 
@@ -41,24 +41,24 @@ describe('an end that a client requested', () => {
   };
 
   it('counts as requested, before the kernel answers and soon after', () => {
-    expect(new RequestedEnd().meaning()).toBeNull();
-    expect(request().meaning()).toBe('shutdown');
+    expect(new RequestedEnd().endKind()).toBeNull();
+    expect(request().endKind()).toBe('shutdown');
     const end = request(true);
     end.answered(header('ask', 'shutdown_request'), 1_000);
-    expect(end.meaning(2_000)).toBe('restart');
+    expect(end.endKind(2_000)).toBe('restart');
   });
 
   it('counts as a crash when the kernel continues: long after its answer, or with a later request', () => {
     const answered = request();
     answered.answered(header('ask', 'shutdown_request'), 1_000);
-    expect(answered.meaning(3_600_000)).toBeNull();
+    expect(answered.endKind(3_600_000)).toBeNull();
     const passedOver = request();
     passedOver.sent(message('shell', {}), header('cell', 'execute_request'));
     passedOver.answered(header('cell', 'execute_request'));
-    expect(passedOver.meaning()).toBe('shutdown');
+    expect(passedOver.endKind()).toBe('shutdown');
     passedOver.sent(message('control', {}), header('other', 'kernel_info_request'));
     passedOver.answered(header('other', 'kernel_info_request'));
-    expect(passedOver.meaning()).toBeNull();
+    expect(passedOver.endKind()).toBeNull();
   });
 });
 

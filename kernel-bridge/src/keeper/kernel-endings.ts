@@ -4,7 +4,7 @@ import { contentOf, type KernelMessage, type MessageHeader } from '../jupyter/ke
 import type { KernelLife } from './kernel-life.js';
 import { dropOldest } from '@tpulab/platform/bounded.js';
 
-export interface LadderOptions {
+interface EndProcessOptions {
   /** From the request to SIGKILL. */
   readonly waitMs: number;
   readonly restart: boolean;
@@ -18,7 +18,10 @@ export interface LadderOptions {
  *
  * Resolves when the process group has ended; rejects with `kernel_unkillable`. Does not close the life's sockets.
  */
-export async function endProcess(life: KernelLife, { waitMs, restart, busy }: LadderOptions): Promise<void> {
+export async function endProcess(
+  life: KernelLife,
+  { waitMs, restart, busy }: EndProcessOptions
+): Promise<void> {
   const { process } = life;
   if (process.running) {
     if (busy) process.signal('SIGINT');
@@ -45,7 +48,7 @@ export class CrashCount {
   }
 
   /** A restart was requested: the count starts again. */
-  forget(): void {
+  clear(): void {
     this.#count = 0;
   }
 }
@@ -76,15 +79,15 @@ export class RequestedEnd {
   /** The kernel has answered on shell or control. */
   answered({ msg_id: parent }: MessageHeader, now = performance.now()): void {
     if (parent === this.#request?.msgId) this.#answeredAt = now;
-    else if (parent === this.#later?.msgId) this.forget();
+    else if (parent === this.#later?.msgId) this.clear();
   }
 
-  forget(): void {
+  clear(): void {
     this.#request = this.#later = this.#answeredAt = null;
   }
 
   /** How the process's end is classified, if it ends now. */
-  meaning(now = performance.now()): 'shutdown' | 'restart' | null {
+  endKind(now = performance.now()): 'shutdown' | 'restart' | null {
     const isOver = this.#answeredAt !== null && now - this.#answeredAt > FAREWELL_MS;
     return isOver ? null : (this.#request?.how ?? null);
   }

@@ -36,8 +36,8 @@ import {
   LostReplies,
   type OpenRequest,
   readJournalTail,
-  type StandIn,
-  standIns
+  type ReplacementReply,
+  replacementMessages
 } from './journal-tail.js';
 import { KernelLife, RequestQueue } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelFolder, KernelProcess } from './kernel-process.js';
@@ -269,7 +269,7 @@ export class KernelKeeper {
   /** Resolves when the new process answers; rejects with `kernel_dead`, `kernel_start_timeout` or `kernel_start_failed`. */
   async restart(): Promise<KernelSnapshot> {
     await this.#inTurn(async () => {
-      this.#crashes.forget();
+      this.#crashes.clear();
       this.#requests.clear();
       this.#state.restarting('restart requested');
       this.#journal.append(...ownRecord({ type: 'restart', reason: 'restart requested' }));
@@ -306,7 +306,7 @@ export class KernelKeeper {
     if (short !== null) void removeAfter(starting, short).catch(() => undefined);
     const kernelProcess = await starting;
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
-    this.#requestedEnd.forget();
+    this.#requestedEnd.clear();
     this.#lost = null;
     this.#live(kernelProcess, null);
   }
@@ -331,14 +331,14 @@ export class KernelKeeper {
     } else {
       this.#lost = new LostReplies(new JournalReader(journalDir), this.#journal.lastSeq);
       const life = this.#live(kernelProcess, { tail, link, routingId: routingIdOf(connection), log });
-      void this.#standIn(life, this.#lost).catch((error: unknown) =>
+      void this.#replaceLostReplies(life, this.#lost).catch((error: unknown) =>
         log.error({ err: error }, 'lost replies were not made up for')
       );
     }
   }
 
   /** Answers earlier requests that will get no reply. */
-  async #standIn(life: KernelLife, lost: LostReplies): Promise<void> {
+  async #replaceLostReplies(life: KernelLife, lost: LostReplies): Promise<void> {
     await life.settled;
     const isWhole = !life.hasGap && this.#journal.cuts.length === 0;
     const requests = isWhole ? [] : await lost.find(life);
@@ -365,7 +365,7 @@ export class KernelKeeper {
       this.#own,
       this.#requests,
       {
-        spoke: session => this.#state.spoke(session),
+        seenSession: session => this.#state.seenSession(session),
         message: (message, header, parent) => this.#received(message, header, parent),
         kernelInfo: content => (this.#kernelInfo = content),
         gap: gap => this.#journal.append(...ownRecord(gap))
@@ -441,7 +441,7 @@ export class KernelKeeper {
     await this.#confirmer?.close();
     this.#life = null;
     this.parts.processChanged(null);
-    const requested = this.#requestedEnd.meaning();
+    const requested = this.#requestedEnd.endKind();
     const reason = requested === null ? describeExit(exit) : `${requested} by a client`;
     if (requested === 'shutdown' || (requested === null && !this.#crashes.mayRestart(readyForMs))) {
       log.error({ ...exit, reason }, 'the kernel has ended for good');
@@ -472,9 +472,13 @@ export class KernelKeeper {
       if (!waiting.has(msgId)) this.#answerFor(request, kernelEnded(reason));
   }
 
-  #answerFor(request: OpenRequest, standIn?: StandIn): void {
+  #answerFor(request: OpenRequest, replacement?: ReplacementReply): void {
     this.#open.delete(request.header.msg_id);
-    const { reply, idle } = standIns(request, this.#own.sessionFor(this.#state.session), standIn);
+    const { reply, idle } = replacementMessages(
+      request,
+      this.#own.sessionFor(this.#state.session),
+      replacement
+    );
     this.#journal.append(...fromKernel(reply, 'execute_reply', null));
     this.#journal.append(...fromKernel(idle, 'status', 'idle'));
   }
@@ -487,7 +491,7 @@ export class KernelKeeper {
     this.#journal.append(
       ...ownRecord({ type: 'gap', count: null, code: 'kernel_output_dropped', reason, from: now, to: now })
     );
-    const { idle } = standIns(request, this.#own.sessionFor(this.#state.session));
+    const { idle } = replacementMessages(request, this.#own.sessionFor(this.#state.session));
     this.#journal.append(...fromKernel(idle, 'status', 'idle'));
     this.#state.status('idle', request.header, request.text);
   }

@@ -20,7 +20,7 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/contract.js';
 import type { KernelExit, KernelProcess } from './kernel-process.js';
 import { statusOf } from './journal-entries.js';
-import { IDLE_LATE_MS } from './journal-tail.js';
+import { IDLE_TIMEOUT_MS } from './journal-tail.js';
 import type { OwnMessages, OwnRequest } from './own-messages.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
@@ -29,9 +29,9 @@ import { aborted, deadline, pause } from '@tpulab/platform/waiting.js';
 /** They begin and end executions; clients that run cells one after another wait for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
 
-export interface LifeEvents {
+interface LifeEvents {
   /** `header.session` of every message of the kernel, replies to our own requests included. */
-  spoke(session: string): void;
+  seenSession(session: string): void;
   /** A message for clients. `parent` was parsed only for statuses and replies, the rest is null. */
   message(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void;
   /** Content of the reply to `kernel_info_request`. */
@@ -150,7 +150,7 @@ export class KernelLife {
     });
     const replied = await this.#request('shell', question, stopped);
     if (replied === 'replied')
-      await Promise.race([passed, stopped, pause(IDLE_LATE_MS, this.#stopped.signal)]);
+      await Promise.race([passed, stopped, pause(IDLE_TIMEOUT_MS, this.#stopped.signal)]);
     this.#idles.delete(question.msgId);
     return isPassed;
   }
@@ -283,7 +283,7 @@ export class KernelLife {
       this.#reject(channel, error);
       return null;
     }
-    this.events.spoke(header.session);
+    this.events.seenSession(header.session);
     if (channel === 'iopub') this.#readiness.receivedIopub();
     if (this.own.isOwn(parent)) {
       this.#answered(header, parent, message);

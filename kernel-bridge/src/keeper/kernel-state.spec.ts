@@ -105,8 +105,8 @@ describe('[21] the state of a kernel', () => {
   it('keeps the session of the kernel, and reports a change once', () => {
     const { state, changes } = running();
     const before = changes();
-    state.spoke('x');
-    state.spoke('x');
+    state.seenSession('x');
+    state.seenSession('x');
     expect([state.session, changes()]).toEqual(['x', before + 1]);
   });
 });

@@ -105,7 +105,7 @@ export class KernelState {
   }
 
   /** The kernel has sent a message. */
-  spoke(session: string): void {
+  seenSession(session: string): void {
     if (session !== this.#session) {
       this.#session = session;
       this.onChange();

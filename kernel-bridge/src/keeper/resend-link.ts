@@ -14,7 +14,7 @@ const AnswerFrame = { json: 1, message: 2 } as const;
 const CHANNELS: readonly ChannelName[] = ['shell', 'control', 'stdin', 'iopub'];
 
 /** One message as the kernel has sent it, identity or topic first. */
-export interface SentMessage {
+interface SentMessage {
   readonly channel: ChannelName;
   readonly frames: Buffer[];
 }

@@ -28,7 +28,7 @@ import {
 import { TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 
-export interface RunningKeeper {
+interface RunningKeeper {
   /** Shuts the kernel down and then ends. Idempotent. */
   end(): void;
   /** Resolves when only the journal and logs of the kernel remain. */

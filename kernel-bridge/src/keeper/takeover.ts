@@ -33,7 +33,7 @@ export interface TakeoverParts {
   readonly log: KeeperLog;
 }
 
-export interface TakeoverTarget {
+interface TakeoverTarget {
   /** Checks and parses frames; null for messages that are not for clients. */
   parse(channel: ChannelName, frames: Buffer[]): Incoming | null;
   deliver(incoming: Incoming): void;

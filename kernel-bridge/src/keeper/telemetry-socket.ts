@@ -15,9 +15,9 @@ const MAX_CONNECTIONS = 16;
 
 const NEWLINE = 0x0a;
 
-export type OnTelemetry = (json: string, message: Readonly<Record<string, unknown>>) => void;
+type OnTelemetry = (json: string, message: Readonly<Record<string, unknown>>) => void;
 /** The agent accepts commands on this connection. */
-export type OnControl = (connection: Socket) => void;
+type OnControl = (connection: Socket) => void;
 
 export class TelemetrySocket implements AsyncDisposable {
   readonly #connections = new Set<Socket>();

@@ -32,7 +32,7 @@ export interface JournalFolder {
  * Whether a kernel counts as running, whatever the state of its processes. `isEnded`: a gateway has recorded the end of the
  * kernel.
  */
-export type IsInUse = (kernelId: string, isEnded: boolean) => boolean;
+type IsInUse = (kernelId: string, isEnded: boolean) => boolean;
 
 export async function findJournals(
   stateDir: string,

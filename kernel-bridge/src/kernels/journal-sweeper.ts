@@ -8,7 +8,7 @@ import { type JournalLimits, segmentsOver, type TrimCode, trimSegments } from '.
 /** Journals grow by at most some gigabytes in this time, and retention is counted in days. */
 const SWEEP_MS = 10 * 60 * 1000;
 
-export interface JournalSweeperOptions {
+interface JournalSweeperOptions {
   readonly stateDir: string;
   readonly limits: RetentionLimits;
   /** Kernels that the gateway has, or is starting: they do not count as ended. */
@@ -114,7 +114,7 @@ export interface Removal {
   readonly bytes: number;
 }
 
-export type RetentionLimits = Pick<JournalLimits, 'totalBytes' | 'retentionMs'>;
+type RetentionLimits = Pick<JournalLimits, 'totalBytes' | 'retentionMs'>;
 
 /** Only plans: reads nothing and removes nothing. */
 export function planRemovals(

@@ -23,7 +23,7 @@ export interface CullingOptions {
 
 export const CULLING_DEFAULTS: CullingOptions = { idleTimeoutS: 0, intervalS: 300, connected: false };
 
-export interface CulledRegistry extends Pick<KernelRegistry, 'list' | 'remove'> {
+interface CulledRegistry extends Pick<KernelRegistry, 'list' | 'remove'> {
   find(id: string): Kernel | undefined;
 }
 

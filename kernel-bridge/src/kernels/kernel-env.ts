@@ -31,7 +31,7 @@ export const WITHHELD_VARIABLES: readonly string[] = [
 /** `npx tpulab` adds npm's configuration, credentials of registries included, to the environment. */
 const WITHHELD_PREFIXES = ['npm_'];
 
-export interface KernelEnvSources {
+interface KernelEnvSources {
   readonly gateway: Readonly<Record<string, string | undefined>>;
   readonly spec: Pick<KernelSpec, 'env' | 'envDefaults'>;
   /** `env` of the request; only names that begin with `KERNEL_`, and the names in `clientEnvs`, pass. */

@@ -23,7 +23,7 @@ import type { KernelSpecCatalog } from './kernelspec-catalog.js';
 import { socketFolder } from '@tpulab/platform/socket-folder.js';
 import { presenceOfKernel, readLaunch } from '../keeper-protocol/keeper-file.js';
 
-export interface KernelRegistryOptions {
+interface KernelRegistryOptions {
   readonly stateDir: string;
   readonly rootDir: string;
   readonly specs: KernelSpecCatalog;
@@ -40,7 +40,7 @@ export interface KernelRegistryOptions {
   readonly journal?: Partial<JournalLimits>;
 }
 
-export interface StartKernelRequest {
+interface StartKernelRequest {
   readonly name?: string | null | undefined;
   readonly path?: string | null | undefined;
   /** A UUID chosen by the client. */

@@ -12,7 +12,7 @@ import type { BaseUrl } from '../http/base-url.js';
 const Nullable = Type.Union([Type.String(), Type.Null()]);
 
 /** Fields that are not named here are Jupyter's own and are ignored. */
-export const KernelRequest = Type.Object({
+const KernelRequest = Type.Object({
   name: Type.Optional(Nullable),
   path: Type.Optional(Nullable),
   kernel_id: Type.Optional(Nullable),

@@ -29,7 +29,7 @@ export interface KernelListener {
   removed?(): void;
 }
 
-export interface JournalFault {
+interface JournalFault {
   readonly code: string;
   readonly message: string;
 }

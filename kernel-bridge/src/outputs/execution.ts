@@ -50,7 +50,7 @@ export type OutputWidget = Static<typeof OutputWidget>;
 
 /** Limit of distinct gaps per execution. A gap is shown in executions that were waiting for more output. */
 export const MAX_GAPS = 50;
-export const MAX_CAPTURED = 32;
+const MAX_CAPTURED = 32;
 
 export function isOpen({ state }: Pick<Execution, 'state'>): boolean {
   return state === 'queued' || state === 'running';
@@ -84,7 +84,7 @@ export function codeHash(code: string): string {
 }
 
 /** The executions to drop: first those that no notebook shows any more, then the oldest; running ones only if all run. */
-export function leastNeeded(executions: readonly Execution[], count: number): Execution[] {
+export function executionsToDrop(executions: readonly Execution[], count: number): Execution[] {
   const newest = new Map(executions.map(({ cellId, msgId }) => [cellId, msgId]));
   const rank = (each: Execution): number => {
     if (isOpen(each)) return 3;

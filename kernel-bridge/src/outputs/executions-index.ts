@@ -20,7 +20,7 @@ import {
   type Display,
   type Execution,
   isOpen,
-  leastNeeded,
+  executionsToDrop,
   MAX_GAPS,
   type OutputWidget,
   shown
@@ -330,7 +330,7 @@ export class ExecutionsIndex {
   /** Drops the least needed tenth of the executions. */
   #forgetSome(): void {
     const count = Math.ceil(this.limits.executions / 10);
-    for (const each of leastNeeded(this.executions(), count)) {
+    for (const each of executionsToDrop(this.executions(), count)) {
       this.#executions.delete(each.msgId);
       this.#open.delete(each);
       if (!each.hidden) this.#forgotten++;

@@ -16,7 +16,7 @@ import { jsonIn } from '@tpulab/platform/json-text.js';
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 
-export interface JournalPageRequest {
+interface JournalPageRequest {
   readonly from: number;
   /** Maximum number of entries. */
   readonly limit: number;

@@ -11,7 +11,7 @@ import { readEnded } from '../kernels/journal-folders.js';
 import { documentsOfKernel } from '../kernels/kernel-documents.js';
 import type { Kernel } from '../kernels/kernel.js';
 
-export interface JournalStreamOptions {
+interface JournalStreamOptions {
   readonly journalDir: string;
   /** Null for a kernel that has ended: the stream ends with its journal. */
   readonly kernel: Pick<Kernel, 'lastSeq' | 'listen' | 'isRemoved'> | null;

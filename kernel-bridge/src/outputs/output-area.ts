@@ -5,7 +5,7 @@
  */
 import { type NotebookOutput, type OutputEntry, sizeText, StreamText } from '@tpulab/protocol';
 
-export interface OutputOrigin {
+interface OutputOrigin {
   readonly seq: number;
   readonly displayId?: string | null;
   readonly buffers?: number;

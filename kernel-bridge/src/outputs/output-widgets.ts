@@ -8,7 +8,7 @@ import { contentMentions, contentOf, type JournaledMessage } from './message-of-
 import type { NotebookOutput } from '@tpulab/protocol';
 
 /** The meaning of a comm message for Output widgets. */
-export interface WidgetChange {
+interface WidgetChange {
   readonly commId: string;
   readonly kind: 'opened' | 'updated' | 'closed';
   /** The execution that it captures from now on, '' for none; null when the message does not change it. */

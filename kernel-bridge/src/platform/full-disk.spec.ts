@@ -1,10 +1,10 @@
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { SmallDisk, whyNoSmallDisk } from '../faults/testing/small-disk.js';
+import { SmallDisk, smallDiskProblem } from '../faults/testing/small-disk.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
 
-const noDisk = whyNoSmallDisk();
+const noDisk = smallDiskProblem();
 
 describe.skipIf(noDisk !== null)(`a small disk${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
   let disk: SmallDisk;

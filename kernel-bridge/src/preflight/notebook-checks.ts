@@ -46,7 +46,7 @@ const PROGRAM = fileURLToPath(new URL('../../bin/tpulab.js', import.meta.url));
 /** "compiling train_step for v5e-8 (3 of 20)" */
 const COUNTED = /^(.*) \((\d+) of (\d+)\)$/;
 
-export interface NotebookChecksOptions {
+interface NotebookChecksOptions {
   readonly catalog: EnvironmentCatalog;
   readonly files: Pick<RootFolder, 'read'>;
   readonly rootDir: string;

@@ -9,8 +9,8 @@ import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../../tests/s
 import { bridgeBuild } from '../faults/testing/bridge-build.js';
 import { BridgeProcess } from '../faults/testing/bridge-process.js';
 import { NumberedClient } from '../faults/testing/numbered-client.js';
-import { givenOut, marksOf, numberedCell } from '../faults/testing/numbered-output.js';
-import { whyNoSmallDisk } from '../faults/testing/small-disk.js';
+import { printedCount, marksOf, numberedCell } from '../faults/testing/numbered-output.js';
+import { smallDiskProblem } from '../faults/testing/small-disk.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
@@ -94,7 +94,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
     expect(masters()).toBe(0);
   });
 
-  it.skipIf(whyNoSmallDisk() !== null)(
+  it.skipIf(smallDiskProblem() !== null)(
     'the disk of the machine is full: the machine reports it, and the cell continues once there is space',
     async () => {
       await scene({ homeDiskMiB: 24 });
@@ -109,7 +109,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
       vm.fillDisk();
       // Only written records are sent to clients; new ones wait until there is space again.
       const witness = vm.machine.at('/tmp/witness');
-      await vi.waitFor(() => expect(givenOut(witness)).toBeGreaterThan(COUNT * 0.7), { timeout: 90_000 });
+      await vi.waitFor(() => expect(printedCount(witness)).toBeGreaterThan(COUNT * 0.7), { timeout: 90_000 });
       vm.freeDisk();
       await client.until(() => client.isAnswered && client.greatest === COUNT - 1, 'for the last number');
       expect(marksOf(COUNT, client.shown)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });

@@ -162,7 +162,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     ),
     async request => {
       const remote = remotes.get(request.params.name);
-      if (!remote.ssh) throw bridgeError('remote_unavailable', remote.name, remote.whyAway());
+      if (!remote.ssh) throw bridgeError('remote_unavailable', remote.name, remote.unreachableReason());
       return remote.ssh;
     }
   );

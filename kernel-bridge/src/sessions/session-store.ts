@@ -16,7 +16,7 @@ export interface KernelChoice {
   readonly name?: string | null | undefined;
 }
 
-export interface NewSession {
+interface NewSession {
   readonly path: string;
   readonly type: string;
   readonly name?: string | null | undefined;
@@ -24,7 +24,7 @@ export interface NewSession {
   readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
-export interface SessionChange {
+interface SessionChange {
   readonly path?: string | undefined;
   readonly name?: string | null | undefined;
   readonly type?: string | undefined;
@@ -260,7 +260,7 @@ const SessionRecord = Type.Object({
   type: Type.String(),
   kernelId: Type.String()
 });
-export type SessionRecord = Static<typeof SessionRecord>;
+type SessionRecord = Static<typeof SessionRecord>;
 
 export const SessionModel = Type.Object({
   id: Type.String(),

@@ -28,7 +28,7 @@ import {
   type Scope
 } from './notebook-view.js';
 
-export interface NarrowedAccessOptions {
+interface NarrowedAccessOptions {
   readonly rootDir: string;
   readonly sessions: SessionStore;
   readonly registry: KernelRegistry;

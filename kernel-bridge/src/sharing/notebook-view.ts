@@ -38,7 +38,7 @@ export function isVisible(scope: Scope, execution: Execution): boolean {
   return finishedAt !== null && finishedAt > Math.max(scope.sinceMs, savedMs);
 }
 
-export interface NotebookViewOptions {
+interface NotebookViewOptions {
   /** null: nothing is visible any more. */
   scope(): Scope | null;
   /** Executions of the kernel's current process. */

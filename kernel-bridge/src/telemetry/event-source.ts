@@ -33,7 +33,7 @@ const FIRST_LOAD_BYTES = 240 * 1024;
 type ClientChange = Omit<ClientEvent, 'topic'>;
 
 /** Source of the clients of the kernels; the channels implement it. */
-export interface ClientSource {
+interface ClientSource {
   clients(): ClientChange[];
   listen(listener: (change: ClientChange) => void): Disposable;
 }
@@ -45,14 +45,14 @@ export interface MachineSource {
   watch(): Disposable;
 }
 
-export interface RemoteEventSource {
+interface RemoteEventSource {
   /** One for each remote, with its current state. */
   events(): RemoteEvent[];
   listen(listener: (event: RemoteEvent) => void): Disposable;
 }
 
 /** Source of the cloud's announcements for this machine. */
-export interface NoticeSource {
+interface NoticeSource {
   readonly notice: RemoteNotice | null;
   listen(listener: (notice: RemoteNotice | null) => void): Disposable;
 }

@@ -18,7 +18,7 @@ import type { EventSource } from './event-source.js';
 import { EventSubscriber } from './event-subscriber.js';
 import { type EventFilter, eventsOf } from './readable-events.js';
 
-export const EVENTS_PATH = '/bridge/v1/events';
+const EVENTS_PATH = '/bridge/v1/events';
 
 /**
  * An upgrade route, in the shape that the server accepts.

@@ -7,7 +7,7 @@ import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { setNewest } from '@tpulab/platform/bounded.js';
 import { endOf, readWatched, replyTo, type Watched, writeWatched } from './missed-cells.js';
 
-export type NoticeKind =
+type NoticeKind =
   | 'run_finished'
   | 'run_failed'
   | 'run_cut_off'

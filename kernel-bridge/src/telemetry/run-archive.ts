@@ -42,11 +42,11 @@ const OF_RUN: ReadonlySet<string> = new Set([
 const schema = TypeCompiler.Compile(StoredRun);
 const media = TypeCompiler.Compile(MediaMessage);
 
-export interface RunEvents {
+interface RunEvents {
   listen(listener: (event: SourcedEvent) => void): Disposable;
 }
 
-export interface RunArchiveOptions {
+interface RunArchiveOptions {
   readonly folder: string;
   readonly events: RunEvents;
   readonly log: Logger;
@@ -301,7 +301,7 @@ export class RunArchive implements AsyncDisposable {
     const surplus = this.#summaries.size - maxRuns;
     if (surplus <= 0) return;
     const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));
-    for (const { key } of leastMissed(ended).slice(0, surplus)) {
+    for (const { key } of inDeletionOrder(ended).slice(0, surplus)) {
       this.#summaries.delete(key);
       await rm(this.#fileOf(key), { force: true });
       await rm(path.dirname(this.#mediumOf(key, 0)), { force: true, recursive: true });
@@ -324,7 +324,7 @@ function machineText({ platform, devices }: DevicesMessage): string {
  * The order of removal: first runs of the kernel with the most runs, so that a sweep, or the loops of one notebook, remove
  * no runs of another; within one kernel, plain loops before runs with a configuration, and the oldest first.
  */
-function leastMissed(runs: readonly StoredRunSummary[]): StoredRunSummary[] {
+function inDeletionOrder(runs: readonly StoredRunSummary[]): StoredRunSummary[] {
   const byKernel = new Map<string, StoredRunSummary[]>();
   for (const run of runs) byKernel.set(run.kernelId, [...(byKernel.get(run.kernelId) ?? []), run]);
   const places = [...byKernel.values()].flatMap(mine =>

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 
 const DEADLINE_MS = 60_000;
 
-export interface RawAnswer {
+interface RawAnswer {
   /** 0 when the connection ended without an answer. */
   readonly status: number;
   readonly text: string;

@@ -20,7 +20,7 @@ const ChipFile = Type.Object(
 );
 
 /** Fields that an additional chip may omit. */
-const UNSAID = {
+const CHIP_DEFAULTS = {
   deviceKinds: [],
   pci: [],
   hbmGiB: null,
@@ -80,10 +80,6 @@ export class ChipTable {
     );
   }
 
-  byDeviceKind(kind: string): ChipSpec | null {
-    return this.list().find(({ deviceKinds }) => deviceKinds.includes(kind)) ?? null;
-  }
-
   /**
    * The user's chips for the agents in kernels: bf16 operations per second of one device, by the device kind that the
    * runtime reports. null if the file gives none, which removes the value of the agent's own table.
@@ -100,7 +96,7 @@ export class ChipTable {
 
 function ownChips({ chips }: Static<typeof ChipFile>, file: string): ChipSpec[] {
   const own = chips.map(given => {
-    const chip = { ...UNSAID, ...CHIPS.find(({ name }) => name === given.name), ...given };
+    const chip = { ...CHIP_DEFAULTS, ...CHIPS.find(({ name }) => name === given.name), ...given };
     if (Value.Check(ChipSpec, chip)) return chip;
     const fault = Value.Errors(ChipSpec, chip).First();
     throw unusable(

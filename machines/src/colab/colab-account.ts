@@ -19,7 +19,7 @@ import {
 import { colabFailure, explainColab } from './colab-problem.js';
 
 const COLAB_HOST = 'colab.research.google.com';
-export const ACCELERATORS = ['v5e1', 'v6e1'] as const;
+const ACCELERATORS = ['v5e1', 'v6e1'] as const;
 
 export class ColabAccount {
   constructor(

@@ -4,7 +4,7 @@ import { explained, RemoteProblem, type RemoteErrorCode } from '../remote-error.
 
 export const MANAGE_SESSIONS =
   'in Colab (https://colab.research.google.com), under Runtime > Manage sessions';
-export const LOGIN_COMMAND = 'colab usage';
+const LOGIN_COMMAND = 'colab usage';
 const ADC_LOGIN =
   'gcloud auth application-default login --scopes=openid,https://www.googleapis.com/auth/cloud-platform,https://www.googleapis.com/auth/userinfo.email,https://www.googleapis.com/auth/colaboratory';
 

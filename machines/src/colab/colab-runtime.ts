@@ -40,7 +40,7 @@ const STOP_CHECKS = 5;
 const STOP_CHECK_MS = 2_000;
 
 /** Callbacks with which connecting shows progress and asks the person. */
-export interface Reaching {
+interface Reaching {
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
   /** Resolves with true when the person agrees. */
@@ -48,7 +48,7 @@ export interface Reaching {
   readonly signal: AbortSignal;
 }
 
-export interface ColabRuntimeOptions {
+interface ColabRuntimeOptions {
   readonly accelerator: ColabAccelerator;
   readonly account: ColabAccount;
   /** Folder used only by this remote. */

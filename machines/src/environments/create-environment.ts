@@ -112,7 +112,7 @@ async function build(built: string, creation: Creation): Promise<void> {
     }
   }
   await installPip(built, creation, target);
-  const added = await bringAlong(creation, target);
+  const added = await reinstallAddedPackages(creation, target);
   await describe(built, creation, added);
 }
 
@@ -125,9 +125,12 @@ async function installPip(built: string, creation: Creation, target: readonly st
 }
 
 /** The user's packages of the replaced environment. If they cannot be installed into the new one, the old one stays. */
-async function bringAlong(creation: Creation, target: readonly string[]): Promise<readonly string[]> {
+async function reinstallAddedPackages(
+  creation: Creation,
+  target: readonly string[]
+): Promise<readonly string[]> {
   const { definition, environments, progress, withoutAdded } = creation;
-  const also = await bringAlso(creation, target);
+  const also = await installAlsoAdded(creation, target);
   const added = withoutAdded ? [] : await addedPackages(environmentFolder(environments, definition.name));
   if (added.length === 0) return also;
   progress.stage(`installing ${added.length} packages that you added`);
@@ -147,20 +150,20 @@ async function bringAlong(creation: Creation, target: readonly string[]): Promis
 }
 
 /** Installs each package separately: one that is unavailable for this machine must not prevent the others. */
-async function bringAlso(creation: Creation, target: readonly string[]): Promise<string[]> {
-  const brought: string[] = [];
+async function installAlsoAdded(creation: Creation, target: readonly string[]): Promise<string[]> {
+  const installed: string[] = [];
   for (const line of creation.also) {
     creation.progress.stage(`installing ${line}, which you added on another machine`);
     try {
       await uv(creation, `installing ${line}`, ['pip', 'install', ...target, line]);
-      brought.push(line);
+      installed.push(line);
     } catch (cause) {
       if (!(cause instanceof EnvironmentError) || cause.code === 'env_interrupted') throw cause;
       creation.progress.stage(`leaving out ${line}, which cannot be installed here: ${cause.message}`);
     }
     creation.progress.stageDone();
   }
-  return brought;
+  return installed;
 }
 
 /** Installs one of our packages; its dependencies are in the lock file. */

@@ -8,7 +8,7 @@ import { Value } from '@sinclair/typebox/value';
 import { nearestName } from '@tpulab/platform/nearest-name.js';
 import { EnvironmentError } from './environment-error.js';
 
-export const DESCRIPTION_FILE = 'environment.json';
+const DESCRIPTION_FILE = 'environment.json';
 
 /** environment.json */
 export const Description = Type.Object(

@@ -34,7 +34,7 @@ import { type ProgramResult, runProgram } from './run-program.js';
 import { findUv, pythonFreeEnv, runUv } from './uv.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 
-export interface CreateOptions {
+interface CreateOptions {
   readonly python?: string | undefined;
   readonly agent?: string | undefined;
   readonly recipes?: string | undefined;
@@ -354,7 +354,7 @@ const SmokeCheck = Type.Object({
   detail: Type.String({ description: 'what was seen, or what went wrong' }),
   remedy: Type.Union([Type.String(), Type.Null()])
 });
-export type SmokeCheck = Static<typeof SmokeCheck>;
+type SmokeCheck = Static<typeof SmokeCheck>;
 
 interface SmokeTest {
   readonly environment: string;
@@ -416,7 +416,7 @@ function parseLine(line: string): SmokeCheck | null {
 const COMPILER = 'aot';
 
 /** Variables of the caller. With `TPULAB_AOT_PYTHON`, that Python has the compiler. */
-export interface CompilerEnv {
+interface CompilerEnv {
   readonly TPULAB_AOT_PYTHON?: string | undefined;
 }
 

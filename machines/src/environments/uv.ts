@@ -27,7 +27,7 @@ export function findUv(env: Env = process.env, installed: readonly string[] = in
   );
 }
 
-export interface UvRun {
+interface UvRun {
   readonly uv: string;
   readonly args: readonly string[];
   readonly signal: AbortSignal;

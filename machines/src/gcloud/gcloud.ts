@@ -80,7 +80,7 @@ async function runToEnd(
 }
 
 /** Context of a gcloud call, used to explain a refusal. */
-export interface GcloudRequest {
+interface GcloudRequest {
   readonly name?: string;
   readonly project: string | undefined;
   readonly zone: string | undefined;

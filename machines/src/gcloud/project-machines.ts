@@ -103,7 +103,7 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-export function lastPart(value: unknown): string | null {
+function lastPart(value: unknown): string | null {
   return text(value).split('/').at(-1) || null;
 }
 

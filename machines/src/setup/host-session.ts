@@ -15,7 +15,7 @@ export interface ScriptEnd {
   readonly lines: readonly string[];
 }
 
-export interface ScriptOptions {
+interface ScriptOptions {
   readonly timeoutMs: number;
   /** Lines without a key. */
   readonly onText?: (text: string) => void;

@@ -153,7 +153,7 @@ function platformOf({ machine, glibc }: HostFacts): Platform {
   return { machine: machine === 'aarch64' ? 'aarch64' : 'x86_64', glibc: glibc ?? [2, 28] };
 }
 
-export interface ToolInstallation {
+interface ToolInstallation {
   readonly session: HostSession;
   readonly tool: ToolWheel;
   readonly platform: Platform;

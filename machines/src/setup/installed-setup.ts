@@ -4,7 +4,7 @@ import { RemoteProblem } from '../remote-error.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import { staged } from '../machine.js';
 import { script } from './host-scripts.js';
-import { explainHost, lastWords } from '../ssh/explain.js';
+import { explainHost, finalError } from '../ssh/explain.js';
 
 const STEP_MS = 30_000;
 const START_MS = 180_000;
@@ -67,7 +67,7 @@ function notStarted(host: string, code: number, output: string): RemoteProblem {
     explainHost(host, output) ??
     new RemoteProblem(
       'remote_bridge_failed',
-      `The server on ${host} does not start: ${lastWords(output.trim().split('\n')) || `it ended with code ${code} and said nothing. A limit of the account may be too small ("ulimit -a" there shows them)`}`
+      `The server on ${host} does not start: ${finalError(output.trim().split('\n')) || `it ended with code ${code} and said nothing. A limit of the account may be too small ("ulimit -a" there shows them)`}`
     )
   );
 }

@@ -29,7 +29,7 @@ export interface Payload extends PayloadRecord {
   readonly name: string;
 }
 
-export interface Archive {
+interface Archive {
   readonly file: string;
   readonly sha256: string;
 }

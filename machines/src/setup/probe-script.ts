@@ -33,14 +33,14 @@ export interface HostFacts {
   readonly environmentFor: 'cpu' | 'tpu' | null;
 }
 
-export interface PciDevice {
+interface PciDevice {
   readonly address: string;
   readonly device: string;
   readonly subsystem: string | null;
   readonly node: string | null;
 }
 
-export interface HostHolder {
+interface HostHolder {
   readonly pid: number;
   readonly user: string;
   readonly node: string;

@@ -4,7 +4,7 @@ import { TransferRate } from '../environments/index.js';
 import { CodedError } from '@tpulab/platform/errors.js';
 
 /** Stages of a setup in their order, with their titles for people. */
-export const STAGE_TITLES = {
+const STAGE_TITLES = {
   check: 'Checks',
   node: 'Node',
   bridge: 'Server',
@@ -13,7 +13,7 @@ export const STAGE_TITLES = {
   environment: 'Environment',
   gateway: 'Start'
 } as const;
-export type StageName = keyof typeof STAGE_TITLES;
+type StageName = keyof typeof STAGE_TITLES;
 
 export interface RunningStage {
   /** The current step; `fraction` 0 to 1 if known. */

@@ -2,7 +2,7 @@
 import type { PreparedHost } from '../machine.js';
 import type { HostFacts, HostGateway } from './probe-script.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
-import { lastWords } from '../ssh/explain.js';
+import { finalError } from '../ssh/explain.js';
 import { shown } from '../ssh/ssh-config.js';
 import { EXIT, hostScript } from './host-scripts.js';
 import type { HostSession } from './host-session.js';
@@ -11,7 +11,7 @@ import { SetupError, type StageReporter } from './stage-reporter.js';
 
 const START_MS = 5 * 60_000;
 
-export interface GatewayStart {
+interface GatewayStart {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;
@@ -69,7 +69,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
     if (code === EXIT.otherBuild) throw otherBuild(session.host, values.get('other') ?? '', newcomer);
     throw new SetupError(
       'setup_gateway_failed',
-      `The server did not start on ${session.host}: the error was "${plainText(lastWords(lines) || `code ${code}`, 300)}". See state/gateway.log in TPULab's folder there.`,
+      `The server did not start on ${session.host}: the error was "${plainText(finalError(lines) || `code ${code}`, 300)}". See state/gateway.log in TPULab's folder there.`,
       { command: `ssh ${shown(session.host)} tail ${shown(`${start.folder}/state/gateway.log`)}` }
     );
   });

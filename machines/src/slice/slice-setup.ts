@@ -27,13 +27,13 @@ const PUBLIC_KEY = /^[a-z0-9-]+(@openssh\.com)? [A-Za-z0-9+/]+={0,3}$/;
 const ADDRESS = /^\d{1,3}(\.\d{1,3}){3}$/;
 const USER = /^[a-z_][\w.-]{0,63}$/i;
 
-export interface OtherHost {
+interface OtherHost {
   /** Worker number, from 1. */
   readonly index: number;
   readonly target: SshTarget;
 }
 
-export interface SliceSetupOptions {
+interface SliceSetupOptions {
   readonly hosts: readonly OtherHost[];
   readonly equip: NonNullable<HostSetup['equip']>;
   /** Logs in to one of the hosts while `use` runs. */
@@ -46,7 +46,7 @@ export interface SliceSetupOptions {
 }
 
 /** The first host, with its installation. */
-export interface FirstHost {
+interface FirstHost {
   readonly shell: RemoteShell;
   readonly equipped: EquippedHost;
   /** Type of the slice: `v5litepod-16`; null: unknown. */
@@ -60,20 +60,20 @@ export interface ReadyHost extends OtherHost {
 }
 
 /** The data of the first host that the others need; null if the first host is unusable. */
-interface Meeting {
+interface FirstHostKey {
   readonly host: FirstHost;
   readonly publicKey: string;
 }
 
 export class SliceSetup {
-  readonly #first: Promise<Meeting | null>;
-  #meet!: (meeting: Meeting | null) => void;
+  readonly #first: Promise<FirstHostKey | null>;
+  #resolveFirst!: (key: FirstHostKey | null) => void;
   readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
   readonly #reaching = pLimit(SESSIONS);
 
   /** Starts with all hosts. */
   constructor(private readonly options: SliceSetupOptions) {
-    this.#first = new Promise(resolve => (this.#meet = resolve));
+    this.#first = new Promise(resolve => (this.#resolveFirst = resolve));
     const limit = pLimit(HOSTS_AT_ONCE);
     this.#ready = Promise.allSettled(
       options.hosts.map(host => limit(() => this.#row(host, stage => this.#prepare(host, stage))))
@@ -82,7 +82,7 @@ export class SliceSetup {
 
   /** The first host is unusable, so no kernel is offered. Resolves when nothing runs on the other hosts. */
   async abandon(): Promise<void> {
-    this.#meet(null);
+    this.#resolveFirst(null);
     await this.#ready;
   }
 
@@ -94,7 +94,7 @@ export class SliceSetup {
     const { wanted, onCheck, hosts, before = [] } = this.options;
     try {
       const answers = await this.#run(first.shell, script('slice-key.sh'), [first.equipped.folder], QUICK_MS);
-      this.#meet({ host: first, publicKey: checked(answers.trim(), PUBLIC_KEY, first.shell.host) });
+      this.#resolveFirst({ host: first, publicKey: checked(answers.trim(), PUBLIC_KEY, first.shell.host) });
       const results = await this.#ready;
       const ready = results.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
       const failures = results.flatMap((one, at) =>
@@ -113,7 +113,7 @@ export class SliceSetup {
       });
       return ready;
     } catch (error) {
-      this.#meet(null);
+      this.#resolveFirst(null);
       await this.#ready;
       wanted.signal.throwIfAborted();
       onCheck({
@@ -281,7 +281,7 @@ export function hostStage(
 }
 
 /** Google Cloud's name for a v5e-16 is `v5litepod-16`. */
-export function shortType(type: string | null): string {
+function shortType(type: string | null): string {
   return (type ?? '').replace(/^v5litepod-/, 'v5e-').replace(/[^\w.-]/g, '');
 }
 

@@ -126,7 +126,7 @@ function parse(text: string): { key: string; hint: string; question: Question } 
  * The program that ssh runs for a question. It passes the question to the gateway over a unix socket and prints the answer,
  * which is never on a command line or in a file. The program is stored as text, so that every kind of package contains it.
  */
-export const ASKPASS_SCRIPT = `'use strict';
+const ASKPASS_SCRIPT = `'use strict';
 const { connect } = require('node:net');
 const socket = connect(process.env.TPULAB_ASKPASS_SOCKET);
 let answer = '';
@@ -150,7 +150,7 @@ socket.on('close', () => {
 `;
 
 /** The program that ssh starts; ssh accepts one path without arguments. */
-export function askpassStarter(node: string, script: string): string {
+function askpassStarter(node: string, script: string): string {
   return `#!/bin/sh\nexec ${quoted(node)} ${quoted(script)} "$@"\n`;
 }
 

@@ -309,7 +309,7 @@ export function explainHost(host: string | null, output: string): RemoteProblem 
 }
 
 /** The error of a Node program, which prints a stack and its version after the error; for other programs, the last lines. */
-export function lastWords(lines: readonly string[]): string {
+export function finalError(lines: readonly string[]): string {
   return lines.findLast(line => /^(Uncaught )?\w*Error\b.*:/.test(line)) ?? lines.slice(-3).join(' ');
 }
 

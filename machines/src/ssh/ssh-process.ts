@@ -14,7 +14,7 @@ const MAX_CHARACTERS = 2_000;
 export const FAREWELL = /^Received disconnect from /;
 const END_WAIT_MS = 2_000;
 
-export interface SshProcessOptions {
+interface SshProcessOptions {
   readonly program: string;
   readonly args: readonly string[];
   /** Omitted for a request to an open connection. */

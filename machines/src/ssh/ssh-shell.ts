@@ -24,7 +24,7 @@ const STALLED_MS = 60_000;
 /** Attempts of an upload while the rest of a cut connection still arrives there. */
 const MAX_ATTEMPTS = 3;
 
-export interface SshShellOptions {
+interface SshShellOptions {
   readonly program: string;
   readonly controlPath: string;
   readonly host: string;

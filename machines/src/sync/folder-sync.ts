@@ -33,7 +33,7 @@ const ERROR_CHARACTERS = 8_192;
 /** Time limit for creating a folder, and for checking for rsync. */
 const SMALL_STEP_MS = 30_000;
 
-export interface SyncRun {
+interface SyncRun {
   readonly request: SyncRequest;
   readonly folders: SyncFolders;
   readonly shell: RemoteShell;

@@ -164,7 +164,7 @@ function isInside(name: string): boolean {
 }
 
 /** Whether a path relative to the folder is excluded; the first matching pattern decides. */
-export type LeavesOut = (path: string, isFolder: boolean) => boolean;
+type LeavesOut = (path: string, isFolder: boolean) => boolean;
 
 /** The contents of an excluded folder are excluded, too. */
 export function patternsOf(include: readonly string[], exclude: readonly string[]): LeavesOut {

@@ -21,7 +21,7 @@ const IDLE: SyncStatus = {
 /** Time limit for comparing a folder with very many files. */
 const PLAN_MS = 5 * 60_000;
 
-export interface SyncedRemote {
+interface SyncedRemote {
   readonly name: string;
   readonly phase: { readonly kind: string };
   /** null if there is no connection. */

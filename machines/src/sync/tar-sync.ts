@@ -24,7 +24,7 @@ import {
 } from './listing.js';
 import { ALWAYS_LEFT_OUT, type SyncFolders } from './rsync-arguments.js';
 
-export interface TarSync {
+interface TarSync {
   readonly request: SyncRequest;
   readonly folders: SyncFolders;
   readonly shell: SshShell;
@@ -38,7 +38,7 @@ interface TarChange extends SyncChange {
   readonly name: string;
 }
 
-export interface TarPlan {
+interface TarPlan {
   readonly changes: readonly TarChange[];
   /** Folders without a file, which are created. */
   readonly folders: readonly string[];

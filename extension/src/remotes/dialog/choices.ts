@@ -39,7 +39,7 @@ export interface IChoiceGroup {
   readonly choices: readonly IChoice[];
 }
 
-export interface IAvailable {
+interface IAvailable {
   readonly remotes: readonly Remote[];
   /** Null while ssh and gcloud have not answered. */
   readonly candidates: RemoteCandidates | null;
@@ -84,7 +84,7 @@ export function choicesFor(
 }
 
 /** The typed text as a machine of the listed project; null while it is not a valid target. */
-export function typedSource(text: string, project: string | null): AddRemote['source'] | null {
+function typedSource(text: string, project: string | null): AddRemote['source'] | null {
   const source = sourceOf(text);
   return source?.kind === 'gcloud' && project !== null ? { project, ...source } : source;
 }

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { checkRoute, type NotebookCheck } from '@tpulab/protocol';
 import { momentText } from '../../text/moment.js';
 import { useChanges } from '../../ui/use-changes.js';
-import { type RemoteActions, wishesFor } from '../actions.js';
+import { type RemoteActions, changesFor } from '../actions.js';
 import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud, refusalOf } from '../target.js';
 import { choiceAt, choicesFor, type IChoice, isHalfTyped, movedBy } from './choices.js';
 import { Lists, SearchField } from './choose-view.js';
@@ -16,7 +16,7 @@ import type { IConnectPage } from './remote-props.js';
 import { useAnswer } from './use-answer.js';
 import { Button } from '../../ui/button.js';
 
-export interface IChooseProps {
+interface IChooseProps {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
   readonly trans: TranslationBundle;
@@ -192,7 +192,7 @@ async function begin(
   if (target.kind === 'source') return actions.connectTo(target.source, choice);
   const remote = actions.remotes.get(target.name);
   if (remote === null) return null;
-  const wishes = wishesFor(remote, choice);
+  const wishes = changesFor(remote, choice);
   const isAsWished = Object.keys(wishes).length === 0;
   const isReady = remote.state === 'connected' && isAsWished;
   return isReady || (await actions.connect(remote.name, isAsWished ? undefined : wishes))

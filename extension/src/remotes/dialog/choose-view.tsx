@@ -11,7 +11,7 @@ import { Guide } from './guide.js';
 import { Icon } from './icons.js';
 import { Button } from '../../ui/button.js';
 
-export interface IFieldProps {
+interface IFieldProps {
   readonly text: string;
   readonly onText: (text: string) => void;
   readonly groups: readonly IChoiceGroup[];
@@ -66,7 +66,7 @@ export function SearchField(props: IFieldProps): JSX.Element {
   );
 }
 
-export interface IListsProps {
+interface IListsProps {
   readonly text: string;
   readonly groups: readonly IChoiceGroup[];
   readonly active: IChoice | null;

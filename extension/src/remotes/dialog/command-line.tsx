@@ -5,7 +5,7 @@ import { FIRST } from './frame.js';
 import { Icon } from './icons.js';
 import { Button } from '../../ui/button.js';
 
-export interface ICommandLineProps {
+interface ICommandLineProps {
   readonly text: string;
   /** The button that copies it has the focus at first. */
   readonly isFirst?: boolean;

@@ -10,7 +10,7 @@ import { TITLE_ID } from './frame.js';
 import type { IConnectPage } from './remote-props.js';
 import { RemoteScreen } from './remote-screen.js';
 
-export interface IConnectOptions {
+interface IConnectOptions {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
   readonly trans: TranslationBundle;

@@ -3,7 +3,7 @@ import { type JSX, useEffect, useState } from 'react';
 import { LogView } from '../log-view.js';
 import { folderUnder } from '../../backends/sync-folders.js';
 import { machineFacts } from './after-connecting.js';
-import { DoneView, type FolderState, HeldView } from './connected-view.js';
+import { DoneView, type FolderState, HoldersView } from './connected-view.js';
 import { FIRST, Frame } from './frame.js';
 import { Icon } from './icons.js';
 import type { IRemoteProps } from './remote-props.js';
@@ -79,7 +79,7 @@ export function ConnectedScreen({
           </Button>
         }
       >
-        <HeldView
+        <HoldersView
           {...{ name, holders, problem, trans }}
           requested={pid}
           onRequest={setPid}

@@ -16,7 +16,7 @@ export type FolderState =
   | { readonly kind: 'counted'; readonly files: number; readonly bytes: number }
   | { readonly kind: 'unknown'; readonly why: string };
 
-export interface IDoneProps {
+interface IDoneProps {
   readonly remote: Remote;
   readonly facts: IMachineFacts | null;
   /** The notebook that would be opened; null: a new one. */
@@ -146,7 +146,7 @@ function folderText(folder: string, state: FolderState, trans: TranslationBundle
   }
 }
 
-export interface IHeldProps {
+interface IHoldersProps {
   readonly name: string;
   readonly holders: readonly Holder[];
   readonly problem: string | null;
@@ -157,7 +157,7 @@ export interface IHeldProps {
   readonly trans: TranslationBundle;
 }
 
-export function HeldView(props: IHeldProps): JSX.Element {
+export function HoldersView(props: IHoldersProps): JSX.Element {
   const { name, holders, problem, onShutDown, requested, onRequest, trans } = props;
   return (
     <>

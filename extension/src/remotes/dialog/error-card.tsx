@@ -3,7 +3,7 @@ import type { JSX, ReactNode } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandLine } from './command-line.js';
 
-export interface IErrorProps {
+interface IErrorProps {
   readonly message: string;
   readonly command?: string | null;
   readonly children?: ReactNode;

@@ -8,7 +8,7 @@ export const TITLE_ID = 'jp-TPULabDialog-title';
 /** An element with this attribute gets the focus when its screen is shown; otherwise the scrolling part. */
 export const FIRST = { 'data-tpulab-first': '' } as const;
 
-export interface IFrameProps {
+interface IFrameProps {
   /** A different value means another screen, which takes the focus. */
   readonly screen: string;
   readonly title: string;

@@ -13,7 +13,7 @@ const PRICES = 'https://cloud.google.com/tpu/pricing';
 
 type CloudSource = Extract<RemoteSource, { kind: 'gcloud' }>;
 
-export interface IGuideProps {
+interface IGuideProps {
   /** Open if there is nothing to choose from. */
   readonly isOpen: boolean;
   readonly hasColab: boolean;

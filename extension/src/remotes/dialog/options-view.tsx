@@ -14,7 +14,7 @@ export interface IOptions {
 
 export const USUAL: IOptions = { environment: '', reach: '', install: null };
 
-export interface IOptionsProps {
+interface IOptionsProps {
   readonly options: IOptions;
   readonly onOptions: (options: IOptions) => void;
   readonly environments: readonly EnvironmentInfo[];
@@ -76,7 +76,7 @@ export function OptionsView(props: IOptionsProps): JSX.Element {
 }
 
 /** Null: the typed text is not a project name. */
-export function projectOf(text: string): string | null {
+function projectOf(text: string): string | null {
   return /^[\w.:][\w.:-]{0,255}$/.test(text.trim()) ? text.trim() : null;
 }
 

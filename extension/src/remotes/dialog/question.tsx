@@ -6,7 +6,7 @@ import { CommandLine } from './command-line.js';
 import { FIRST } from './frame.js';
 import { Icon } from './icons.js';
 
-export interface IQuestionProps {
+interface IQuestionProps {
   readonly name: string;
   readonly prompt: RemotePrompt;
   readonly onAnswer: (value: string | boolean) => void;
@@ -19,7 +19,7 @@ export function comparedTo(fingerprint: string, pasted: string): 'same' | 'other
   return found === undefined ? null : found === fingerprint.replace(/=$/, '') ? 'same' : 'other';
 }
 
-export interface IHostKeyProps {
+interface IHostKeyProps {
   readonly name: string;
   readonly hostKey: HostKeyQuestion;
   readonly pasted: string;

@@ -5,7 +5,7 @@ import type { Remote, RemoteAction } from '@tpulab/protocol';
 import type { RemoteActions } from '../actions.js';
 import { Button } from '../../ui/button.js';
 
-export interface IActionProps {
+interface IActionProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
   readonly action: RemoteAction;
@@ -24,7 +24,7 @@ export function ActionButton({ remote, actions, action }: IActionProps): JSX.Ele
   );
 }
 
-export type IRemediesProps = Omit<IActionProps, 'action'> & { readonly trans: TranslationBundle };
+type IRemediesProps = Omit<IActionProps, 'action'> & { readonly trans: TranslationBundle };
 
 export function Remedies({ remote, actions, trans }: IRemediesProps): JSX.Element {
   const { error } = remote;

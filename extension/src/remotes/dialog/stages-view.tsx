@@ -8,7 +8,7 @@ import { Icon, type IconName } from './icons.js';
 import { ActionButton } from './remedies.js';
 import type { IStageRow } from './stage-rows.js';
 
-export interface IStagesProps {
+interface IStagesProps {
   readonly rows: readonly IStageRow[];
   readonly remote: Remote;
   readonly actions: RemoteActions;

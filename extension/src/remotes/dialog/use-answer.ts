@@ -4,7 +4,7 @@ import { RemotesError } from '../../backends/remotes-api.js';
 
 const AGAIN_MS = 2_000;
 
-export interface IAnswer<T> {
+interface IAnswer<T> {
   /** The newest answer; retained during the next request. */
   readonly value: T | null;
   readonly problem: string | null;

@@ -15,7 +15,7 @@ export interface LineSeries {
   readonly joinsGaps?: boolean;
 }
 
-export interface LineChartOptions {
+interface LineChartOptions {
   readonly host: HTMLElement;
   readonly loop: DrawLoop;
   readonly series: readonly LineSeries[];

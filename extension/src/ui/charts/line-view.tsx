@@ -12,7 +12,7 @@ export interface LineTicks {
   readonly text: (value: number) => string;
 }
 
-export interface LineViewProps {
+interface LineViewProps {
   readonly title: string;
   /** At the right of the heading: the newest figure. */
   readonly meta: string;
@@ -154,7 +154,7 @@ function nearestRow(xs: ArrayLike<number | null>, x: number): number | null {
 }
 
 /** `undefined` for a key that moves nothing. */
-export function movedCursor(key: string, at: number | null, count: number): number | null | undefined {
+function movedCursor(key: string, at: number | null, count: number): number | null | undefined {
   const last = count - 1;
   switch (key) {
     case 'ArrowLeft':

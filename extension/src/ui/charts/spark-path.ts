@@ -3,7 +3,7 @@
 /** Points drawn; more cannot be distinguished in a few hundred pixels. */
 const POINTS = 120;
 
-export interface SparkPath {
+interface SparkPath {
   readonly line: string;
   /** Closed along the bottom. */
   readonly area: string;

@@ -2,7 +2,7 @@
 import { type JSX, memo } from 'react';
 import { sparkPath } from './spark-path.js';
 
-export interface SparklineProps {
+interface SparklineProps {
   readonly values: ArrayLike<number>;
   /** Changes when `values` has changed, which may be the same object. */
   readonly version: number | string;

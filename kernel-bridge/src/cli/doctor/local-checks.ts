@@ -9,7 +9,7 @@ import { presenceOfGateway } from '../../gateway/running-gateways.js';
 import { nameOf } from '@tpulab/platform/process-identity.js';
 import { readGatewayRecord } from '../../gateway/state-folder.js';
 
-export interface LocalContext {
+interface LocalContext {
   readonly stateDir: string;
   readonly envDir: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;

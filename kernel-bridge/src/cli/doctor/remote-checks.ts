@@ -30,7 +30,7 @@ import {
 import { codeOf } from '../output.js';
 import { sourceOf, type TargetOptions, understood, withZone } from '../remotes/connect-target.js';
 
-export interface RemoteTarget extends TargetOptions {
+interface RemoteTarget extends TargetOptions {
   /** The name of an added remote, or any target of `tpulab connect`. */
   readonly target: string;
   readonly stateDir: string;

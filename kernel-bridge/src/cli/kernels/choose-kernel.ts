@@ -10,7 +10,7 @@ import { isSameProcess } from '@tpulab/platform/process-identity.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { jsonIn } from '@tpulab/platform/json-text.js';
 
-export interface DocumentOfKernel {
+interface DocumentOfKernel {
   /** Path in the client's notation, relative to its own root. */
   readonly path: string;
   readonly kernelId: string;

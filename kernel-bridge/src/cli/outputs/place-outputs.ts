@@ -14,7 +14,7 @@ import { codeHash } from '../../outputs/index.js';
  * `changed`: the code of the cell differs from the executed code. `not-run`: this kernel has not run the cell. `ambiguous`: a
  * client that names no cells ran its code, and other cells have the same code.
  */
-export type Placement = 'written' | 'changed' | 'not-run' | 'ambiguous';
+type Placement = 'written' | 'changed' | 'not-run' | 'ambiguous';
 
 export interface PlacedCell {
   readonly cell: CodeCell;
@@ -22,7 +22,7 @@ export interface PlacedCell {
   readonly execution: CellExecution | null;
 }
 
-export interface PlacingOptions {
+interface PlacingOptions {
   /** Whether to write into cells whose code has changed, too. */
   readonly force: boolean;
   /** Only these cells; null: all. */

@@ -101,7 +101,7 @@ export async function writeEntry(folder: string, name: string, entry: string): P
     await writeAtomically(await realpath(config).catch(() => config), `${INCLUDE}\n\n${own}`);
 }
 
-export type RunSsh = (program: string, args: readonly string[]) => Promise<number>;
+type RunSsh = (program: string, args: readonly string[]) => Promise<number>;
 
 /** `tpulab ssh`: a shell or a command on a remote, over the open connection: without a prompt or a new login. */
 export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): Command {

@@ -24,7 +24,7 @@ const Session = Type.Object({
   path: Type.String(),
   kernel: Type.Object({ id: Type.String() })
 });
-export type RunSession = Static<typeof Session>;
+type RunSession = Static<typeof Session>;
 const Kernelspec = Type.Object({
   name: Type.String(),
   spec: Type.Object({
@@ -54,7 +54,7 @@ export interface Cell {
 }
 
 /** The machine and the kernel where a run starts. */
-export interface RunStart {
+interface RunStart {
   readonly path: string;
   readonly kernelName: string;
   readonly isPython: boolean;

@@ -45,7 +45,7 @@ function count(text: string): number {
   return Number(text);
 }
 
-export type StartFollower = (args: readonly string[]) => void;
+type StartFollower = (args: readonly string[]) => void;
 
 export function runCommand(
   streams: Streams,

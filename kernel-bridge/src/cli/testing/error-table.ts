@@ -199,7 +199,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   zmtp_frame_malformed: 'log'
 };
 
-export type ErrorCode = BridgeErrorCode | OtherCode;
+type ErrorCode = BridgeErrorCode | OtherCode;
 
 /** For each code, the place where it appears: an HTTP status, `command`, `log`, `reply`, or a close code of a WebSocket. */
 export const ERROR_TABLE: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-export interface AtTerminal {
+interface AtTerminal {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
   /** Input that is typed before the prompt appears. */

@@ -81,7 +81,7 @@ export function ordinal(value: number, style: OrdinalStyle): WireAttribute {
   };
 }
 
-export interface TraceOptions {
+interface TraceOptions {
   readonly style?: OrdinalStyle;
   /** Changes all values at each step. */
   readonly step?: number;

@@ -32,7 +32,7 @@ const COMPILER = {
 /** Programs of the bridge; where the clock can be shifted, they load the shift first. */
 const ENTRIES = ['cli/main.js', 'keeper/main.js'];
 
-export interface BuildOptions {
+interface BuildOptions {
   /** Replaces the version of the sources. */
   readonly version?: string;
   readonly shiftedClock?: boolean;

@@ -11,7 +11,7 @@ import { TOKEN } from '../../testing/temporary-gateway.js';
 
 const DEADLINE_MS = 120_000;
 
-export interface BridgeStart {
+interface BridgeStart {
   readonly program: string;
   readonly stateDir: string;
   /** If omitted, a port that the process can reuse at a restart. */

@@ -58,7 +58,7 @@ _numbered()
 }
 
 /** How many outputs the cell has printed so far; 0 before the first one. */
-export function givenOut(witness: string): number {
+export function printedCount(witness: string): number {
   try {
     return Number(readFileSync(witness, 'utf8'));
   } catch (error) {

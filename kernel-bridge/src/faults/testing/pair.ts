@@ -10,7 +10,7 @@ const KINDS: readonly ClientKind[] = ['stock', 'ours'];
 const REPLIES = 5;
 const ANSWERED_MS = 120_000;
 /** The cell waits after this share of its numbers until the fault is over. */
-const HELD_AT = 0.95;
+const PAUSE_AT = 0.95;
 
 /** How much is printed during a fault. */
 export const COUNT = IS_FULL ? 10_000 : 2_000;
@@ -39,7 +39,7 @@ export async function printingPair(
   for (const kind of KINDS) all.push(await scene.client(kind, url));
   const [stock, ours] = all as [NumberedClient, NumberedClient];
   const gate = path.join(scene.folder, 'asked');
-  const steps = [at, toTheEnd ? [] : waitingFor(scene.faultOver, Math.floor(HELD_AT * count))].flat();
+  const steps = [at, toTheEnd ? [] : waitingFor(scene.faultOver, Math.floor(PAUSE_AT * count))].flat();
   const printing = await scene.print(stock, { count, perSecond: PER_SECOND, gate, at: steps, ...numbered });
   for (const client of all) for (let number = 0; number < REPLIES; number++) client.execute(`${number}`);
   for (const client of all) await client.delivered();
@@ -49,7 +49,10 @@ export async function printingPair(
 
 /** Resolves when the kernel has printed this share of its numbers. */
 export function share(scene: Scene, pair: Pair, part: number): Promise<void> {
-  return scene.until(() => scene.givenOut >= part * pair.count, `number ${Math.floor(part * pair.count)}`);
+  return scene.until(
+    () => scene.printedCount >= part * pair.count,
+    `number ${Math.floor(part * pair.count)}`
+  );
 }
 
 /** Waits until both clients have everything, and returns their scores: `[stock, ours]`. */
@@ -67,7 +70,7 @@ export async function judge(scene: Scene, pair: Pair, name: string, ends: Settli
 
 /** For a kernel that was killed while it printed: both clients get the output in the journal, and the journal has no hole. */
 export async function catchUpWithCutOff(scene: Scene, pair: Pair, name: string): Promise<Score[]> {
-  const expected = scene.givenOut;
+  const expected = scene.printedCount;
   const since = performance.now();
   const { numbers } = await scene.journal();
   const rows: Score[] = [];

@@ -17,13 +17,13 @@ import { decodeV1, PART } from '../../jupyter/index.js';
 import { bridgeBuild } from './bridge-build.js';
 import { BridgeProcess } from './bridge-process.js';
 import { type ClientKind, NumberedClient } from './numbered-client.js';
-import { givenOut, numberedCell, type NumberedOptions, numbersIn } from './numbered-output.js';
+import { printedCount, numberedCell, type NumberedOptions, numbersIn } from './numbered-output.js';
 
 const POLL_MS = 25;
 /** Longest wait for a process or a state. */
 const DEADLINE_MS = 240_000;
 
-export interface SceneOptions {
+interface SceneOptions {
   /** Folder for the state, when it uses a separate disk. */
   readonly stateDir?: string;
   readonly program?: string;
@@ -86,12 +86,12 @@ export class Scene implements AsyncDisposable {
   /** Makes the kernel print numbers for `client`; resolves with the request's id when the first one was printed. */
   async print(client: NumberedClient, options: Omit<NumberedOptions, 'witness'>): Promise<string> {
     const id = client.execute(numberedCell({ ...options, witness: this.witness }));
-    await this.until(() => this.givenOut > 0, 'the first number');
+    await this.until(() => this.printedCount > 0, 'the first number');
     return id;
   }
 
-  get givenOut(): number {
-    return givenOut(this.witness);
+  get printedCount(): number {
+    return printedCount(this.witness);
   }
 
   /** The current `keeper.json`. */

@@ -36,7 +36,7 @@ export interface Settling {
 /** Call this when a fault ends: the cell may then end too. */
 export function faultEnds(scene: Scene): Settling {
   writeFileSync(scene.faultOver, '');
-  return { since: performance.now(), by: scene.givenOut };
+  return { since: performance.now(), by: scene.printedCount };
 }
 
 /** Waits until the client has caught up; null on timeout. */
@@ -50,7 +50,7 @@ export async function catchUp(
   return client.greatest >= by - 1 ? Math.round(performance.now() - since) : null;
 }
 
-export interface Scoring {
+interface Scoring {
   readonly name: string;
   readonly scene: Scene;
   readonly client: NumberedClient;

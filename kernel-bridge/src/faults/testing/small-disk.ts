@@ -70,7 +70,7 @@ export class SmallDisk implements Disposable {
 }
 
 /** Why this machine cannot create one; null when it can. */
-export function whyNoSmallDisk(): string | null {
+export function smallDiskProblem(): string | null {
   if (process.platform !== 'linux' || process.getuid?.() !== 0)
     return 'needs Linux and root, for a disk of its own';
   try {

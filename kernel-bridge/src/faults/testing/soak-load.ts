@@ -10,7 +10,7 @@ const VISIT_MS = 2_000;
 const RESTART_MS = 20_000;
 const SHORT_LIFE_MS = 15_000;
 
-export interface SoakCounts {
+interface SoakCounts {
   visits: number;
   executions: number;
   restarts: number;

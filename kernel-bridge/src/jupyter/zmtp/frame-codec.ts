@@ -64,7 +64,7 @@ function writeHeader(bytes: Buffer, at: number, flags: number, length: number): 
   return at + LONGEST_HEADER;
 }
 
-export interface FrameSink {
+interface FrameSink {
   /** A whole message. Its frames are views into memory that is soon reused: store copies. */
   message(frames: Buffer[]): void;
   command(name: string, data: Buffer): void;

@@ -185,7 +185,7 @@ function connectOptions(endpoint: string): NetConnectOpts {
 }
 
 /** One ZMTP connection on one stream: handshake, messages, and the commands of the protocol. It ends with its stream. */
-export interface ConnectionSink {
+interface ConnectionSink {
   /** The other end has sent its READY command; messages can be sent. */
   ready(): void;
   message(frames: Buffer[]): void;

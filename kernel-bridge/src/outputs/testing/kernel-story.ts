@@ -7,7 +7,7 @@ import { JournalWriter, type JournalWriterOptions, RecordChannel } from '../../j
 import { FROM_CLIENT } from '../../journal/index.js';
 import { type ChannelName, encodeV1 } from '../../jupyter/index.js';
 
-export interface StoryMessage {
+interface StoryMessage {
   readonly channel: ChannelName | 'bridge';
   readonly fromClient: boolean;
   readonly header: Readonly<Record<string, unknown>>;

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { BridgeError, HandshakeRefused } from '@tpulab/platform/errors.js';
 import { RemoteGateway } from '../../../../machines/src/remote-gateway.js';
-import { farSocket, forwardRequest, openFar } from './forwarder.js';
+import { remoteSocket, forwardRequest, openRemoteSocket } from './forwarder.js';
 
 const OURS = { 'access-control-allow-origin': 'http://page', vary: 'Origin' };
 const FAR_TOKEN = 'token-of-the-far-side';
@@ -51,11 +51,16 @@ beforeEach(async () => {
   near.on('upgrade', (request: IncomingMessage, client: Socket, head: Buffer) => {
     const protocols = new WebSocketServer({ noServer: true, handleProtocols: () => chosen });
     let chosen: string | false = false;
-    openFar({ ...fixed, request: request, target: request.url!, signal: new AbortController().signal }).then(
+    openRemoteSocket({
+      ...fixed,
+      request: request,
+      target: request.url!,
+      signal: new AbortController().signal
+    }).then(
       opened => {
         chosen = opened.protocol || false;
         protocols.handleUpgrade(request, client, head, socket =>
-          farSocket(opened, () => undefined).start(socket)
+          remoteSocket(opened, () => undefined).start(socket)
         );
       },
       (error: unknown) => {
@@ -325,7 +330,7 @@ describe('a request', () => {
 });
 
 describe('a WebSocket', () => {
-  function farSockets(): { next: Promise<[WebSocket, IncomingMessage]> } {
+  function remoteSockets(): { next: Promise<[WebSocket, IncomingMessage]> } {
     const server = new WebSocketServer({
       noServer: true,
       handleProtocols: protocols => [...protocols].at(-1)!
@@ -339,7 +344,7 @@ describe('a WebSocket', () => {
   }
 
   it('is passed on with its subprotocols, messages of any size and its close code', async () => {
-    const { next } = farSockets();
+    const { next } = remoteSockets();
     const client = new WebSocket(url('/ws?token=OURS&a=1').replace('http', 'ws'), ['one', 'two']);
     const [[server, request]] = await Promise.all([next, once(client, 'open')]);
     expect(client.protocol).toBe('two');
@@ -357,7 +362,7 @@ describe('a WebSocket', () => {
   });
 
   it('is closed with a code after which clients reconnect when the far side ends', async () => {
-    const { next } = farSockets();
+    const { next } = remoteSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
     const closed = once(client, 'close');
@@ -366,7 +371,7 @@ describe('a WebSocket', () => {
   });
 
   it('is closed in the middle of a frame, too: an unfinished frame of the far side does not arrive', async () => {
-    const { next } = farSockets();
+    const { next } = remoteSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
     const socket = (server as unknown as { _socket: Socket })._socket;
@@ -377,7 +382,7 @@ describe('a WebSocket', () => {
   });
 
   it('passes a ping and its answer on to the other end', async () => {
-    const { next } = farSockets();
+    const { next } = remoteSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
     const [seen, answered] = [once(client, 'ping'), once(server, 'pong')];
@@ -388,7 +393,7 @@ describe('a WebSocket', () => {
   });
 
   it('a slow client slows down the far side, and nothing is lost', async () => {
-    const { next } = farSockets();
+    const { next } = remoteSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
     client.pause();

@@ -69,10 +69,17 @@ export class Forwarder implements Disposable {
     signal: AbortSignal
   ): Promise<FarSocket> {
     const { gateway, sockets } = this.#connection(name);
-    const far = await openFar({ name, request, target, gateway, signal, refused: () => this.#refused(name) });
+    const far = await openRemoteSocket({
+      name,
+      request,
+      target,
+      gateway,
+      signal,
+      refused: () => this.#refused(name)
+    });
     sockets.add(far);
     far.once('close', () => sockets.delete(far));
-    return farSocket(far, this.#reading(name, target));
+    return remoteSocket(far, this.#reading(name, target));
   }
 
   [Symbol.dispose](): void {
@@ -91,7 +98,7 @@ export class Forwarder implements Disposable {
   #connection(name: string): Connection {
     const connection = this.#connections.get(name);
     if (connection) return connection;
-    throw bridgeError('remote_unavailable', name, this.remotes.get(name).whyAway());
+    throw bridgeError('remote_unavailable', name, this.remotes.get(name).unreachableReason());
   }
 
   #refused(name: string): void {
@@ -117,7 +124,7 @@ interface Forwarding {
   readonly refused: () => void;
 }
 
-export interface ForwardRequest extends Forwarding {
+interface ForwardRequest extends Forwarding {
   readonly response: ServerResponse;
   /** Our own headers, sent with every answer. */
   readonly headers: Readonly<Record<string, string>>;
@@ -169,7 +176,9 @@ function explained(error: unknown, { name, refused }: Forwarding): BridgeError {
 }
 
 /** @throws BridgeError, HandshakeRefused */
-export async function openFar(forward: Forwarding & { readonly signal: AbortSignal }): Promise<WebSocket> {
+export async function openRemoteSocket(
+  forward: Forwarding & { readonly signal: AbortSignal }
+): Promise<WebSocket> {
   const { request, gateway, target, signal } = forward;
   const offered = request.headers['sec-websocket-protocol'] ?? '';
   const protocols = offered.split(',').flatMap(one => one.trim() || []);
@@ -180,7 +189,7 @@ export async function openFar(forward: Forwarding & { readonly signal: AbortSign
   }
 }
 
-export function farSocket(far: WebSocket, read: (request: SeenRequest) => void): FarSocket {
+export function remoteSocket(far: WebSocket, read: (request: SeenRequest) => void): FarSocket {
   return {
     protocol: far.protocol,
     abandon: () => far.terminate(),

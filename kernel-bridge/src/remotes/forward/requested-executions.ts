@@ -30,7 +30,7 @@ const V1 = { channel: 0, header: 1, parent: 2, metadata: 3, content: 4 } as cons
 const MAX_EXECUTIONS = 20_000;
 const LINE = /^[0-9a-f]{32}$/;
 
-export interface RequestedExecutionsOptions {
+interface RequestedExecutionsOptions {
   readonly stateDir: string;
   readonly log: Logger;
   readonly maxExecutions?: number;

@@ -26,7 +26,7 @@ interface BudgetedJournal {
   discard(): Promise<void>;
 }
 
-export interface MirrorBudgetOptions {
+interface MirrorBudgetOptions {
   /** Folder of one remote; its kernels are below `kernels`. */
   readonly directory: string;
   readonly limits: Pick<JournalLimits, 'kernelBytes' | 'totalBytes'>;

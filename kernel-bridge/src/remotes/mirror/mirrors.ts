@@ -22,7 +22,7 @@ import { MirrorBudget } from './mirror-budget.js';
 import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './remote-mirror.js';
 import { InTurn } from '@tpulab/platform/waiting.js';
 
-export interface MirrorsOptions {
+interface MirrorsOptions {
   /** State folder of the gateway. */
   readonly stateDir: string;
   /** Limits for each remote separately. */
@@ -37,7 +37,7 @@ export interface MirrorsOptions {
   readonly silenceMs?: number;
 }
 
-export interface MirrorTotals {
+interface MirrorTotals {
   readonly kernels: number;
   readonly bytes: number;
   readonly behindBytes: number;

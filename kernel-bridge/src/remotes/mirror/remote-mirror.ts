@@ -168,7 +168,7 @@ export class RemoteMirror implements AsyncDisposable {
         // Our disk is full, or the stream is invalid: retry later; people's work is not affected.
         log.warn({ kernelId, err: error }, 'mirroring was interrupted');
         report({ state: 'behind', behindBytes: 0 });
-        if (error instanceof RestartStorm) {
+        if (error instanceof FrequentRestartsError) {
           onLog(
             `the journal of kernel ${kernelId} is not copied for ${LEFT_ALONE_MS / 60_000} minutes: ${error.message}`
           );
@@ -201,10 +201,10 @@ function retryMs(attempt: number): number {
 /* Follows the journal of one kernel of a remote while the remote is reachable and the kernel lives. */
 
 /** The remote begins new journals too often: the kernel is paused for a while. */
-class RestartStorm extends StreamError {}
+class FrequentRestartsError extends StreamError {}
 
 /** `ended`: the copy is complete. `unknown`: the remote has neither the kernel nor a journal of it. */
-export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
+type FollowEnd = 'ended' | 'unknown' | 'disconnected';
 
 export interface FollowOptions {
   readonly gateway: RemoteGateway;
@@ -247,7 +247,8 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
       } else if (frame.kind === 'skipped') {
         behindBytes = Math.max(behindBytes - frame.bytes, 0);
       } else if (frame.note.kind === 'restart') {
-        if (!options.mayRestart()) throw new RestartStorm('the machine begins one journal after the other');
+        if (!options.mayRestart())
+          throw new FrequentRestartsError('the machine begins one journal after the other');
         const lastSeq = journal.nextSeq - 1;
         const aside = await journal.restart();
         log.warn(

@@ -2,7 +2,7 @@
 import { STREAM_FRAME, STREAM_FRAME_HEADER_BYTES, StreamNote } from '@tpulab/protocol';
 import { Value } from '@sinclair/typebox/value';
 
-export type StreamFrame =
+type StreamFrame =
   | { readonly kind: 'records'; readonly bytes: Buffer }
   | { readonly kind: 'note'; readonly note: StreamNote }
   /** Records that are too large for memory; the mirror has a gap in their place. */
@@ -67,7 +67,7 @@ export class FrameBudget {
   }
 }
 
-export interface FramesOptions {
+interface FramesOptions {
   /** Shared by all kernels of a remote. */
   readonly budget?: FrameBudget;
   readonly signal?: AbortSignal;

@@ -10,12 +10,14 @@ import { runCommand as runNotebook } from '../../cli/run/run-command.js';
 import { RunFile } from '../../cli/run/start-again.js';
 import { type Ran, runCommand } from '../../cli/testing/command-line.js';
 import { writeNotebook } from '../../cli/testing/notebook-file.js';
-import { checkOf, SHARED, type SliceProduct, StandInSlice, whyNoSlice } from './testing/stand-in-slice.js';
+import { checkOf, SHARED, type SliceProduct, StandInSlice, sliceProblem } from './testing/stand-in-slice.js';
 
 vi.setConfig({ testTimeout: 540_000, hookTimeout: 240_000 });
 
 const why =
-  process.env['TPULAB_SLICE_FAULTS'] === '1' ? whyNoSlice() : 'TPULAB_SLICE_FAULTS=1 runs them, for minutes';
+  process.env['TPULAB_SLICE_FAULTS'] === '1'
+    ? sliceProblem()
+    : 'TPULAB_SLICE_FAULTS=1 runs them, for minutes';
 const WAIT = { timeout: 240_000, interval: 50 };
 const IMPORTS = `import jax, numpy as np, time, tpulab
 from jax.experimental import multihost_utils

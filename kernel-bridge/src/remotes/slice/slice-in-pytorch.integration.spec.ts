@@ -12,7 +12,7 @@ import { ENVIRONMENTS } from '../../../../tests/stand-in-vm/index.js';
 import { runCommand as runNotebook } from '../../cli/run/run-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
 import { writeNotebook } from '../../cli/testing/notebook-file.js';
-import { StandInSlice, whyNoSlice } from './testing/stand-in-slice.js';
+import { StandInSlice, sliceProblem } from './testing/stand-in-slice.js';
 
 vi.setConfig({ testTimeout: 540_000 });
 
@@ -21,7 +21,7 @@ const hasEnvironment = existsSync(path.join(ENVIRONMENTS, NAME));
 const why =
   process.env['TPULAB_SLICE_FAULTS'] !== '1'
     ? 'TPULAB_SLICE_FAULTS=1 runs it, for minutes'
-    : (whyNoSlice() ?? (hasEnvironment ? null : `there is no environment ${NAME}`));
+    : (sliceProblem() ?? (hasEnvironment ? null : `there is no environment ${NAME}`));
 
 /** The hosts learn one weight together, and host 1 gets the checkpoint of host 0, whose disk it does not see. */
 const TRAINING = `import torch

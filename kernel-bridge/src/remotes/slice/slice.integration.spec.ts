@@ -9,11 +9,11 @@ import { runCommand as runNotebook } from '../../cli/run/run-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
 import { environmentFolder, readContext } from '../../../../machines/src/setup/host-layout.js';
 import type { Hub } from '../testing/hub.js';
-import { checkOf as ofSlice, StandInSlice, whyNoSlice } from './testing/stand-in-slice.js';
+import { checkOf as ofSlice, StandInSlice, sliceProblem } from './testing/stand-in-slice.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoSlice();
+const why = sliceProblem();
 const WAIT = { timeout: 180_000, interval: 50 };
 const KERNEL = 'tpulab-slice-my-tpu';
 const CELL = `import jax, numpy as np

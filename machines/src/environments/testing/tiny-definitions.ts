@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-export const SMOKE_TEST = `
+const SMOKE_TEST = `
 import json, sys
 print(json.dumps({"check": "it starts", "ok": True, "detail": sys.prefix, "remedy": None}))
 `;

@@ -82,7 +82,7 @@ export class CutError extends Error {
   readonly code = 'cut';
 }
 
-export interface LocalHostOptions {
+interface LocalHostOptions {
   /** Additional variables for programs there. */
   readonly env?: Readonly<Record<string, string>>;
   /** Programs that are removed from PATH. */

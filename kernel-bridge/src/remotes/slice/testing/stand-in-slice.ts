@@ -25,7 +25,7 @@ import { DisposalStack } from '@tpulab/platform/disposal-stack.js';
 import { Hub } from '../../testing/hub.js';
 
 /** Why a stand-in slice cannot run on this machine; null: it can. */
-export function whyNoSlice(): string | null {
+export function sliceProblem(): string | null {
   return whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
 }
 
