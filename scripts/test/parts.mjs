@@ -69,7 +69,7 @@ export const PARTS = [
     name: 'unit',
     what: 'specs of protocol, server, extension and scripts',
     limitMin: 30,
-    share: 8,
+    share: 9,
     load: 1.2,
     steps: async (_signal, _print, { since }) => [
       vitest(
@@ -97,7 +97,7 @@ export const PARTS = [
     name: 'server',
     what: "the Jupyter server's part of the extension",
     limitMin: 30,
-    share: 3,
+    share: 4,
     load: 0.2,
     steps: async (_signal, _print, { files }) => [
       pytest('server', testPythons.server, [
@@ -120,7 +120,7 @@ export const PARTS = [
     name: 'conformance',
     what: "other people's tests of a kernel server, the short form of `npm run conformance`",
     limitMin: 30,
-    share: 4,
+    share: 5,
     load: 0.3,
     setsUp: true,
     steps: async (signal, print) => {
@@ -132,7 +132,7 @@ export const PARTS = [
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
     limitMin: 35,
-    share: 11,
+    share: 6,
     load: 1.2,
     steps: async (_signal, _print, { files }) => [
       pytest('recipes', testPythons.agent, [
@@ -147,7 +147,7 @@ export const PARTS = [
     name: 'integration',
     what: 'real keepers, kernels and machines',
     limitMin: 35,
-    share: 20,
+    share: 21,
     load: 0.8,
     setsUp: true,
     steps: async (signal, print, { since }) => {
@@ -159,7 +159,7 @@ export const PARTS = [
     name: 'notebooks',
     what: 'the notebooks, run from top to bottom',
     limitMin: 30,
-    share: 5,
+    share: 4,
     load: 0.8,
     steps: async (_signal, _print, { files }) => [
       pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), ...those(files, 'tests/notebooks')])
@@ -169,7 +169,7 @@ export const PARTS = [
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
     limitMin: 50,
-    share: 18,
+    share: 21,
     load: 1.7,
     setsUp: true,
     steps: async (signal, print, { files }) => {
@@ -181,7 +181,7 @@ export const PARTS = [
     name: 'torch',
     what: 'PyTorch: the seam, the recipes, and notebooks 00, 02, 06 and 07, and 04 in the page (makes an environment of 8 GB)',
     limitMin: 45,
-    share: 13,
+    share: 12,
     load: 1.7,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
