@@ -11,7 +11,7 @@ import { TORCH_XLA_STAGES, torchPythons } from '../setup/torch-tests.mjs';
 import { requireChromium } from './chromium.mjs';
 import { offerSsh } from './openssh.mjs';
 import { countChecks } from './counts.mjs';
-import { inRoot, inTwo, playwright, pytest, reportFile, vitest } from './steps.mjs';
+import { inRoot, inTwo, NOT_LONG, playwright, pytest, reportFile, vitest } from './steps.mjs';
 
 /**
  * @typedef {object} Selection the tests of a part that `--changed` selects
@@ -40,7 +40,7 @@ const printerOf = print => new StagePrinter({ write: text => print(text.trimEnd(
  * @param {readonly string[]} files test files, relative to the checkout; none: all
  * @param {string} folder that has all of them
  */
-const those = (files, folder) => (files.length === 0 ? [folder] : files).map(inRoot);
+const those = (files, folder) => (files.length === 0 ? [...NOT_LONG, inRoot(folder)] : files.map(inRoot));
 
 /** Two workers on two cores: PyTorch's own threads would wait for each other most of the time. */
 const ONE_THREAD = { OMP_NUM_THREADS: '1' };
@@ -189,7 +189,7 @@ export const PARTS = [
     steps: async (signal, print) => {
       await setUp({ stages: TORCH_XLA_STAGES, signal });
       const chromium = await requireChromium(signal, print);
-      const recipes = ['-c', inRoot('recipes/pyproject.toml')];
+      const recipes = [...NOT_LONG, '-c', inRoot('recipes/pyproject.toml')];
       const folders = [
         'runtime',
         'discipline',
@@ -225,12 +225,14 @@ export const PARTS = [
         ),
         ...ofAgent.map(folder =>
           pytest(`torch-agent-${path.basename(folder)}`, torchPythons.torchXla, [
+            ...NOT_LONG,
             ...['-c', inRoot('kernel-agent/pyproject.toml')],
             ...inTwo('loadfile'),
             folder
           ])
         ),
         pytest('torch-notebooks', testPythons.clients, [
+          ...NOT_LONG,
           ...inTwo('loadscope'),
           inRoot('tests/torch_notebooks')
         ]),

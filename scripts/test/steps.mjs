@@ -18,6 +18,9 @@ import { countJunit, countPlaywright, countVitest } from './counts.mjs';
 /** `npm run test:long`: also the tests marked `long`, which take long and of which shorter tests cover most. */
 const WITH_LONG = process.env['TPULAB_LONG_TESTS'] === '1';
 
+/** Arguments of pytest for whole folders. Files that are named run with their long tests: a file may have no others. */
+export const NOT_LONG = WITH_LONG ? [] : ['-m', 'not long'];
+
 /** @param {string} name */
 export const reportFile = name => path.join(checkout.reports, name);
 /** @param {string} file */
@@ -58,11 +61,7 @@ export function pytest(name, python, args, env) {
   const report = reportFile(`${name}.junit.xml`);
   return {
     command: python,
-    args: [
-      ...['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`],
-      ...(WITH_LONG ? [] : ['-m', 'not long']),
-      ...args
-    ],
+    args: ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`, ...args],
     ...(env ? { env } : {}),
     report,
     count: countJunit
@@ -91,7 +90,7 @@ export function playwright(name, chromium, files, env) {
       inRoot('node_modules/@playwright/test/cli.js'),
       'test',
       ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list,json'],
-      ...(WITH_LONG ? [] : ['--grep-invert=@long']),
+      ...(WITH_LONG || files.length > 0 ? [] : ['--grep-invert=@long']),
       ...files
     ],
     env: { ...env, TPULAB_CHROMIUM: chromium, PLAYWRIGHT_JSON_OUTPUT_FILE: report },

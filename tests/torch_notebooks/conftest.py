@@ -31,11 +31,8 @@ TrainingRun.log = record_and_stop
 #: Lessons that take minutes are trained to their end (`npm run test:lessons`), not only for some steps.
 WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 
-#: `npm run test:torch`: also the long tests that require torch_xla (docs/decisions/0022).
-WHOLE_TORCH = os.environ.get("TPULAB_LONG_TESTS") == "1"
-
 #: The voices are trained by plain PyTorch in `npm test`, and by torch_xla in `test:torch` and `test:lessons`.
-VOICES_ON_XLA = WHOLE or WHOLE_TORCH
+VOICES_ON_XLA = WHOLE or os.environ.get("TPULAB_LONG_TESTS") == "1"
 #: One thread: two notebooks run side by side on two cores, and PyTorch's threads wait by computing.
 ON_THE_PROCESSOR = """
 import os

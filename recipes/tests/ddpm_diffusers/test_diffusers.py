@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the environment torch-xla has torch and diffusers")
 diffusers = pytest.importorskip("diffusers", reason="the environment torch-xla has torch and diffusers")
 
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 
 CHECKOUT = Path(__file__).parents[3]
 GUIDANCE = 2.5
@@ -104,7 +104,8 @@ def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str
     np.testing.assert_allclose(made, arrays["made"], atol=2e-3 * scale)
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_an_exported_pipeline_runs_where_its_network_is(reference: Path) -> None:
     """Noise, masks and conditions follow the network to another device."""
     import torch_xla

@@ -19,6 +19,7 @@ import transformers
 from ddpm.tiny import flags
 from ddpm_diffusers import published
 from diffusers import AutoencoderKL, DiffusionPipeline, StableDiffusionXLPipeline
+from needs_torch_xla import NEEDS_TORCH_XLA
 from torchmetrics.image.fid import FrechetInceptionDistance
 from tpulab_recipes.common import torch_process
 from tpulab_recipes.common.errors import DataError, MissingPackage
@@ -32,7 +33,6 @@ from tpulab_recipes.images.frechet import frechet_distance
 from tpulab_recipes.images.messages import decode_example, decode_tensor
 from tpulab_recipes.images.shards import read_images
 from tpulab_recipes.images.tfrecord import read_records
-from whole_torch import LONG_ON_TORCH_XLA
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -155,7 +155,8 @@ def test_latents_are_scaled_and_decoded_as_by_the_vae(models: Path, pictures: np
     np.testing.assert_allclose(shown, decoded.movedim(1, -1).clamp(-1, 1), atol=1e-5)
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_an_accelerator_has_one_program_for_any_number_of_rows(
     models: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:

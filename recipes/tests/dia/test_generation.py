@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from dia.reference import by_channel, golden, near, reference_model, tensor  # noqa: E402
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.common.errors import ConfigError  # noqa: E402
 from tpulab_recipes.dia.generation import (  # noqa: E402
     Sampling,
@@ -26,7 +27,6 @@ from tpulab_recipes.dia.generation import (  # noqa: E402
     speak,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 CPU = make("cpu", "cpu")
 #: As the arrays were made; the original's table of known cells is one row short.
@@ -150,7 +150,8 @@ def test_cached_steps_equal_the_full_forward_pass(rule: str, texts: list[torch.T
     torch.testing.assert_close(steps, by_channel(full), atol=1e-5, rtol=1e-5)
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_one_decode_program_serves_all_texts_and_lengths_on_xla(texts: list[torch.Tensor]) -> None:
     xla = make("torch_xla", "cpu")
     own = xla.prepare(reference_model(ends_sooner=True))

@@ -15,13 +15,13 @@ import pytest
 
 pytest.importorskip("transformers.models.dia")
 
+from needs_torch_xla import NEEDS_TORCH_XLA
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.data import Clip, train_batches
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
 from tpulab_recipes.runtime.selection import make
 from tpulab_recipes.torch_training import ScannedLayers
-from whole_torch import LONG_ON_TORCH_XLA
 
 #: The mode is chosen once in a process, so this is a separate one. 8 devices of XLA:CPU.
 PROGRAM = """
@@ -73,7 +73,8 @@ def _on_eight_devices() -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_eight_devices_train_like_one() -> None:
     sharded, whole = _on_eight_devices(), trained(make("cpu", "cpu"), divided=False)
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers.models.dia")
 
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.common.errors import CheckpointError  # noqa: E402
 from tpulab_recipes.compile_ahead.torch_export import export_step  # noqa: E402
 from tpulab_recipes.dia.config import FULL_SIZE, Config  # noqa: E402
@@ -28,7 +29,6 @@ from tpulab_recipes.dia.model import export_model, load_model, make_static, rule
 from tpulab_recipes.dia.trainer import Trainer, label_count, loss_sum  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import core_of, load_checkpoint, save_checkpoint  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, reference_model  # noqa: E402
 
@@ -167,7 +167,8 @@ def test_resumes_bit_for_bit_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
         _trainer(config.but(clip_norm=1.0), backend).load_state(load_checkpoint(tmp_path)[1])
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_one_program_for_training_and_one_for_evaluation() -> None:
     backend = make("torch_xla", platform="cpu")
     clips = _clips(12, lambda n: 5 + 9 * n)
@@ -185,7 +186,8 @@ def test_one_program_for_training_and_one_for_evaluation() -> None:
     assert losses[0] == pytest.approx(np.log(1028), rel=0.02)
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_a_step_is_one_exported_program_for_the_tpu_compiler() -> None:
     """recipes/tests/torch_aot compiles it; here PyTorch/XLA gives the program."""
     backend = make("torch_xla", platform="cpu")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from english_tts.tiny_voice import TINY, made_up
+from needs_torch_xla import NEEDS_TORCH_XLA
 from tpulab_recipes.audio.vocoders import load_vocoder
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.english_tts.generation import SLACK, speak
 from tpulab_recipes.english_tts.model import KokoroModel, Spoken, losses
 from tpulab_recipes.runtime.selection import make
-from whole_torch import LONG_ON_TORCH_XLA
 
 
 def _model(stop_bias: float = -9.0, **changes: Any) -> KokoroModel:
@@ -32,8 +32,8 @@ def _model(stop_bias: float = -9.0, **changes: Any) -> KokoroModel:
     [
         ("cpu", True, 1.0),
         ("cpu", False, 0.5),
-        pytest.param("torch_xla", True, 1.0, marks=LONG_ON_TORCH_XLA),
-        pytest.param("torch_xla", False, 0.5, marks=LONG_ON_TORCH_XLA),
+        pytest.param("torch_xla", True, 1.0, marks=[pytest.mark.long, NEEDS_TORCH_XLA]),
+        pytest.param("torch_xla", False, 0.5, marks=[pytest.mark.long, NEEDS_TORCH_XLA]),
     ],
 )
 def test_cached_decoding_equals_the_whole_decoder_over_its_output(

@@ -15,9 +15,9 @@ import pytest
 pytest.importorskip("torch")
 
 from english_tts.tiny_voice import STATISTICS, TINY, made_up
+from needs_torch_xla import NEEDS_TORCH_XLA
 from tpulab_recipes.english_tts.data import batch_of
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
-from whole_torch import LONG_ON_TORCH_XLA
 
 #: The mode is chosen once in a process, so this is a separate one. 8 devices of XLA:CPU.
 PROGRAM = """
@@ -41,7 +41,8 @@ def train(backend: Any, folder: Path) -> tuple[list[float], list[list[int]]]:
     return [float(trainer.train_step(batch).total) for _ in range(3)], held
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_eight_devices_train_like_one(host: Any, tmp_path: Path) -> None:
     root = Path(__file__).parents[1]
     here = {"PYTHONPATH": os.pathsep.join(map(str, (root, root.parent / "src"))), "PJRT_DEVICE": "CPU"}

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from english_tts.tiny_voice import TINY, made_up
+from needs_torch_xla import NEEDS_TORCH_XLA
 from preparing import lj_folder
 from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.english_tts import checkpoint_manager, use_seed_imports
@@ -24,7 +25,6 @@ from tpulab_recipes.english_tts.data import batch_of
 from tpulab_recipes.english_tts.device_type import DeviceType
 from tpulab_recipes.english_tts.trainer import OutOfMemory, rate_at
 from tpulab_recipes.runtime.selection import make
-from whole_torch import LONG_ON_TORCH_XLA
 
 New = Callable[..., Any]
 
@@ -177,7 +177,8 @@ def test_other_settings_are_refused_by_name_but_more_epochs_are_not(new_trainer:
         new_trainer(weight_decay=0.5).setup_checkpoint_resumption()
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_xla_compiles_a_program_for_each_bucket_and_trains_like_the_host(new_trainer: New) -> None:
     xla: Any = make("torch_xla", "cpu")
     options: dict[str, Any] = {"frame_dropout": 0.0, "log_interval": 1000, "validate_every": 0}

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from english_tts.tiny_voice import TINY  # noqa: E402
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError  # noqa: E402
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig  # noqa: E402
 from tpulab_recipes.english_tts.data import LJSpeechDataset, prepare, read_wave  # noqa: E402
@@ -29,7 +30,6 @@ from tpulab_recipes.english_tts.vocoder import (  # noqa: E402
     windows,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 SMALLEST = VocoderSize(16, "2", (3,), ((1,),), 3, 64)
 
@@ -100,7 +100,9 @@ def test_the_windows_are_the_sound_of_their_spectrograms(config: EnglishTraining
         read_wave(config.output_dir, data[0].name)
 
 
-@pytest.mark.parametrize("name", ["cpu", pytest.param("torch_xla", marks=LONG_ON_TORCH_XLA)])
+@pytest.mark.parametrize(
+    "name", ["cpu", pytest.param("torch_xla", marks=[pytest.mark.long, NEEDS_TORCH_XLA])]
+)
 def test_a_resumed_training_equals_the_unbroken_training(name: str, config: EnglishTrainingConfig) -> None:
     data, backend = LJSpeechDataset(config, is_prepared=True), make(name, "cpu")
 

@@ -15,13 +15,13 @@ import pytest
 torch = pytest.importorskip("torch")
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.fashion_mnist.config import Config  # noqa: E402
 from tpulab_recipes.fashion_mnist.data import Images, train_batches  # noqa: E402
 from tpulab_recipes.fashion_mnist.trainer import Trainer  # noqa: E402
 from tpulab_recipes.images.garments import draw_dataset  # noqa: E402
 from tpulab_recipes.runtime import Backend, installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 TINY = Config(width=0.125, batch_size=8, dropout=0.0)
 TRAIN, TEST = Images(*draw_dataset(40, seed=0)), Images(*draw_dataset(21, seed=1))
@@ -109,7 +109,8 @@ print(json.dumps(out))
 """
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_two_devices_train_like_one_and_their_replicas_are_equal() -> None:
     tests = Path(__file__).parents[1]
     path = os.pathsep.join(map(str, (tests, tests.parent / "src")))

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.common.errors import CheckpointError, ConfigError  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import make_models  # noqa: E402
 from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
@@ -26,7 +27,6 @@ from tpulab_recipes.gpt_sovits.s1 import (  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import read  # noqa: E402
 from tpulab_recipes.gpt_sovits.voices import Voice  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, loaded, meta, near, published_keys, recipe_value, tensor  # noqa: E402
 
@@ -182,7 +182,8 @@ def test_without_an_end_it_stops_at_the_limit() -> None:
     )
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_two_programs_write_any_text_on_xla() -> None:
     backend = make("torch_xla", "cpu")
     model = backend.prepare(_model())
@@ -276,7 +277,8 @@ def test_full_size() -> None:
     )
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_six_programs_speak_all_sentences_to_thirty_seconds() -> None:
     backend = make("torch_xla", "cpu")
     config = Config(n_layers=1)

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.common.errors import DataError  # noqa: E402
 from tpulab_recipes.gpt_sovits.config import FULL_FIRST_STAGE, FirstStageConfig  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder, load_first_stage  # noqa: E402
@@ -24,7 +25,6 @@ from tpulab_recipes.gpt_sovits.s1_training import (  # noqa: E402
     train_batches,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, loaded, meta, near, published_keys, tensor  # noqa: E402
 
@@ -128,7 +128,8 @@ def test_the_full_size_has_the_published_keys() -> None:
     assert sorted(found) == sorted(published_keys("s1longer-v2"))
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_one_program_for_all_updates_which_trains_like_the_host() -> None:
     xla, host = make("torch_xla", "cpu"), make("cpu", "cpu")
     losses, counts = [], []

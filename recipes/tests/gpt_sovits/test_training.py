@@ -16,6 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from tpulab_recipes.audio.hifigan import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.common.errors import CheckpointError  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import export_training, make_models  # noqa: E402
@@ -32,7 +33,6 @@ from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
 from tpulab_recipes.gpt_sovits.trainer import Trainer  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
 
@@ -346,7 +346,8 @@ def on_xla(how: str, devices: int) -> dict[str, Any]:
 LOSSES = ("loss/d/total", "loss/g/total", "loss/g/fm", "loss/g/mel", "loss/g/kl")
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_eight_devices_train_like_one(plain: list[dict[str, float]]) -> None:
     found = on_xla("many", 8)
     for ours, reference in zip(found["losses"], plain, strict=True):
@@ -354,7 +355,8 @@ def test_eight_devices_train_like_one(plain: list[dict[str, float]]) -> None:
             assert ours[key] == pytest.approx(reference[key], rel=3e-4)
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_two_programs_a_bucket_in_bfloat16_and_one_for_the_tpu_compiler(
     plain: list[dict[str, float]],
 ) -> None:

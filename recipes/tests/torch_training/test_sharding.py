@@ -13,13 +13,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from needs_torch_xla import NEEDS_TORCH_XLA  # noqa: E402
 from reserved_port import reserved_port  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.runtime.torch_slices import sharded_axis  # noqa: E402
 from tpulab_recipes.runtime.torch_tpu import TorchTpuBackend  # noqa: E402
 from tpulab_recipes.runtime.torch_xla import TorchXlaBackend  # noqa: E402
-from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 #: The mode is chosen once in a process, so each has separate ones: 8 devices of XLA:CPU in one program, two
 #: processes of plain PyTorch, or one process without slices.
@@ -124,7 +124,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     return folder / "whole", _run(folder, "whole")
 
 
-@LONG_ON_TORCH_XLA
+@pytest.mark.long
+@NEEDS_TORCH_XLA
 def test_a_training_in_slices_equals_the_training_of_one_device(
     alone: tuple[Path, dict], tmp_path: Path
 ) -> None:
