@@ -53,7 +53,7 @@ class LoweringBackend(CpuBackend):
             os.environ.setdefault(name, value)
 
     def describe(self) -> str:
-        return f"torch_tpu {version('torch_tpu')}, which writes the step down on the processor"
+        return f"torch_tpu {version('torch_tpu')}, which exports the step on the CPU"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def export_step(
         return _by_torch_xla(backend, lambda: step(batch), _tensors(batch), state, name)
     raise DeviceRuntimeError(
         "unsupported",
-        "A step is exported on the processor, by torch_tpu or by torch_xla on one device: leave out `--spmd` "
+        "A step is exported on the CPU, by torch_tpu or by torch_xla on one device: leave out `--spmd` "
         "and other backends. The compiler divides the program among the chips.",
     )
 
