@@ -19,6 +19,8 @@ const TAIL_CHARACTERS = 1024 * 1024;
 /** Limit for each line; a longer one is cut. */
 const LINE_CHARACTERS = 1024 * 1024;
 const SMALL_STEP_MS = 60_000;
+/** For the rest of the output of a script that has ended, while a program of a start-up file keeps the output open. */
+const LEFT_OPEN_MS = 1_000;
 /** After this time without progress, an upload counts as stuck. */
 const STALLED_MS = 60_000;
 /** Attempts of an upload while the rest of a cut connection still arrives there. */
@@ -153,9 +155,15 @@ export class SshShell implements RemoteShell {
     const { program, controlPath, preamble = '' } = this.options;
     const hasInput = stdin !== '';
     const begin = `printf '\\n%s\\n' ${mark}\n${hasInput ? SKIP.replace('MARK', mark) : ''}`;
-    const ssh = await SshProcess.start({
+    let ownCode: number | null = null;
+    const ssh: SshProcess = await SshProcess.start({
       program,
-      args: viaMaster(controlPath, ['-T'], shellCommand(`${preamble}\n${begin}${script}`, args))
+      args: viaMaster(controlPath, ['-T'], `${shellCommand(`${preamble}\n${begin}${script}`, args)} ${mark}`),
+      onErrorLine: line => {
+        if (!line.startsWith(`${mark} `)) return;
+        ownCode = Number(line.slice(mark.length + 1));
+        setTimeout(() => void ssh.end(), LEFT_OPEN_MS).unref();
+      }
     });
     const answer = new Answer(mark);
     ssh.child.stdout.pipe(answer);
@@ -180,8 +188,9 @@ export class SshShell implements RemoteShell {
     if (signal.aborted) abort();
     const finish = async (output?: 'piped' | ((line: string) => void)): Promise<ShellResult> => {
       const stdout = output === 'piped' ? '' : await collect(answer, output);
-      const { code } = await ssh.ended;
-      const stderr = ssh.errors.join('\n');
+      const ended = await ssh.ended;
+      const code = ownCode ?? ended.code;
+      const stderr = ssh.errors.filter(line => !line.startsWith(`${mark} `)).join('\n');
       if (timer) clearTimeout(timer);
       signal.removeEventListener('abort', abort);
       if (signal.aborted) throw abortProblem(signal);
@@ -190,7 +199,8 @@ export class SshShell implements RemoteShell {
       if (isLate) {
         throw new RemoteProblem(
           'remote_timeout',
-          `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s.`
+          `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s. If the command that prints ok does not end either, ${STARTS_UP.replace('A', 'a')} leaves a program running that keeps the output open; start that program with >/dev/null 2>&1.`,
+          { command: `ssh ${shown(this.host)} 'echo ok'` }
         );
       }
       // 255 is ssh's own code: the connection has ended, or was unusable.
@@ -229,7 +239,7 @@ type Input = string | Uint8Array | Readable;
  * connection.
  */
 const SKIP = `tpulab_unread=0
-while IFS= read -r tpulab_line || exit 1; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
+while IFS= read -r tpulab_line || { echo "no input arrives; a start-up file there (~/.bashrc, or what it reads) discards it" >&2; exit 1; }; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
 `;
 /** 0 in a script with input: a start-up file there has read input of the script. */
 export const UNREAD = '$tpulab_unread';
@@ -400,9 +410,10 @@ function abortProblem(signal: AbortSignal): Error {
 
 /**
  * A script with arguments as one command line that every login shell parses in the same way (sh, bash, zsh, fish, csh): it
- * contains only letters, digits and one pair of quotes, and the script itself is Base64 until sh reads it.
+ * contains only letters, digits and one pair of quotes, and the script itself is Base64 until sh reads it. Another
+ * word after it is printed on standard error with the exit code: ssh itself waits for every program that has the output open.
  */
-const RUN = `exec sh -c 'eval "$(printf %s "$1" | base64 -d)"' tpulab`;
+const RUN = `exec sh -c '(eval "$(printf %s "$1" | base64 -d)"); code=$?; [ -z "$2" ] || echo "$2 $code" >&2; exit $code' tpulab`;
 
 export function shellCommand(script: string, args: readonly string[]): string {
   const text = `set -- ${args.map(quoted).join(' ')}\n${script}\n`;
