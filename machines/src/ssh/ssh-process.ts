@@ -145,7 +145,8 @@ function withoutWords(line: string, keys: Set<string>): string {
   if (begin === undefined) return line;
   // The bytes in ssh's notation, which is octal.
   if (/^(\\357\\273\\277|\ufeff)/.test(word) && line.includes(' line 1:')) return begin + BYTE_ORDER_MARK;
-  if (!/^"?[a-z]{2,40}:?"?\.?$/i.test(word)) keys.add(file);
+  // The only options of ssh and sshd with digits begin with X11 and PKCS11.
+  if (!/^"?(x11|pkcs11)?[a-z]{2,40}:?"?\.?$/i.test(word)) keys.add(file);
   return keys.has(file) ? begin + NO_OPTION : line;
 }
 

@@ -129,6 +129,25 @@ describe('the arguments of ssh', () => {
     expect(problem.message).toMatch(words);
   });
 
+  it("name an option of sshd's that stands in a file of ssh's, although it has digits", async () => {
+    const [config, program] = ['sshd-options', 'ssh-with-them'].map(name => path.join(folder, name)) as [
+      string,
+      string
+    ];
+    await writeFile(config, 'Host vm\n  X11Forwarding yes\n');
+    await writeFile(program, `#!/bin/sh\nexec ssh -F '${config}' "$@"\n`, { mode: 0o755 });
+    const options = {
+      program,
+      target: { destination: 'vm', options: [] },
+      controlPath: path.join(folder, 'c'),
+      askpass: null,
+      signal: new AbortController().signal
+    };
+    await expect(SshMaster.open({ ...options, log: () => undefined })).rejects.toThrow(
+      /does not know the option x11forwarding in line 2 of .*sshd-options/
+    );
+  });
+
   it('never show or log the text of a key that an Include names', async () => {
     const [config, key, program] = ['config', 'id_wrong', 'ssh'].map(name => path.join(folder, name)) as [
       string,
