@@ -227,7 +227,7 @@ describe.skipIf(why !== null)(
       await vm.configureSshd();
       expect(error).toMatchObject({ code: 'remote_forward_failed' });
       expect(error!.message).toMatch(
-        /sshd of vm.*AllowStreamLocalForwarding.*AllowTcpForwarding.*no-port-forwarding/
+        /sshd of vm.*AllowStreamLocalForwarding.*AllowTcpForwarding.*no-port-forwarding.*restrict/
       );
       expect(error!.message).not.toContain('gateway.log');
       expect(nextAttemptAt).toBeNull();

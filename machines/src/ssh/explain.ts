@@ -374,7 +374,7 @@ export function isRefusal(line: string): boolean {
 export function forwardRefused(host: string): RemoteProblem {
   return new RemoteProblem(
     'remote_forward_failed',
-    `The sshd of ${host} forwards no connections, and TPULab needs one to reach its server there, which is running. Ask the administrator to allow it for your account: AllowStreamLocalForwarding or AllowTcpForwarding in sshd_config, or no "no-port-forwarding" before your key in authorized_keys.`,
+    `The sshd of ${host} forwards no connections, and TPULab needs one to reach its server there, which is running. Ask the administrator to allow it for your account: AllowStreamLocalForwarding or AllowTcpForwarding in sshd_config, or neither "no-port-forwarding" nor "restrict" before your key in authorized_keys.`,
     { recovery: 'person' }
   );
 }
