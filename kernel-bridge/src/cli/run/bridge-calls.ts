@@ -8,6 +8,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
 import WebSocket from 'ws';
 import { socketPathOf } from '../../http/unix-listening.js';
+import { QUEUE_LIMITS } from '../../channels/start-queue.js';
 import { WORKING_DIR } from '../../kernels/kernel-env.js';
 import { newHeader } from '../../jupyter/kernel-message.js';
 import { CommandError } from '../output.js';
@@ -16,6 +17,7 @@ import { below, type RunningGateway } from '../running-gateway.js';
 const ANSWER_MS = 60_000;
 /** Time limit for a kernel that loads its framework on a busy machine. */
 const START_MS = 180_000;
+/** The longest time in which the kernel accepts no further cell. */
 const TAKEN_MS = 60_000;
 const POLL_MS = 200;
 
@@ -157,6 +159,12 @@ export class BridgeCalls {
     const session = randomUUID();
     const socket = await this.#open(kernelId, session);
     try {
+      // A kernel that starts holds only so many requests.
+      for (const end = performance.now() + START_MS; cells.length >= QUEUE_LIMITS.requests;) {
+        const now = await this.kernel(kernelId);
+        if (now?.execution_state !== 'starting' || performance.now() > end) break;
+        await new Promise(resolve => setTimeout(resolve, POLL_MS));
+      }
       const ids = new Set<string>();
       const send = (cell: Cell, isSilent: boolean, then: string | null): void => {
         const msgId = randomUUID();
@@ -165,11 +173,13 @@ export class BridgeCalls {
       };
       if (isPython) send({ id: null, source: BEFORE_CELLS, mayRaise: true }, true, null);
       for (const cell of cells) send(cell, false, isPython && cell === cells.at(-1) ? THREADS_END : null);
-      const deadline = performance.now() + TAKEN_MS;
+      let deadline = performance.now() + TAKEN_MS;
       for (;;) {
+        const left = ids.size;
         const { executions } = await this.outputs(kernelId, 0);
         for (const { msgId } of executions) ids.delete(msgId);
         if (ids.size === 0) return;
+        if (ids.size < left) deadline = performance.now() + TAKEN_MS;
         if (socket.readyState !== WebSocket.OPEN || performance.now() > deadline) {
           throw new CommandError(
             'run_not_started',

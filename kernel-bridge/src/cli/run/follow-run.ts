@@ -21,6 +21,8 @@ const POLL_MS = 500;
 /** The longest wait for output that arrives after the reply of its cell; a thread of the notebook may print forever. */
 const SETTLE_MS = 10_000;
 const SETTLE_POLL_MS = 50;
+/** How often an unwritable notebook is tried again at the end: another program may just have saved it. */
+const SAVE_TRIES = 3;
 /** A newly started gateway may not know its kernels yet. */
 const UNKNOWN_MS = 20_000;
 const LOST = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
@@ -47,6 +49,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
   // Whether the kernel was idle at the last poll: all output before that poll is in the next page.
   let wasIdle = false;
   let settlesUntil = Number.POSITIVE_INFINITY;
+  let saved: Saved = { leftOut: 0, problem: null };
   const away: { isReported: boolean; unknownSince: number | null } = {
     isReported: false,
     unknownSince: null
@@ -74,7 +77,11 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       for (const widget of page.widgets) widgets.set(widget.commId, widget);
       const executions = [...all.values()];
       const hasChanges = page.executions.length + page.widgets.length > 0;
-      if (hasChanges && writer) await saveInto(record.notebook, executions, [...widgets.values()], note);
+      if ((hasChanges || saved.problem !== null) && writer) {
+        const { problem } = saved;
+        saved = await saveInto(record.notebook, executions, [...widgets.values()]);
+        if (saved.problem !== null && saved.problem !== problem) note(saved.problem);
+      }
       printCells(executions, printed, note);
       const isOver = all.size > 0 && executions.every(({ state }) => OVER.has(state));
       // In a flood of output, the reply of a cell may overtake the output.
@@ -86,29 +93,34 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       }
       // After the kernel's end, one more check has read the whole journal.
       if (isOver || !page.alive) {
+        for (let more = SAVE_TRIES; saved.problem !== null && more > 0; more--) {
+          await pause(POLL_MS, signal);
+          saved = await saveInto(record.notebook, executions, [...widgets.values()]);
+        }
         const isLost = executions.some(({ state }) => state === 'lost');
         const kernel = isLost || !page.alive ? await calls.kernel(record.kernelId) : null;
         const end = kernel?.last_end ?? kernel?.reason ?? null;
         const failure = failureOf(executions, record, end);
         if (failure !== null && isLost && writer) {
-          await saveInto(record.notebook, noteEnd(executions, failure), [...widgets.values()], note);
+          saved = await saveInto(record.notebook, noteEnd(executions, failure), [...widgets.values()]);
         }
         const isRestarted = end !== null && RESTARTED.test(end);
-        return await endOrGoOn({ ...follow, isRestarted }, writer !== null, failure, now =>
+        return await endOrGoOn({ ...follow, isRestarted }, writer && saved, failure, now =>
           lossOf(now, executions)
         );
       }
     } else if (away.unknownSince !== null && performance.now() - away.unknownSince > UNKNOWN_MS) {
-      return await endOrGoOn(follow, writer !== null, LOST, lossOfMachine);
+      return await endOrGoOn(follow, writer && saved, LOST, lossOfMachine);
     }
     await pause(POLL_MS, signal);
   }
   return null;
 }
 
+/** @param saved null: another process writes the notebook */
 async function endOrGoOn(
   follow: Follow,
-  writes: boolean,
+  saved: Saved | null,
   failure: string | null,
   lossIn: (record: RunRecord) => GroupLoss | null
 ): Promise<RunRecord | null> {
@@ -117,8 +129,8 @@ async function endOrGoOn(
   const record = (await file.read()) ?? follow.record;
   if (record.kernelId !== follow.record.kernelId || record.endedAt !== null) return record;
   const loss = lossIn(record);
-  if (loss === null) return end({ ...follow, record }, failure);
-  if (writes) return startAgain({ ...follow, record }, loss);
+  if (loss === null) return end({ ...follow, record }, { failure, ...saved });
+  if (saved) return startAgain({ ...follow, record }, loss);
   // The writing process restarts the run; if it ends first, this process takes over at the next check.
   await pause(POLL_MS, signal);
   return record;
@@ -134,23 +146,32 @@ async function writerOf(file: RunFile): Promise<ProcessLock | null> {
   }
 }
 
+interface Saved {
+  /** Cells whose outputs are not in the notebook, because they were edited or removed meanwhile. */
+  readonly leftOut: number;
+  /** Why the notebook could not be written; null: it was. */
+  readonly problem: string | null;
+}
+
 /** Skips a cell that was edited meanwhile. */
 async function saveInto(
   notebook: string,
   executions: readonly CellExecution[],
-  widgets: readonly CapturedOutputs[],
-  note: (text: string) => void
-): Promise<void> {
+  widgets: readonly CapturedOutputs[]
+): Promise<Saved> {
   try {
     const file = await NotebookFile.read(notebook);
     const placed = placeOutputs(file.notebook.codeCells, executions, { force: false, cells: null });
     const text = withWidgetOutputs(file.notebook.withOutputs(outputsOf(placed)), widgetsOf(placed, widgets));
     if (text !== file.text) await file.replace(text, { backup: false });
+    const written = new Set(placed.map(each => (each.placement === 'written' ? each.execution : null)));
+    const leftOut = executions.filter(each => each.outputs.length > 0 && !written.has(each)).length;
+    return { leftOut, problem: null };
   } catch (error) {
     // Another program saved the file at this moment, or the disk is full: the next check writes the outputs, which the
     // journal still has.
     if (!(error instanceof CommandError)) throw error;
-    note(error.message);
+    return { leftOut: 0, problem: error.message };
   }
 }
 
@@ -166,8 +187,11 @@ function printCells(
   }
 }
 
-async function end({ calls, file, record, isRestarted }: Follow, failure: string | null): Promise<RunRecord> {
-  const ended = { ...record, failure, endedAt: new Date().toISOString() };
+async function end(
+  { calls, file, record, isRestarted }: Follow,
+  result: Pick<RunRecord, 'failure' | 'leftOut' | 'problem'>
+): Promise<RunRecord> {
+  const ended = { ...record, ...result, endedAt: new Date().toISOString() };
   await file.write(ended);
   // Ends the kernel to free the chips for the next one. After a person has restarted it, that person uses the chips.
   if (!record.keepKernel && isRestarted !== true) await calls.end(record.sessionId).catch(() => undefined);

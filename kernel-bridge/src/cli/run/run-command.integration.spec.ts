@@ -425,3 +425,28 @@ it('refuses an invalid run with a remedy', async () => {
   expect(error).toMatchObject({ code: 'run_not_started' });
   expect(error!.message).toContain('"tpulab env create torch-xla" makes it');
 });
+
+it('says that the outputs are not in a notebook that was removed or emptied meanwhile, and where they are', async () => {
+  for (const change of ['os.remove(name)', 'open(name, "w").close()']) {
+    const file = await notebook('print("before")', `import os, glob\nname, = glob.glob("*.ipynb")\n${change}`);
+    const { error } = await run(file);
+    expect(error).toMatchObject({ code: 'notebook_not_written' });
+    expect(error!.message).toMatch(/have run\. The notebook .* cannot be used: .*"tpulab outputs [0-9a-f-]+"/);
+    expect((await run(file, '--attach')).error).toMatchObject({ code: 'notebook_unusable' });
+  }
+});
+
+it('says how many cells were edited or removed meanwhile', async () => {
+  const edit =
+    'import json, glob\nname, = glob.glob("*.ipynb")\ntext = json.load(open(name))\ntext["cells"][1]["source"] = "2"\ndel text["cells"][2]\njson.dump(text, open(name, "w"))';
+  const { error, stderr } = await run(await notebook(edit, 'print(1)', 'print(2)', 'print(3)'));
+  expect(error).toBeNull();
+  expect(stderr).toMatch(/except those of 2 cells edited or removed meanwhile; "tpulab outputs [0-9a-f-]+" shows/);
+});
+
+it('runs a notebook of more cells than a starting kernel holds', { tags: ['long'] }, async () => {
+  const file = await notebook(...Array.from({ length: 2100 }, (_, at) => `x = ${at}`), 'x');
+  const { error } = await run(file);
+  expect(error).toBeNull();
+  expect((await cellsOf(file)).at(-1)!.execution_count).toBe(2101);
+});

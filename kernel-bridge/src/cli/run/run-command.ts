@@ -119,6 +119,13 @@ export function runCommand(
           process.exitCode = INTERRUPTED;
           return;
         }
+        const shows = `"tpulab outputs ${ended.kernelId}${remote === null ? '' : ` --machine ${remote}`}"`;
+        if (typeof ended.problem === 'string') {
+          throw new CommandError(
+            'notebook_not_written',
+            `${ended.failure ?? `All cells of ${requested} have run.`} ${ended.problem} ${shows} shows the outputs, and with --into writes them.`
+          );
+        }
         if (ended.failure !== null) {
           throw new CommandError(
             'notebook_failed',
@@ -128,7 +135,12 @@ export function runCommand(
         const skipped =
           ended.skipped === undefined || ended.skipped === 0 ? '' : ` ${cellsSkipped(ended.skipped)}.`;
         // Printed to the same stream as the cell lines, so that one stream shows the whole run; JSON uses the other stream.
-        note(`${requested} finished; it contains the outputs.${skipped}`);
+        const { leftOut = 0 } = ended;
+        const except =
+          leftOut === 0
+            ? ''
+            : `, except those of ${leftOut} ${leftOut === 1 ? 'cell' : 'cells'} edited or removed meanwhile; ${shows} shows them`;
+        note(`${requested} finished; it contains the outputs${except}.${skipped}`);
         if (options.json === true) print(streams, options, shownRun(ended), '');
       }, INTERRUPTIONS)
     );

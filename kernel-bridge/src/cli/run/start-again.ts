@@ -158,6 +158,10 @@ const RunRecord = Type.Object({
   ),
   /** null: no process has observed its end. */
   failure: Type.Union([Type.String(), Type.Null()]),
+  problem: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], { description: 'why the notebook lacks outputs' })
+  ),
+  leftOut: Type.Optional(Type.Integer({ description: 'cells edited or removed meanwhile, so not written' })),
   endedAt: Type.Union([Type.String(), Type.Null()])
 });
 export type RunRecord = Static<typeof RunRecord>;
