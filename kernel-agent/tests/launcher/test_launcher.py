@@ -255,6 +255,14 @@ def test_exit_ends_waiting_cells_too(short_folder: Path, how: str) -> None:
         assert not any("must not run\\n" in text for text in message)
 
 
+@pytest.mark.parametrize("stream", ["Tee()", "5", "None", "open(os.devnull, 'w')", "io.StringIO()"])
+def test_a_cell_with_a_stream_that_cannot_be_flushed_is_answered(short_folder: Path, stream: str) -> None:
+    with KernelProcess(short_folder) as kernel:
+        code = f"import io, os, sys\nclass Tee:\n    def write(self, text): pass\nsys.stdout = {stream}"
+        kernel.run(f"{code}\nif hasattr(sys.stdout, 'close'): sys.stdout.close()")
+        assert "goes on" in kernel.run("_ = sys.stderr.write('goes on')")
+
+
 # A18
 def test_a_cell_that_awaits_is_interrupted(short_folder: Path) -> None:
     with KernelProcess(short_folder) as kernel:

@@ -45,7 +45,12 @@ def main() -> None:
 
     from tornado.ioloop import IOLoop
 
-    from tpulab.launcher.kernel_io import end_with_exit, flush_before_fork, wake_on_signals
+    from tpulab.launcher.kernel_io import (
+        end_with_exit,
+        flush_without_errors,
+        restore_streams,
+        wake_on_signals,
+    )
     from tpulab.launcher.own_packages import use_own_environment
     from tpulab.launcher.recorded_kernel import RecordedKernelApp
     from tpulab.launcher.short_tracebacks import shorten_tracebacks
@@ -65,7 +70,8 @@ def main() -> None:
                 self.log.warning("tpulab: the agent did not start; the kernel runs without it: %r", error)
 
         def start(self) -> None:
-            flush_before_fork()
+            flush_without_errors()
+            restore_streams(self.kernel)
             wake_on_signals(IOLoop.current())
             super().start()
 

@@ -7,6 +7,9 @@ shown in the cell.
 A crash is reported by `faulthandler` on descriptor 2, which ipykernel has made a pipe to the kernel itself:
 it is no longer read. Here the report goes into the kernel's log.
 
+ipykernel flushes `sys.stdout` before it replies, and IPython replaces its `write` during a cell. A cell may
+have put an object there that allows neither, or a file that it closed: the reply would never be sent.
+
 An interrupt of a cell that awaits something is only noticed when the event loop wakes up for another
 reason, and a child of `os.fork` has a copy of what was printed before it, and prints it again.
 """
@@ -23,6 +26,7 @@ import socket
 import sys
 from typing import Any
 
+from ipykernel import kernelbase
 from IPython.core.autocall import ZMQExitAutocall
 from jupyter_client.jsonutil import json_default
 from jupyter_client.session import Session
@@ -92,12 +96,42 @@ def wake_on_signals(loop: IOLoop) -> None:
     signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
 
 
-def flush_before_fork() -> None:
-    def flush() -> None:
+class _Flushed:
+    """`sys` with streams that only flush, and never raise."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self if name in ("stdout", "stderr") else getattr(sys, name)
+
+    def flush(self) -> None:
         for stream in (sys.stdout, sys.stderr):
-            # A cell may have replaced the stream, and an error of the replacement must not fail the fork.
+            # A cell may have replaced the stream.
             with contextlib.suppress(Exception):
                 stream.flush()
 
+
+def restore_streams(kernel: Any) -> None:
+    """Before a cell runs: puts the kernel's own stream back where IPython could not use the cell's."""
+    own = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+    plain = kernel.pre_handler_hook
+
+    def before() -> None:
+        for name, stream in own.items():
+            given = getattr(sys, name)
+            try:
+                given.write = given.write
+            except Exception:
+                setattr(sys, name, stream)
+                own["stderr"].write(
+                    f"tpulab: sys.{name} was {type(given).__name__}, which is no stream that IPython can "
+                    "use; it is the kernel's own again.\n"
+                )
+        plain()
+
+    kernel.pre_handler_hook = before
+
+
+def flush_without_errors() -> None:
+    """Before a reply, and before a fork."""
+    kernelbase.sys = _Flushed()  # type: ignore[attr-defined]
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=flush)
+        os.register_at_fork(before=_Flushed().flush)
