@@ -46,6 +46,17 @@ def test_a_script_without_jax_prints_one_line_to_stderr(tmp_path: Path) -> None:
     assert "device time unknown" in line
 
 
+def test_many_short_loops_do_not_flood_the_text(tmp_path: Path) -> None:
+    code = """
+        import tpulab
+        for epoch in range(300):
+            for _ in tpulab.steps(range(2), name=f"epoch {epoch}"): pass
+    """
+    lines = run_script(code, tmp_path).stderr.splitlines()
+    assert len(lines) == 20
+    assert lines[-1].endswith("other short loops follow, one line in 5 s")
+
+
 def test_the_text_can_be_silenced(tmp_path: Path) -> None:
     done = run_script("import tpulab\nfor x in tpulab.steps([1]): pass", tmp_path, TPULAB_TEXT="0")
     assert (done.returncode, done.stderr) == (0, "")

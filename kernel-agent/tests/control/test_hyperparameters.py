@@ -26,6 +26,20 @@ def test_a_number_is_a_zero_dimensional_array_of_strong_type() -> None:
     assert dict(hyper) == {"rate": 0.5, "count": 3, "flag": True, "name": "adam"}
 
 
+def test_an_array_outlives_the_trace_and_the_guard_under_which_it_was_first_read() -> None:
+    hyper = Hyperparameters({"rate": 0.5, "count": 3})
+    jax.jit(lambda x: x * hyper.rate)(1.0)
+    assert not isinstance(hyper.rate, jax.core.Tracer)
+    with jax.transfer_guard("disallow"):
+        assert int(hyper.count) == 3
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", jnp.bfloat16, np.dtype("float16"), np.uint8, "float8_e4m3fn"])
+def test_a_type_may_be_that_of_a_framework(dtype: Any) -> None:
+    hyper = Hyperparameters({"it": tpulab.hyper(1 if dtype is np.uint8 else 1.0, dtype=dtype)})
+    assert hyper.it.dtype == jnp.dtype(dtype)
+
+
 def test_changing_one_compiles_nothing() -> None:
     hyper = Hyperparameters({"rate": 0.5, "half": tpulab.hyper(0.5, dtype="bfloat16")})
 
@@ -107,11 +121,21 @@ def test_a_value_that_does_not_fit_is_refused(described: Hyper, value: object, w
         {"value": 1.0, "scale": "cubic"},
         {"value": [1]},
         {"value": 1, "choices": [2, 3]},
+        {"value": 1.0, "dtype": "float99"},
+        {"value": 1.0, "dtype": object()},
     ],
 )
 def test_an_invalid_definition_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(HyperparameterError):
         tpulab.hyper(**arguments)
+
+
+@pytest.mark.parametrize("given", [[1.0], "rate", {1: 1.0}])
+def test_a_definition_that_is_no_mapping_of_names_is_refused(given: Any) -> None:
+    with pytest.raises(HyperparameterError):
+        Hyperparameters(given)
+    with pytest.raises(HyperparameterError, match="backend"):
+        Hyperparameters({}, "tensorflow")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["not a name", "_hidden", "keys", "items"])

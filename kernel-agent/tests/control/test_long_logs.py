@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +15,7 @@ from tpulab.control.run_log import RunLog, last_checkpoint
 
 def test_a_week_of_metrics_takes_some_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(run_log, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(run_log, "now_ns", lambda: int(clock[0] * 1e9))
     log = RunLog(tmp_path / "log.jsonl", dict, lambda *_: None)
     log.start()
     for second in range(7 * 24 * 3600):

@@ -296,3 +296,18 @@ def test_a_tensor_that_is_not_a_number_is_named(value: Any, kind: str, keeper: K
         tpulab.metric(odd=value)
     advice = keeper.wait(lambda: keeper.of_type("advice"), "a sentence")
     assert f"is left out: {kind} is no number" in advice[0]["message"]
+
+
+def test_a_hyperparameter_that_was_first_read_in_inference_mode_enters_a_training_step() -> None:
+    run = tpulab.run(hyperparameters={"rate": 0.5}, backend="torch")
+    with torch.inference_mode():
+        assert float(run.hyper.rate) == 0.5
+    weight = torch.ones(3, requires_grad=True)
+    (weight * run.hyper.rate).sum().backward()
+    assert weight.grad is not None
+
+
+def test_a_complex_tensor_is_no_picture_and_brain_floats_are() -> None:
+    with pytest.raises(tpulab.MediaError, match="complex"):
+        tpulab.image(torch.ones(4, 4, dtype=torch.cfloat))
+    assert tpulab.image(torch.ones(4, 4, dtype=torch.bfloat16)).mime == "image/png"

@@ -9,6 +9,7 @@ import copy
 import logging
 import math
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,32 @@ def test_a_run_begins_in_a_folder_that_was_deleted(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(folder)
     folder.rmdir()
     assert list(tpulab.run("without a folder").steps(range(3))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("clock", ["time", "time_ns", "monotonic", "perf_counter_ns"])
+def test_a_clock_that_was_replaced_changes_no_loop(
+    clock: str, monkeypatch: pytest.MonkeyPatch, keeper: KeeperDouble
+) -> None:
+    monkeypatch.setattr(time, clock, lambda: "never")
+    run = tpulab.run("frozen", log="log.jsonl")
+    for _ in run.steps(range(3)):
+        run.log(loss=1.0, sample=np.zeros((2, 2)))
+    run.finish()
+    assert run.step_index == 3
+    monkeypatch.undo()
+    wait_until(lambda: any(run["state"] == "finished" for run in keeper.of_type("run")), "the end of the run")
+
+
+@pytest.mark.parametrize("log", ["\0", "\ud800/x", "x" * 5000])
+def test_a_log_that_no_file_can_be_ends_no_training(log: str) -> None:
+    run = tpulab.run("odd log", log=log)
+    assert len(list(run.steps(range(3)))) == 3
+    run.finish()
+
+
+def test_arguments_of_the_wrong_kind_are_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="`log` is the path"):
+        tpulab.run("log", log=5)  # type: ignore[arg-type]
+    for every in ("often", 1.5, math.nan, 0):
+        with pytest.raises(ValueError, match="`every`"):
+            tpulab.run("every").on_checkpoint(lambda: None, every=every)  # type: ignore[arg-type]

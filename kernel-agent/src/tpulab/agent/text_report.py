@@ -15,7 +15,9 @@ from tpulab.telemetry.text import write_line
 FIRST_LINE_NS = 3_000_000_000
 PERIOD_NS = 5_000_000_000
 #: A nested run that is shorter than this prints nothing: a loop of many short loops would flood the output.
-SHORT_NESTED_NS = 3_000_000_000
+SHORT_NS = 3_000_000_000
+#: A program of many short loops prints a line for so many of them, and then one in each period.
+SHORT_LINES = 20
 #: How long the last line waits for the device time of the last steps.
 PATIENCE_S = 0.05
 
@@ -28,6 +30,8 @@ class TextReport:
         self._settle = settle
         self._next: dict[str, int] = {}
         self._before: dict[str, RunTotals] = {}
+        self._short_lines = 0
+        self._next_short_ns = 0
 
     def on_step(self, run: Run) -> None:
         due = self._next.get(run.id)
@@ -48,11 +52,18 @@ class TextReport:
     def on_end(self, run: Run, *, nested: bool) -> None:
         self._next.pop(run.id, None)
         self._before.pop(run.id, None)
-        if nested and now_ns() - run.started_ns < SHORT_NESTED_NS:
+        moment = now_ns()
+        is_short = moment - run.started_ns < SHORT_NS
+        if is_short and (nested or moment < self._next_short_ns):
             return
         self._settle(PATIENCE_S)
-        if run.totals.steps:
-            write_line(summary(run))
+        if not run.totals.steps:
+            return
+        self._short_lines += is_short
+        if self._short_lines >= SHORT_LINES:
+            self._next_short_ns = moment + PERIOD_NS
+        more = is_short and self._short_lines == SHORT_LINES
+        write_line(summary(run) + (" · other short loops follow, one line in 5 s" if more else ""))
 
 
 def summary(run: Run) -> str:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, get_args
 
 from tpulab.telemetry.messages import HyperparameterDescription, HyperValue
 from tpulab.telemetry.plain import plain_value, short
@@ -67,16 +67,18 @@ def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend
     chosen = backend or loaded_backend()
     name = dtype or _DTYPES[kind]
     if chosen == "jax":
-        import jax.numpy as jnp
+        import jax
         import numpy as np
 
-        # Through numpy, so that nothing is compiled and the type is not weak.
-        if name == "bfloat16":
-            return jnp.asarray(np.asarray(value, jnp.bfloat16))
-        return jnp.asarray(np.asarray(value, name))
+        # Through numpy, so that nothing is compiled and the type is not weak. It stays for later steps, so
+        # while a function is traced it must be no tracer; a transfer guard refuses all but `device_put`.
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(np.asarray(value, jax.numpy.dtype(name)))
     if chosen in ("torch", "torch_xla"):
         torch: Any = importlib.import_module("torch")
-        made = torch.tensor(value, dtype=getattr(torch, name))
+        # A tensor of inference mode could not enter a training step later.
+        with torch.inference_mode(False):
+            made = torch.tensor(value, dtype=getattr(torch, name))
         if chosen == "torch_xla":
             torch_xla: Any = importlib.import_module("torch_xla")
             return _lazy_scalar(torch_xla, made)
@@ -119,7 +121,7 @@ class Hyper:
             for choice in self.choices or ():
                 if type(choice) is type(value) and choice == value:
                     return choice
-            allowed = ", ".join(repr(choice) for choice in self.choices or ())
+            allowed = ", ".join(repr(choice) for choice in self.choices or ()) or "no choices"
             raise HyperparameterError(f"{name} is one of {allowed}, not {value!r}.")
         if self.kind == "text":
             if isinstance(value, str) and len(value) <= TEXT_LENGTH:
@@ -153,7 +155,7 @@ def hyper(
     scale: Scale = "linear",
     choices: tuple[HyperValue, ...] | list[HyperValue] | None = None,
     description: str | None = None,
-    dtype: str | None = None,
+    dtype: Any = None,
 ) -> Hyper:
     """Defines a hyperparameter that can be changed from the page.
 
@@ -163,7 +165,7 @@ def hyper(
         scale: of the slider; `log` needs a positive `min`.
         choices: the allowed values. Choices and texts stay Python values in the step.
         description: short text for the page.
-        dtype: of the array, for example `bfloat16`. Default: float32, int32 or bool.
+        dtype: of the array, for example `"bfloat16"` or `jnp.bfloat16`. Default: float32, int32 or bool.
 
     Raises:
         HyperparameterError: the bounds exclude the value, or are in the wrong order.
@@ -190,8 +192,12 @@ def hyper(
         raise HyperparameterError(f"The scale is linear or log, not {scale!r}.")
     if scale == "log" and (min is None or min <= 0):
         raise HyperparameterError("A log scale needs a lower bound above 0: pass min=….")
-    made = Hyper(value, kind, min, max, scale, choices if choices is None else tuple(choices),
-                 description, dtype)  # fmt: skip
+    if dtype is not None and not isinstance(dtype, str):
+        # `jnp.bfloat16` and `np.float32` are classes with a name, `torch.bfloat16` is written `torch.bfloat16`.
+        dtype = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
+    if dtype is not None and not re.fullmatch(r"bool|bfloat16|float(16|32|64)|float8_\w+|u?int(8|16|32|64)", dtype):
+        raise HyperparameterError(f"`dtype` is the name of a type of number, such as float32, not {dtype!r}.")
+    made = Hyper(value, kind, min, max, scale, choices, description, dtype)
     made.check("the value", value)
     return made
 
@@ -216,9 +222,13 @@ class Hyperparameters(Mapping[str, HyperValue]):
     """The hyperparameters of a run: attributes are arrays, items are plain values."""
 
     def __init__(self, given: Mapping[str, Hyper | HyperValue], backend: Backend | None = None) -> None:
+        if not isinstance(given, Mapping):
+            raise HyperparameterError(f"`hyperparameters` maps names to values; it is no {short(given)}.")
         specs = {name: value if isinstance(value, Hyper) else hyper(value) for name, value in given.items()}
+        if backend not in (None, *get_args(Backend)):
+            raise HyperparameterError(f"`backend` is {', '.join(get_args(Backend))} or None, not {backend!r}.")
         for name in specs:
-            if not name.isidentifier() or name.startswith("_") or hasattr(Mapping, name):
+            if not isinstance(name, str) or not name.isidentifier() or name.startswith("_") or hasattr(Mapping, name):
                 raise HyperparameterError(f"{name!r} cannot be the name of a hyperparameter; choose another.")
         self.__dict__["_specs"] = specs
         self.__dict__["_values"] = {name: spec.value for name, spec in specs.items()}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import ControlMessage
 
 #: The usual beginnings of a log's lines; such lines do not mention checkpoints.
@@ -141,7 +141,7 @@ class RunLog:
         self._file: TextIO | None = None
         self._broken = self._ended = False
         self._next_metrics = 0.0
-        self._began = time.monotonic()
+        self._began_ns = now_ns()
         self._lock = threading.RLock()
 
     def start(self) -> None:
@@ -155,7 +155,7 @@ class RunLog:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a", encoding="utf-8")
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             self._fail(error)
             return
         self._append({"type": "run", "v": VERSION, "time": unix_now_ms(), **self._header()})
@@ -167,10 +167,10 @@ class RunLog:
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Only in a log that exists; at most once a second, and the longer it runs, the more rarely: a
         week takes some megabytes."""
-        moment = time.monotonic()
+        moment = (now_ns() - self._began_ns) / 1e9
         if self._file is None or not values or moment < self._next_metrics:
             return
-        self._next_metrics = moment + max(METRICS_PERIOD_S, (moment - self._began) / METRICS_LINES)
+        self._next_metrics = moment + max(METRICS_PERIOD_S, moment / METRICS_LINES)
         self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
 
     def goes_on(self) -> None:

@@ -10,12 +10,12 @@ import base64
 import io
 import math
 import struct
-import time
 import wave
 import zlib
 from typing import Any, NamedTuple
 
 from tpulab.runtimes.device_value import is_freed
+from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.plain import is_number, short
 
 MOST_SIDE = 512
@@ -41,11 +41,11 @@ class Allowance:
     """How many media a run may still log: `BURST`, and one more each second."""
 
     def __init__(self) -> None:
-        self._left, self._at = float(BURST), time.monotonic()
+        self._left, self._at = float(BURST), now_ns()
 
     def take(self) -> bool:
-        now = time.monotonic()
-        self._left, self._at = min(BURST, self._left + now - self._at), now
+        now = now_ns()
+        self._left, self._at = min(BURST, self._left + (now - self._at) / 1e9), now
         if self._left < 1:
             return False
         self._left -= 1
@@ -156,7 +156,9 @@ def _saved_image(image: Any, side: int) -> bytes:
 def _on_host(value: Any) -> Any:
     if is_freed(value):
         raise MediaError("the array was deleted, or donated to a program")
-    for step in ("detach", "cpu", "float") if "torch" in type(value).__module__ else ():
+    # Without "float", numpy cannot read bfloat16; of a complex tensor it would drop the imaginary part.
+    is_torch = "torch" in type(value).__module__
+    for step in ("detach", "cpu", *(() if is_torch and value.is_complex() else ("float",))) if is_torch else ():
         value = getattr(value, step)()
     return value
 

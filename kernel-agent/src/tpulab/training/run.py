@@ -187,7 +187,8 @@ class TrainingRun:
         steps. If it raises an exception, the command has failed and the run continues. A coroutine function
         needs `async for`. Usable as a decorator.
         """
-        if every is not None and every < 1:
+        every = whole_number("every", every)
+        if every == 0:
             raise ValueError(f"`every` is a number of steps from 1 on, not {every}")
         self.controller.checkpoint_every = every
         self.controller.handle("checkpoint", function)
@@ -502,10 +503,12 @@ def run(
     Raises:
         HyperparameterError: the definition of a hyperparameter is invalid.
         ValueError: a figure is not finite, or below 0.
-        TypeError: the name is not text.
+        TypeError: the name is not text, or `log` is no path.
     """
     if not isinstance(name, (str, type(None))):
         raise TypeError(f"the name of a run is text, not {short(name)}")
+    if not isinstance(log, (str, os.PathLike, bool, type(None))):
+        raise TypeError(f"`log` is the path of a file or folder, or False, not {short(log)}")
     return TrainingRun(
         name,
         config,
