@@ -327,11 +327,9 @@ export class ExecutionsIndex {
     return execution;
   }
 
-  /** Drops the least needed tenth of the executions; queued and running ones only when they exceed the limit by a tenth. */
+  /** Drops the least needed tenth of the executions. */
   #forgetSome(): void {
-    const tenth = Math.ceil(this.limits.executions / 10);
-    const isFull = this.#executions.size > this.limits.executions + tenth;
-    const count = isFull ? tenth : Math.min(tenth, this.#executions.size - this.#open.size);
+    const count = Math.ceil(this.limits.executions / 10);
     for (const each of executionsToDrop(this.executions(), count)) {
       this.#executions.delete(each.msgId);
       this.#open.delete(each);

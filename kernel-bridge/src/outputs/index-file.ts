@@ -88,4 +88,4 @@ export interface IndexLimits {
   readonly widgets: number;
 }
 
-export const INDEX_LIMITS: IndexLimits = { executions: 10_000, displays: 20_000, widgets: 1000 };
+export const INDEX_LIMITS: IndexLimits = { executions: 20_000, displays: 20_000, widgets: 1000 };

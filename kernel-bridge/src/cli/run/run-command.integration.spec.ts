@@ -428,10 +428,15 @@ it('refuses an invalid run with a remedy', async () => {
 
 it('says that the outputs are not in a notebook that was removed or emptied meanwhile, and where they are', async () => {
   for (const change of ['os.remove(name)', 'open(name, "w").close()']) {
-    const file = await notebook('print("before")', `import os, glob\nname, = glob.glob("*.ipynb")\n${change}`);
+    const file = await notebook(
+      'print("before")',
+      `import os, glob\nname, = glob.glob("*.ipynb")\n${change}`
+    );
     const { error } = await run(file);
     expect(error).toMatchObject({ code: 'notebook_not_written' });
-    expect(error!.message).toMatch(/have run\. The notebook .* cannot be used: .*"tpulab outputs [0-9a-f-]+"/);
+    expect(error!.message).toMatch(
+      /have run\. The notebook .* cannot be used: .*"tpulab outputs [0-9a-f-]+"/
+    );
     expect((await run(file, '--attach')).error).toMatchObject({ code: 'notebook_unusable' });
   }
 });
@@ -441,7 +446,15 @@ it('says how many cells were edited or removed meanwhile', async () => {
     'import json, glob\nname, = glob.glob("*.ipynb")\ntext = json.load(open(name))\ntext["cells"][1]["source"] = "2"\ndel text["cells"][2]\njson.dump(text, open(name, "w"))';
   const { error, stderr } = await run(await notebook(edit, 'print(1)', 'print(2)', 'print(3)'));
   expect(error).toBeNull();
-  expect(stderr).toMatch(/except those of 2 cells edited or removed meanwhile; "tpulab outputs [0-9a-f-]+" shows/);
+  expect(stderr).toMatch(
+    /except those of 2 cells edited or removed meanwhile; "tpulab outputs [0-9a-f-]+" shows/
+  );
+});
+
+it('refuses a notebook of more cells than the index of outputs lists', async () => {
+  const { error } = await run(await notebook(...Array.from({ length: 18_001 }, () => 'x = 1')));
+  expect(error).toMatchObject({ code: 'run_not_started' });
+  expect(error!.message).toContain('has 18001 code cells, and a run has at most 18000');
 });
 
 it('runs a notebook of more cells than a starting kernel holds', { tags: ['long'] }, async () => {

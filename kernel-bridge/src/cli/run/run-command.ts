@@ -8,6 +8,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { chosenStateFolder, RunningGateway, type StateOptions } from '../running-gateway.js';
 import { CommandError, interruptible, print, type Streams } from '../output.js';
 import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '@tpulab/machines';
+import { INDEX_LIMITS } from '../../outputs/index.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { BridgeCalls, parametersCode, parameterValue, sessionPath } from './bridge-calls.js';
 import { followRun } from './follow-run.js';
@@ -36,6 +37,9 @@ parameters (the cell after which -p and --parameters put their values, as paperm
 const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
 /** The shell's exit code for Ctrl+C: the result of the notebook is not known yet. */
 const INTERRUPTED = 130;
+
+/** The index of a kernel's outputs forgets the oldest executions at its limit, a tenth at once. */
+const MOST_CELLS = 0.9 * INDEX_LIMITS.executions;
 
 /** Attributes of options that apply only when a run starts. */
 const OF_A_START = ['detach', 'kernel', 'keepKernel', 'parameter', 'parameters'];
@@ -215,6 +219,12 @@ async function begin(
     }));
   if (cells.length === 0)
     throw new CommandError('notebook_unusable', `${notebook} has no code cells to run.`);
+  if (cells.length > MOST_CELLS) {
+    throw new CommandError(
+      'run_not_started',
+      `${notebook} has ${cells.length} code cells, and a run has at most ${MOST_CELLS}; divide it, or join cells.`
+    );
+  }
   const path = sessionPath(await realpath(notebook));
   const before = (await calls.sessions()).find(session => session.path === path);
   if (before) await endBefore(calls, before.id, before.kernel.id, notebook);
