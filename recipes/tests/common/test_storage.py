@@ -31,3 +31,8 @@ def test_links_count_as_their_targets_and_broken_ones_are_named(tmp_path: Path) 
         folder.get("gone.wav")
     with pytest.raises(StorageError, match=r"loop\.wav: .*symbolic links"):
         folder.get("loop.wav")
+
+
+def test_a_text_may_name_a_file_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    Folder(tmp_path).put("left_out.txt", os.fsdecode(b"bad\xff.wav: no text\n"))
+    assert (tmp_path / "left_out.txt").read_text() == "bad\\udcff.wav: no text\n"

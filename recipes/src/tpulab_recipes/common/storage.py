@@ -171,9 +171,9 @@ class Folder:
                 os.remove(unfinished)
 
     def put(self, name: str, data: bytes | str) -> None:
-        """Writes a whole file."""
+        """Writes a whole file. Bytes in a text that are not UTF-8, as of a file name, become `\\udcff`."""
         with self.write(name) as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+            file.write(data.encode(errors="backslashreplace") if isinstance(data, str) else data)
 
     def append_line(self, name: str, line: str) -> None:
         """Adds a line. In a bucket the whole object is rewritten, so keep such files small."""

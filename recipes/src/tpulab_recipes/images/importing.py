@@ -427,7 +427,7 @@ def _webdataset(options: ImportOptions) -> list[Part]:
     return [
         Part(
             name,
-            zlib.crc32(f"{name} {size} {options.class_col}".encode()),
+            zlib.crc32(f"{name} {size} {options.class_col}".encode(errors="backslashreplace")),
             partial(_samples, folder, name, keys),
         )
         for name, size in archives
