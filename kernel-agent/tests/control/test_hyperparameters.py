@@ -32,6 +32,8 @@ def test_an_array_outlives_the_trace_and_the_guard_under_which_it_was_first_read
     assert not isinstance(hyper.rate, jax.core.Tracer)
     with jax.transfer_guard("disallow"):
         assert int(hyper.count) == 3
+    jax.jit(lambda x: x + 1, donate_argnums=0)(hyper.rate)
+    assert float(hyper.rate) == 0.5, "a step that donates its optimizer state donates the rate in it"
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", jnp.bfloat16, np.dtype("float16"), np.uint8, "float8_e4m3fn"])

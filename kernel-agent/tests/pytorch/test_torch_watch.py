@@ -307,7 +307,7 @@ def test_a_hyperparameter_that_was_first_read_in_inference_mode_enters_a_trainin
     assert weight.grad is not None
 
 
-def test_a_complex_tensor_is_no_picture_and_brain_floats_are() -> None:
+def test_a_complex_tensor_is_refused_as_a_picture_and_brain_floats_are_shown() -> None:
     with pytest.raises(tpulab.MediaError, match="complex"):
         tpulab.image(torch.ones(4, 4, dtype=torch.cfloat))
     assert tpulab.image(torch.ones(4, 4, dtype=torch.bfloat16)).mime == "image/png"

@@ -22,6 +22,7 @@ from tpulab.agent.agent import Agent
 from tpulab.control.command import Command
 from tpulab.control.controller import MAX_WAITING, Controller, ControlListener
 from tpulab.control.hyperparameters import Hyperparameters
+from tpulab.measure.tracked_run import on_cell_end
 from tpulab.telemetry.messages import ControlMessage
 from tpulab.training.run import TrainingRun
 
@@ -678,3 +679,33 @@ def test_a_run_whose_process_was_killed_is_resumed_from_a_torn_log(tmp_path: Pat
     seen: list[tuple[int, str | None]] = []
     assert tpulab.run(log=log).restore(lambda found: seen.append((found.step, found.saved))) == 5
     assert seen == [(5, "at 5")]
+
+
+def test_an_iterator_continues_in_a_later_cell_and_after_an_item_that_raised(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Flaky:
+        count = 0
+
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+        def __next__(self) -> int:
+            self.count += 1
+            if self.count == 3:
+                raise OSError("this item only")
+            return self.count
+
+    run = tpulab.run("later")
+    steps = iter(run.steps(Flaky()))
+    monkeypatch.setattr(agent.tracker.cells, "running", lambda: "first cell")
+    assert [next(steps), next(steps)] == [1, 2]
+    with pytest.raises(OSError, match="this item only"):
+        next(steps)
+    assert next(steps) == 4
+    on_cell_end(True)
+    monkeypatch.setattr(agent.tracker.cells, "running", lambda: "second cell")
+    assert [next(steps), next(steps)] == [5, 6]
+    run.finish()
+    assert next(steps, None) is None, "a run that its code has finished has no further step"
+    assert run.step_index == 3, "steps that were open at the end of a cell and of the run do not count"

@@ -20,6 +20,7 @@ from tpulab.telemetry.plain import plain_value, short
 
 Backend = Literal["jax", "torch", "torch_xla", "python"]
 _SPECIAL_SCALARS = (0.0, 1.0)
+_NUMBER_TYPES = r"bool|bfloat16|float(16|32|64)|float8_\w+|u?int(8|16|32|64)"
 _DTYPES = {"number": "float32", "integer": "int32", "boolean": "bool"}
 
 
@@ -193,9 +194,9 @@ def hyper(
     if scale == "log" and (min is None or min <= 0):
         raise HyperparameterError("A log scale needs a lower bound above 0: pass min=….")
     if dtype is not None and not isinstance(dtype, str):
-        # `jnp.bfloat16` and `np.float32` are classes with a name, `torch.bfloat16` is written `torch.bfloat16`.
+        # `np.float32` is a class with a name, `torch.float32` is an object that is printed so.
         dtype = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
-    if dtype is not None and not re.fullmatch(r"bool|bfloat16|float(16|32|64)|float8_\w+|u?int(8|16|32|64)", dtype):
+    if dtype is not None and not re.fullmatch(_NUMBER_TYPES, dtype):
         raise HyperparameterError(f"`dtype` is the name of a type of number, such as float32, not {dtype!r}.")
     made = Hyper(value, kind, min, max, scale, choices, description, dtype)
     made.check("the value", value)
@@ -226,9 +227,12 @@ class Hyperparameters(Mapping[str, HyperValue]):
             raise HyperparameterError(f"`hyperparameters` maps names to values; it is no {short(given)}.")
         specs = {name: value if isinstance(value, Hyper) else hyper(value) for name, value in given.items()}
         if backend not in (None, *get_args(Backend)):
-            raise HyperparameterError(f"`backend` is {', '.join(get_args(Backend))} or None, not {backend!r}.")
+            raise HyperparameterError(
+                f"`backend` is {', '.join(get_args(Backend))} or None, not {backend!r}."
+            )
         for name in specs:
-            if not isinstance(name, str) or not name.isidentifier() or name.startswith("_") or hasattr(Mapping, name):
+            usable = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+            if not usable or hasattr(Mapping, name):
                 raise HyperparameterError(f"{name!r} cannot be the name of a hyperparameter; choose another.")
         self.__dict__["_specs"] = specs
         self.__dict__["_values"] = {name: spec.value for name, spec in specs.items()}
@@ -243,8 +247,8 @@ class Hyperparameters(Mapping[str, HyperValue]):
             known = ", ".join(specs) or "none"
             raise AttributeError(f"this run has no hyperparameter {name!r}; it has: {known}")
         arrays = self.__dict__["_arrays"]
-        # Made once for each value: the same array is passed to every step.
-        if name not in arrays:
+        # Made once for each value: the same array is passed to every step, which may donate it.
+        if name not in arrays or getattr(arrays[name], "is_deleted", bool)():
             arrays[name] = make_array(self[name], spec.kind, spec.dtype, self.__dict__["_backend"])
         return arrays[name]
 

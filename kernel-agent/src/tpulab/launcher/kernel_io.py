@@ -132,6 +132,6 @@ def restore_streams(kernel: Any) -> None:
 
 def flush_without_errors() -> None:
     """Before a reply, and before a fork."""
-    kernelbase.sys = _Flushed()  # type: ignore[attr-defined]
+    kernelbase.sys = _Flushed()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_Flushed().flush)

@@ -156,10 +156,10 @@ def _saved_image(image: Any, side: int) -> bytes:
 def _on_host(value: Any) -> Any:
     if is_freed(value):
         raise MediaError("the array was deleted, or donated to a program")
-    # Without "float", numpy cannot read bfloat16; of a complex tensor it would drop the imaginary part.
-    is_torch = "torch" in type(value).__module__
-    for step in ("detach", "cpu", *(() if is_torch and value.is_complex() else ("float",))) if is_torch else ():
-        value = getattr(value, step)()
+    if "torch" in type(value).__module__:
+        value = value.detach().cpu()
+        # numpy cannot read bfloat16; a complex tensor would lose its imaginary part.
+        return value if value.is_complex() else value.float()
     return value
 
 

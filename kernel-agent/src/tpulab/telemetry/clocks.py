@@ -6,8 +6,9 @@ The clocks are looked up once: a test of the user's may replace those of `time`.
 
 from __future__ import annotations
 
-from time import perf_counter_ns as now_ns
-from time import time_ns
+from time import perf_counter_ns, time_ns
+
+now_ns = perf_counter_ns
 
 #: Two readings in a row take less than a microsecond, unless the thread loses its core between them.
 _TOGETHER_NS = 100_000

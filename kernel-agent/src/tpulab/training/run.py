@@ -385,17 +385,24 @@ class TrainingRun:
         tracked = self._tracked
         if tracked is None:
             tracked = self._tracked = self._announce(frame)
-        elif tracked.run.ended and not tracked.halted:
-            self.controller.start()
         if self.total is None and length is not None:
             total = tracked.run.closed + length
             if total != tracked.run.total:
                 tracked.run.open_ended = tracked.run.total is not None
                 tracked.run.total = total
                 tracked.changed()
+        self.go_on()
+        return tracked
+
+    def go_on(self) -> None:
+        """A loop has a step: a run that an earlier cell or an exception has ended continues."""
+        tracked = self._tracked
+        if tracked is None:
+            return
+        if tracked.run.ended and not tracked.halted:
+            self.controller.start()
         step_runs.keep(tracked)
         tracked.tracker.steered_in = tracked.tracker.cells.running()
-        return tracked
 
     def when_announced(self, listener: Callable[[str], None]) -> None:
         """Calls `listener` with the id of the run: now, or when its first loop begins."""

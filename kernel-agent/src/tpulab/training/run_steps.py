@@ -27,6 +27,8 @@ class Training(Protocol):
 
     def begin_loop(self, frame: FrameType, length: int | None) -> SteeredRun: ...
 
+    def go_on(self) -> None: ...
+
     def take_later(self) -> dict[str, Any]: ...
 
 
@@ -42,6 +44,9 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
     ) -> None:
         super().__init__(iterable, total, watch)
         self._training = training
+        self._raised = False
+        #: the cell of the newest step
+        self._cell: object = None
 
     def __aiter__(self) -> RunSteps[T]:
         return self.__iter__()
@@ -102,6 +107,11 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
             self._guard = LoopGuard(tracked.leave_loop, frame.f_code)
         elif tracked.clock.is_open:
             self._end_step(tracked)
+        cell, before = tracked.tracker.cells.running(), self._cell
+        if tracked.run.ended and not self._exhausted and (self._raised or cell is not before):
+            # An iterator that a later cell uses, or one that goes on after an item that raised.
+            self._training.go_on()
+        self._cell, self._raised = cell, False
         return tracked
 
     def _begin_body(self, tracked: SteeredRun) -> None:
@@ -122,6 +132,7 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
 
     def _failed(self, tracked: SteeredRun) -> None:
         self._disarm()
+        self._raised = True
         tracked.end("failed")
 
 
