@@ -2,6 +2,7 @@
 /**
  * `npm run test:real`: the voices on real-sounding speech, and emoji, judged by models that were not trained here. Voices and judges come inside
  * packages whose hashes are in a separate lock file; a package that is no longer offered is named, and its proofs are skipped.
+ * What follows `--` goes to pytest: `npm run test:real -- -k emoji`.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -32,7 +33,8 @@ function judge() {
       ...['-m', 'pytest', '-q', '-rs', '-s', '-c', path.join(checkout.root, 'recipes', 'pyproject.toml')],
       path.join(checkout.root, 'recipes', 'tests', 'real'),
       // Japanese texts need a package that is too large for every environment.
-      path.join(checkout.root, 'recipes', 'tests', 'gpt_sovits', 'test_text.py')
+      path.join(checkout.root, 'recipes', 'tests', 'gpt_sovits', 'test_text.py'),
+      ...process.argv.slice(2)
     ],
     { stdio: 'inherit', env: { ...process.env, TPULAB_REAL: '1', OMP_NUM_THREADS: '1' } }
   );
