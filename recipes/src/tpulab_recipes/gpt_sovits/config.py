@@ -189,6 +189,8 @@ SPEECH = Config(
     learning_rate=1e-3,
     lr_decay=0.985,
     batch_size=8,
+    # At 1 too little passes the posterior for words (docs/recipe-notes.md).
+    c_kl=0.1,
     segment_size=10_240,
     buckets=(176, 240, 320),
     text_length=112,
