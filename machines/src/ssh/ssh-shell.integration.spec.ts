@@ -139,7 +139,7 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
           const text = words === undefined ? command : Buffer.from(words, 'base64').toString();
           if (!text.includes('exec cat >')) continue;
           const [mark = ''] = text.match(/tpulab-[0-9a-f]{16}/) ?? [];
-          execFileSync(ssh, viaMaster(controlPath, ['-T'], command), { input: input(mark) });
+          execFileSync(ssh, viaMaster(controlPath, ['-T'], command), { input: input(mark), stdio: ['pipe', 'pipe', 'ignore'] });
         }
       };
       let isSpoilt = false;
