@@ -11,7 +11,7 @@
  * @property {number} reordered
  * @property {number} replyFaults
  * @property {number | null} gap
- * @property {readonly string[]} told
+ * @property {readonly string[]} reported
  * @property {number} cutOff
  * @property {number | null} catchUpMs
  * @property {string} note
@@ -53,7 +53,7 @@ function cellsOf(row) {
 }
 
 /** @param {Row} row */
-function remarks({ lost, gap, told: reported, cutOff, replyFaults, note }) {
+function remarks({ lost, gap, reported, cutOff, replyFaults, note }) {
   return [
     reported.length > 0 ? `${gap === null ? 'unknown number' : gap} reported missing` : '',
     reported.length === 0 && lost > 0 ? 'lost silently' : '',

@@ -1,4 +1,5 @@
 // @ts-check
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { faultTable } from './fault-table.mjs';
 
@@ -11,7 +12,7 @@ const ROW = {
   reordered: 0,
   replyFaults: 0,
   gap: 0,
-  told: [],
+  reported: [],
   cutOff: 0,
   catchUpMs: 120,
   note: ''
@@ -38,10 +39,18 @@ it('has the cases in the order in which they came, with the stock client first, 
   expect(new Set(table.map(line => line.length)).size).toBe(1);
 });
 
+it('reads the fields of the rows that the fault tests write', () => {
+  const source = readFileSync('kernel-bridge/src/faults/testing/scoreboard.ts', 'utf8');
+  const score = /interface Score extends Marks \{(.*?)\n\}/s.exec(source)?.[1] ?? '';
+  const fields = [...score.matchAll(/^ {2}readonly (\w+):/gm)].map(([, field]) => field);
+  const marks = ['expected', 'lost', 'doubled', 'reordered'];
+  expect(new Set([...fields, ...marks])).toEqual(new Set(Object.keys(ROW)));
+});
+
 it('explains the numbers', () => {
   const text = faultTable([
-    { ...ROW, gap: 7, told: ['7 messages are missing'] },
-    { ...ROW, gap: null, told: ['?'] },
+    { ...ROW, gap: 7, reported: ['7 messages are missing'] },
+    { ...ROW, gap: null, reported: ['?'] },
     { ...ROW, lost: 5 },
     { ...ROW, cutOff: 2, replyFaults: 1, catchUpMs: null, note: 'closed with 1000' }
   ]);
