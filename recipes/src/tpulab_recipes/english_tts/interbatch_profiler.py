@@ -4,11 +4,10 @@
 `total_batch`      a step: from one request for a batch to the next, without samples and the like
 `data_loading`     the loop waits for its batch (the clock's span *input*)
 `interbatch`       the device waits: *input* and *gap*
-`forward_pass`,    between `start_…` and `end_…`. On a device that compiles, a step is one program
-`backward_pass`    and these only trace it; `measure_phases` times the programs instead
 =================  ===========================================================================
 
-There is no second clock: what the panel shows of a run is what this reports.
+There is no second clock: what the panel shows of a run is what this reports. On a device that compiles, a
+step is one program: `measure_phases` times a forward pass by a program of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 
 from tpulab_recipes.common.errors import MissingPackage
 
-PHASES = ("interbatch", "data_loading", "forward_pass", "backward_pass", "total_batch")
+PHASES = ("interbatch", "data_loading", "total_batch")
 #: Of a step of the clock. Bands within it, such as a sample, are part of its wall time and of no span.
 _SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 #: How long statistics wait for the clock's last steps.
@@ -29,7 +28,7 @@ _PATIENCE_S = 2.0
 
 
 class InterbatchProfiler:
-    """Collects the steps of one run (`follow`), or steps between `start_batch` and `end_batch`.
+    """Collects the steps of one run (`follow`).
 
     Raises `MissingPackage` without `tpulab`.
     """
@@ -44,8 +43,6 @@ class InterbatchProfiler:
         self._lock = threading.Lock()
         self._runs: set[str] = set()
         self._steps: list[Mapping[str, Any]] = []
-        self._open: Any = None
-        self._began: dict[str, int] = {}
         self._agent.recorder.taps.append(self._tap)
 
     def follow(self, run: Any) -> None:
@@ -61,42 +58,6 @@ class InterbatchProfiler:
         with self._lock:
             self._steps.clear()
 
-    # -- for loops without a run -----------------------------------------------------------------------
-
-    def start_batch(self) -> None:
-        import tpulab
-
-        self._open = tpulab.step("interbatch profile")
-        self._open.__enter__()
-        self._runs.add(self._open._tracked.run.id)
-
-    def end_batch(self) -> None:
-        block, self._open = self._open, None
-        if block is not None:
-            block.__exit__(None, None, None)
-
-    def start_data_loading(self) -> None:
-        self._start("data_loading")
-
-    def end_data_loading(self) -> None:
-        """The wait counts as input time of the open step."""
-        from tpulab.measure.thread_state import thread_state
-        from tpulab.telemetry.clocks import now_ns
-
-        thread_state().waits.append((self._began.pop("data_loading"), now_ns()))
-
-    def start_forward_pass(self) -> None:
-        self._start("forward_pass")
-
-    def end_forward_pass(self) -> None:
-        self._end("forward_pass")
-
-    def start_backward_pass(self) -> None:
-        self._start("backward_pass")
-
-    def end_backward_pass(self) -> None:
-        self._end("backward_pass")
-
     # -- results ----------------------------------------------------------------------------------------
 
     def get_statistics(self) -> dict[str, float]:
@@ -109,17 +70,16 @@ class InterbatchProfiler:
             return {}
         found: dict[str, float] = {}
         for phase in PHASES:
-            values = [value for step in steps if (value := _milliseconds(step, phase)) is not None]
-            found[f"{phase}_count"] = float(len(values))
-            if values:
-                found |= {
-                    f"{phase}_mean_ms": statistics.fmean(values),
-                    f"{phase}_median_ms": statistics.median(values),
-                    f"{phase}_std_ms": statistics.pstdev(values),
-                    f"{phase}_min_ms": min(values),
-                    f"{phase}_max_ms": max(values),
-                    f"{phase}_total_s": sum(values) / 1e3,
-                }
+            values = [_milliseconds(step, phase) for step in steps]
+            found |= {
+                f"{phase}_count": float(len(values)),
+                f"{phase}_mean_ms": statistics.fmean(values),
+                f"{phase}_median_ms": statistics.median(values),
+                f"{phase}_std_ms": statistics.pstdev(values),
+                f"{phase}_min_ms": min(values),
+                f"{phase}_max_ms": max(values),
+                f"{phase}_total_s": sum(values) / 1e3,
+            }
         seconds = max(found["total_batch_total_s"], 1e-9)
         return found | {
             "throughput_batches_per_sec": len(steps) / seconds,
@@ -135,9 +95,8 @@ class InterbatchProfiler:
             return "No batch has been measured yet."
         lines = [f"{'':15}{'mean':>9}{'median':>9}{'max':>9}  ms"]
         for phase in PHASES:
-            if found[f"{phase}_count"]:
-                figures = (found[f"{phase}_{kind}_ms"] for kind in ("mean", "median", "max"))
-                lines.append(f"{phase:15}" + "".join(f"{figure:9.2f}" for figure in figures))
+            figures = (found[f"{phase}_{kind}_ms"] for kind in ("mean", "median", "max"))
+            lines.append(f"{phase:15}" + "".join(f"{figure:9.2f}" for figure in figures))
         lines.append(
             f"{found['throughput_batches_per_sec']:.2f} batches, {found['throughput_samples_per_sec']:.1f} "
             f"samples a second over {found['total_batch_count']:.0f} batches"
@@ -146,17 +105,6 @@ class InterbatchProfiler:
 
     def print_report(self) -> None:
         print(self.report(), flush=True)
-
-    def _start(self, phase: str) -> None:
-        from tpulab.telemetry.clocks import now_ns
-
-        self._began[phase] = now_ns()
-
-    def _end(self, phase: str) -> None:
-        import tpulab
-        from tpulab.telemetry.clocks import now_ns
-
-        tpulab.metric(**{f"{phase}_ms": (now_ns() - self._began.pop(phase)) / 1e6})
 
     def _tap(self, messages: list[Any]) -> None:
         for message in messages:
@@ -172,16 +120,13 @@ class InterbatchProfiler:
             time.sleep(0.01)
 
 
-def _milliseconds(step: Mapping[str, Any], phase: str) -> float | None:
+def _milliseconds(step: Mapping[str, Any], phase: str) -> float:
     if phase == "total_batch":
         # Whole nanoseconds, as the clock counts: a sum of milliseconds differs from `wallMs` in the last bit.
         return sum(round(1e6 * step[span]) for span in _SPANS) / 1e6
     if phase == "data_loading":
         return float(step["inputMs"])
-    if phase == "interbatch":
-        return float(step["inputMs"] + step["gapMs"])
-    value = step.get("metrics", {}).get(f"{phase}_ms")
-    return None if value is None else float(value)
+    return float(step["inputMs"] + step["gapMs"])
 
 
 def hints(found: Mapping[str, float]) -> list[str]:
@@ -194,11 +139,6 @@ def hints(found: Mapping[str, float]) -> list[str]:
         )
     if found["interbatch_overhead_pct"] - loading > 10:
         advice.append("The device waits between batches: log, validate and save less often.")
-    forward, backward = found.get("forward_pass_total_s", 0), found.get("backward_pass_total_s", 0)
-    if forward and backward > 2.5 * forward:
-        advice.append(
-            "The backward pass takes over 2.5 times the forward pass: is gradient checkpointing needed?"
-        )
     return advice
 
 

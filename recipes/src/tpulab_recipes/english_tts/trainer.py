@@ -320,9 +320,6 @@ class KokoroTrainer(Resumable):
 
     # -- memory ----------------------------------------------------------------------------------------
 
-    def adaptive_memory_cleanup(self) -> dict[str, Any]:
-        return self.memory.adaptive_cleanup(self.steps_done, force=True)
-
     def _guarded(self, batch: Any, *, is_second: bool = False) -> Losses:
         """A step; on CUDA and MPS, whose memory a clean-up frees, a second try of one that did not fit."""
         try:
