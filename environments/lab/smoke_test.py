@@ -1,4 +1,4 @@
-"""Tries JupyterLab's environment out; prints one JSON line for each thing tried. The set-up runs it."""
+"""Tries JupyterLab's environment out; prints one JSON line for each thing tried. The setup runs it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tpulab.measure.device_clock import DeviceClock, Taken
+from tpulab.measure.device_clock import ClaimedPost, DeviceClock
 from tpulab.measure.recorder import Recorder
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import StepClock
@@ -65,7 +65,7 @@ class Simulation:
         self.busy: list[tuple[int, int]] = []
         self.free_ns = 0
         self.state = ThreadState()
-        self._taken: Taken | None = None
+        self._claimed: ClaimedPost | None = None
         for module in _TIMED:
             patch.setattr(f"tpulab.measure.{module}.now_ns", lambda: self.now)
         patch.setattr("tpulab.measure.step_clock.thread_state", lambda: self.state)
@@ -96,15 +96,15 @@ class Simulation:
     def _watch_until(self, moment: int) -> None:
         """The waiting thread's work before that."""
         while True:
-            self._taken = self._taken or self.device.take()
-            if self._taken is None:
+            self._claimed = self._claimed or self.device.take()
+            if self._claimed is None:
                 return
-            ready = max(self._taken.output[0].ready_ns, self._taken.began) + WAKE_NS
+            ready = max(self._claimed.output[0].ready_ns, self._claimed.began) + WAKE_NS
             if ready > moment:
                 return
             self.now = max(self.now, ready)
-            taken, self._taken = self._taken, None
-            self.device.note(taken)
+            claimed, self._claimed = self._claimed, None
+            self.device.note(claimed)
 
 
 class Loop:

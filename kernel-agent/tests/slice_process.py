@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +95,3 @@ class SliceProcess(KernelProcess):
             except Exception:
                 self.process.kill()
         super().__exit__(*arguments)
-
-
-def json_lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]

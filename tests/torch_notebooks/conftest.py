@@ -34,11 +34,11 @@ WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 #: The voices are trained by plain PyTorch in `npm test`, and by torch_xla in `test:torch` and `test:lessons`.
 VOICES_ON_XLA = WHOLE or os.environ.get("TPULAB_LONG_TESTS") == "1"
 #: One thread: two notebooks run side by side on two cores, and PyTorch's threads wait by computing.
-ON_THE_PROCESSOR = """
+CPU_ONLY = """
 import os
 os.environ |= {"TPULAB_BACKEND": "cpu", "OMP_NUM_THREADS": "1"}
 """
-VOICES_BEFORE = "" if VOICES_ON_XLA else ON_THE_PROCESSOR
+VOICES_BEFORE = "" if VOICES_ON_XLA else CPU_ONLY
 compiles = pytest.mark.skipif(
     not VOICES_ON_XLA, reason="plain PyTorch compiles nothing: `npm run test:torch`"
 )

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from tpulab.agent.process_agent import current_agent
-from tpulab.figures.alerts import MOST_RULES, parse_rule
+from tpulab.figures.alerts import MAX_RULES, parse_rule
 from tpulab.measure.loop_exit import LoopGuard, MeasuredBlock, MeasuredLoop
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.tracked_run import TrackedRun, step_runs
@@ -148,6 +148,6 @@ def alert(when: str | None) -> None:
         rules.clear()
         return
     rule = parse_rule(when)
-    if len(rules) >= MOST_RULES and rule.text not in rules:
-        raise ValueError(f"there are {MOST_RULES} rules; tpulab.alert(None) removes all")
+    if len(rules) >= MAX_RULES and rule.text not in rules:
+        raise ValueError(f"there are {MAX_RULES} rules; tpulab.alert(None) removes all")
     rules[rule.text] = rule

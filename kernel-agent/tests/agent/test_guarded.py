@@ -30,7 +30,7 @@ def fails(*_: object, **__: object) -> Any:
 def test_a_command_that_raises_is_answered_and_so_are_those_after_it(
     keeper: KeeperDouble, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kernel_requests, "held_arrays", fails)
+    monkeypatch.setattr(kernel_requests, "arrays_by_owner", fails)
     run = tpulab.run("steered")
     for step in run.steps(range(3)):
         for _ in range(3):

@@ -17,7 +17,7 @@ STEPS = int(os.environ.get("TPULAB_WEEK_STEPS", "40000"))
 RUNS = 500
 #: Objects whose number may grow after a fifth of the steps: lists whose bound is not reached by then,
 #: such as the 4096 newest commands.
-MOST_GROWTH = 400_000
+MAX_GROWTH = 400_000
 
 PROGRAM = """
 import gc, json, sys, threading, time, tracemalloc
@@ -112,7 +112,7 @@ def test_nothing_grows_with_the_number_of_steps_and_runs(short_folder: Path) -> 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     early, late = found["kept"]
-    assert late - early < MOST_GROWTH, f"{early:,} bytes after a fifth of the steps, {late:,} at the end"
+    assert late - early < MAX_GROWTH, f"{early:,} bytes after a fifth of the steps, {late:,} at the end"
     # The loop, the reports and the commands: no thread for each run.
     assert found["threads"] <= 4
     assert sink.received > 1_000

@@ -63,7 +63,7 @@ else:
     compiled = []
     if sys.argv[1] == "kernel":
         if os.environ.get("AS_TPU") == "1":
-            saved.LOADED_UNASKED = frozenset({"cpu"})
+            saved.LOADED_BY_KERNEL = frozenset({"cpu"})
         current_agent()
         take_compiled_programs()
     compile_program = jax_compiler.backend_compile_and_load

@@ -403,12 +403,12 @@ def test_a_long_tracing_is_reported_while_it_runs(agent: Agent, keeper: KeeperDo
 def test_a_compilation_that_ends_during_its_report_begins_before_it_finishes(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, telling, over = watched._agent, threading.Event(), threading.Event()
+    agent, distinguishing, over = watched._agent, threading.Event(), threading.Event()
     as_message = Compilation.message
 
     def slowly(compilation: Compilation, phase: Any) -> Any:
         if threading.current_thread() is poll:
-            telling.set()
+            distinguishing.set()
             # Time for the compilation to end, if it does not wait for its turn.
             over.wait(2)
         return as_message(compilation, phase)
@@ -420,7 +420,7 @@ def test_a_compilation_that_ends_during_its_report_begins_before_it_finishes(
     @jax.jit
     def ends_meanwhile(batch: jax.Array) -> jax.Array:
         poll.start()
-        assert telling.wait(PATIENCE_S)
+        assert distinguishing.wait(PATIENCE_S)
         return batch * 2
 
     agent.recorder.events.clear()

@@ -121,18 +121,18 @@ def test_a_compilation_that_takes_long_is_reported_while_it_runs(lazy: Lazy) -> 
 def test_a_compilation_that_ends_during_its_report_begins_before_it_finishes(
     lazy: Lazy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    telling, over = threading.Event(), threading.Event()
+    distinguishing, over = threading.Event(), threading.Event()
     unexplained = LazyReasons.unexplained
 
     def slowly(*arguments: Any) -> Any:
-        telling.set()
+        distinguishing.set()
         # Time for the launch to end, if it does not wait for its turn.
         over.wait(0.5)
         return unexplained(*arguments)
 
     def begin_to_poll() -> None:
         poll.start()
-        assert telling.wait(PATIENCE_S)
+        assert distinguishing.wait(PATIENCE_S)
 
     monkeypatch.setattr(LazyReasons, "unexplained", slowly)
     poll = threading.Thread(target=lazy.watch.poll)

@@ -14,7 +14,7 @@ from tpulab.control.state import (
     ControlState,
     ControlTransitionError,
     after,
-    may,
+    is_allowed,
 )
 
 STATES: tuple[ControlState, ...] = get_args(ControlState)
@@ -51,7 +51,7 @@ def test_a_stopping_run_can_only_end() -> None:
 
 
 def test_an_impossible_transition_is_an_error_with_its_reason() -> None:
-    assert not may("running", "resume")
+    assert not is_allowed("running", "resume")
     with pytest.raises(ControlTransitionError, match="running cannot resume") as caught:
         after("running", "resume")
     assert (caught.value.code, caught.value.state) == ("CONTROL_TRANSITION", "running")

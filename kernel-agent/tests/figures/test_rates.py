@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tpulab.figures import throughput as room
-from tpulab.figures.spans import StepSplit, StepTimes, split, without_holes
+from tpulab.figures.spans import StepSplit, StepTimes, split, without_excluded
 from tpulab.figures.throughput import Effort, Throughput, goodput
 from tpulab.figures.totals import Figures, RunTotals
 
@@ -107,7 +107,7 @@ def test_a_band_inside_a_step_is_part_of_no_span() -> None:
     assert sum(found) == 1_000 - 400
     # Compiling up to the band; the device from its end; idle from then on.
     assert found == StepSplit(input=10, host=90 + 0, compile=50, device=150, gap=300)
-    collapsed, busy = without_holes(times, [(300, 700)])
+    collapsed, busy = without_excluded(times, [(300, 700)])
     assert (collapsed.end, busy) == (600, [(150, 300)])
 
 
@@ -116,9 +116,9 @@ def test_an_evaluation_is_lost_time_and_not_device_time() -> None:
     for known in (True, False):
         totals = RunTotals()
         for number in range(60):
-            holes = [(2 * MS, 1_502 * MS)] if number == 59 else []
-            end = (1_505 if holes else 5) * MS
-            times = StepTimes(0, 0, end, (), 1 * MS, (), (), holes)
+            excluded = [(2 * MS, 1_502 * MS)] if number == 59 else []
+            end = (1_505 if excluded else 5) * MS
+            times = StepTimes(0, 0, end, (), 1 * MS, (), (), excluded)
             is_known = known or number != 59
             spans = split(times, [(1 * MS, 2 * MS)] if is_known else None)
             totals.add(spans, is_known, in_bands=end - sum(spans))

@@ -243,7 +243,7 @@ def test_goodput_and_its_losses_add_up_to_the_whole() -> None:
 
 @pytest.fixture
 def _watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
+    monkeypatch.setattr(watch_plan, "MAX_SKIP", 0)
     monkeypatch.chdir(tmp_path)
 
 

@@ -32,7 +32,7 @@ def watched(limit_bytes: int, *, blocks: bool = False) -> tuple[SendRing, list[s
 
 def test_it_is_reported_at_the_threshold_at_each_doubling_and_when_it_is_over() -> None:
     ring, reported = watched(4 * MIB)
-    ring.reader_came()
+    ring.reader_attached()
     for number in range(17):
         ring.add("iopub", message(f"m{number}", MIB))
     assert [text.split(" of this")[0] for text in reported] == [
@@ -56,7 +56,7 @@ def test_it_is_reported_at_the_threshold_at_each_doubling_and_when_it_is_over() 
 
 def test_a_single_message_above_several_doublings_is_reported_once() -> None:
     ring, reported = watched(MIB)
-    ring.reader_came()
+    ring.reader_attached()
     ring.add("iopub", message("m", 5 * MIB))
     assert len(reported) == 1
     assert "next warning comes at 8.0 MiB" in reported[0]
@@ -65,14 +65,14 @@ def test_a_single_message_above_several_doublings_is_reported_once() -> None:
 def test_a_cell_that_may_wait_is_not_advised_to_wait() -> None:
     for blocks in (False, True):
         ring, reported = watched(MIB, blocks=blocks)
-        ring.reader_came()
+        ring.reader_attached()
         ring.add("iopub", message("m", MIB))
         assert ("TPULAB_IOPUB_QUEUE=block" in reported[0]) is not blocks
 
 
 def test_nothing_is_reported_when_the_threshold_is_zero() -> None:
     ring, reported = watched(0)
-    ring.reader_came()
+    ring.reader_attached()
     ring.add("iopub", message("m0", MIB))
     ring.confirm({"iopub": "m0"})
     assert reported == []
@@ -81,7 +81,7 @@ def test_nothing_is_reported_when_the_threshold_is_zero() -> None:
 def test_output_sent_while_no_keeper_reads_does_not_wait_in_memory() -> None:
     ring, reported = watched(MIB)
     ring.add("iopub", message("m0", 2 * MIB))
-    ring.reader_came()
+    ring.reader_attached()
     ring.add("iopub", message("m1", MIB // 2))
     assert reported == []
     ring.add("iopub", message("m2", MIB // 2))
@@ -92,9 +92,9 @@ def test_output_sent_while_no_keeper_reads_does_not_wait_in_memory() -> None:
 
 def test_output_waits_no_longer_when_its_keeper_ends() -> None:
     ring, reported = watched(MIB)
-    ring.reader_came()
+    ring.reader_attached()
     ring.add("iopub", message("m0", MIB))
-    ring.readers_ended()
+    ring.readers_detached()
     ring.add("iopub", message("m1", 4 * MIB))
     assert len(reported) == 2
     assert "no longer" in reported[1]

@@ -33,7 +33,7 @@ def test_stores_all_messages_until_they_are_confirmed() -> None:
     ring.confirm({"iopub": "m2"})
     assert names(ring) == ["m3", "m4"]
     ring.confirm({"iopub": "m4"})
-    assert (names(ring), ring.held_bytes, ring.unconfirmed_bytes()) == ([], 0, 0)
+    assert (names(ring), ring.stored_bytes, ring.unconfirmed_bytes()) == ([], 0, 0)
 
 
 def test_returns_the_messages_after_the_last_known_one() -> None:

@@ -73,9 +73,9 @@ for hook in hooks:
         elif hook in ('output', 'watch_at_end'):
             free(y)
         elif hook == 'memory' and i % 30 == 0:
-            from tpulab.memory.owners import held_arrays
+            from tpulab.memory.owners import arrays_by_owner
             free(y)
-            held_arrays()
+            arrays_by_owner()
     if hook in ('value', 'wait'):
         assert caught == 300, caught
     run.finish()

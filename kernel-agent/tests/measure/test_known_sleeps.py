@@ -45,7 +45,7 @@ costs = Costs()
 
 @pytest.fixture(autouse=True)
 def _every_step_is_watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
+    monkeypatch.setattr(watch_plan, "MAX_SKIP", 0)
     monkeypatch.chdir(tmp_path)
 
 

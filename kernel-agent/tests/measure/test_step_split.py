@@ -28,7 +28,7 @@ STEPS = 8
 def _every_step_is_watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine makes a wait expensive, and then only some steps are watched."""
     if "tiny" not in request.node.name:
-        monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
+        monkeypatch.setattr(watch_plan, "MAX_SKIP", 0)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tpulab.measure.watch_plan import FIRST_STEPS, LONGEST_SKIP, WATCHED_IN_A_ROW, WatchPlan
+from tpulab.measure.watch_plan import FIRST_STEPS, MAX_SKIP, WATCHED_IN_A_ROW, WatchPlan
 
 MS = 1_000_000
 WAIT_COST_NS = 30_000
@@ -61,7 +61,7 @@ def test_states_follow_each_other_as_in_the_table() -> None:
     # Between two programs nothing is planned.
     assert after(5, is_between=True) == ("planning", True)
     assert after() == ("skipping", False)
-    assert 0 < plan.left <= 1.5 * LONGEST_SKIP
+    assert 0 < plan.left <= 1.5 * MAX_SKIP
     assert after(plan.left) == ("posting", True)
     assert after(3, is_between=True, is_device_known=False) == ("posting", True)
     assert after(is_between=True) == ("watching", True)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import pytest
 
 from tpulab.memory import owners
-from tpulab.memory.owners import BUDGET_S, held_arrays
+from tpulab.memory.owners import BUDGET_S, arrays_by_owner
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def space(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def names_of(array: Any) -> list[str]:
-    found = [entry for entry in held_arrays()[0] if entry["shape"] == list(array.shape)]
+    found = [entry for entry in arrays_by_owner()[0] if entry["shape"] == list(array.shape)]
     return found[0]["names"]
 
 
@@ -61,7 +61,7 @@ def test_the_arrays_of_a_list_are_one_entry_although_the_newest_has_its_own_name
     """Case C03."""
     history = [jnp.full((11, 19), float(n)) for n in range(6)]
     space["w"], space["history"] = history[-1], history
-    [entry] = [entry for entry in held_arrays()[0] if entry["shape"] == [11, 19]]
+    [entry] = [entry for entry in arrays_by_owner()[0] if entry["shape"] == [11, 19]]
     assert (entry["count"], entry["bytes"]) == (6, 6 * 11 * 19 * 4)
     assert any(name.startswith("history[") for name in entry["names"])
 
@@ -160,5 +160,5 @@ def test_an_array_that_is_freed_meanwhile_is_left_out(space: dict[str, Any]) -> 
     arrays = [jnp.ones((3, 41)) + number for number in range(5)]
     space["arrays"] = arrays
     arrays[0].delete()
-    [entry] = [entry for entry in held_arrays()[0] if entry["shape"] == [3, 41]]
+    [entry] = [entry for entry in arrays_by_owner()[0] if entry["shape"] == [3, 41]]
     assert entry["count"] == 4

@@ -277,9 +277,9 @@ def test_the_owners_of_device_memory_are_found_without_xla(monkeypatch: pytest.M
 
     weights = torch.zeros(1000, 3)
     view = weights[:10]
-    assert all(one.tensor is not weights for one in torch_arrays.held_tensors())
+    assert all(one.tensor is not weights for one in torch_arrays.device_storages())
     monkeypatch.setattr(torch_arrays, "HOST", ("meta",))  # as if the host CPU were a device
-    [mine] = [one for one in torch_arrays.held_tensors() if one.tensor is weights]
+    [mine] = [one for one in torch_arrays.device_storages() if one.tensor is weights]
     assert (mine.nbytes, any(one is view for one in mine.views)) == (12_000, True)
 
 

@@ -87,7 +87,7 @@ class Scene:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cell_run, "UNEVEN_S", 0.01)
-    monkeypatch.setattr(cell_run, "LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(cell_run, "FINAL_MESSAGES_S", 0.01)
 
 
 def test_hosts_that_wait_for_one_that_failed_are_named() -> None:

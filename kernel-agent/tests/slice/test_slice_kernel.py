@@ -77,9 +77,9 @@ def test_other_hosts_are_folded_by_what_they_show(kernel: SliceProcess) -> None:
 
 def test_all_hosts_use_the_value_of_the_first_one(kernel: SliceProcess) -> None:
     code = (
-        "from tpulab.agent.together import together\n"
-        "found = [together.agree([jax.process_index() + at]) for at in (5, 6)]\n"
-        "print(found, together.is_first == (jax.process_index() == 0))"
+        "from tpulab.agent.process_group import process_group\n"
+        "found = [process_group.agree([jax.process_index() + at]) for at in (5, 6)]\n"
+        "print(found, process_group.is_first == (jax.process_index() == 0))"
     )
     answer = kernel.cell(code)
     assert answer.text() == "[[5], [6]] True\n"

@@ -105,10 +105,10 @@ def test_the_process_ends_with_the_lead(supervisor: subprocess.Popen[str]) -> No
 
 
 def test_it_ends_the_process_from_before_the_restart_and_waits_for_its_end() -> None:
-    place = {"place": uuid.uuid4().hex, "patience_s": 600}
-    with _supervisor(place) as cut_off, _supervisor({"place": uuid.uuid4().hex}) as another:
+    order = {"lock": uuid.uuid4().hex, "patience_s": 600}
+    with _supervisor(order) as cut_off, _supervisor({"lock": uuid.uuid4().hex}) as another:
         pid = _receive(cut_off, "alive")["alive"]
-        with _supervisor(place) as after:
+        with _supervisor(order) as after:
             assert _receive(after, "alive")["alive"] != pid
             assert not os.path.exists(f"/proc/{pid}")
             assert _receive(cut_off, "exited")["exited"] == -9
@@ -121,7 +121,7 @@ def test_it_states_what_it_waits_for() -> None:
     with socket.socket(socket.AF_UNIX) as stuck:
         stuck.bind(f"\0tpulab-slice-{os.getuid()}-{name}")
         stuck.listen()
-        with _supervisor({"place": name}) as after:
+        with _supervisor({"lock": name}) as after:
             assert "waiting for it to free the chips" in _receive(after, "waits")["waits"]
             stuck.close()
             _receive(after, "alive")

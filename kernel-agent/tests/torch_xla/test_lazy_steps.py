@@ -19,7 +19,7 @@ import tpulab
 from keeper_double import KeeperDouble
 from tpulab.agent.agent import Agent
 from tpulab.control.hyperparameters import Hyperparameters
-from tpulab.measure.auto_steps import FEWEST_TURNS
+from tpulab.measure.auto_steps import MIN_TURNS
 from tpulab.measure.tracked_run import step_runs
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.cells import Cell
@@ -27,7 +27,7 @@ from tpulab.telemetry.cells import Cell
 pytestmark = pytest.mark.usefixtures("agent")
 #: for a busy machine
 PATIENCE_S = 60.0
-FEWEST_STEPS = 4
+MIN_STEPS = 4
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 
 
@@ -236,7 +236,7 @@ def test_a_loss_whose_step_the_loader_launches_is_read_without_a_separate_progra
         """Like MpDeviceLoader: a request for a batch launches the previous step. Ends once a loss is read."""
         deadline = time.monotonic() + PATIENCE_S
         for index in itertools.count():
-            if index >= FEWEST_STEPS and (has_loss() or time.monotonic() > deadline):
+            if index >= MIN_STEPS and (has_loss() or time.monotonic() > deadline):
                 return
             yield torch.ones(16, 256).to(model.device)
             torch_xla.sync()
@@ -328,7 +328,7 @@ def test_a_loop_without_annotation_is_detected_by_its_launches(
 ) -> None:
     agent.cells._running[threading.get_ident()] = Cell("the-cell", 1)
     rate = torch.tensor(0.1).to(model.device)
-    for _ in range(FEWEST_TURNS + 12):
+    for _ in range(MIN_TURNS + 12):
         time.sleep(0.005)
         model.step(torch.ones(16, 256), rate).item()
     step_runs.end_all("finished", tracker=agent.tracker)

@@ -15,7 +15,7 @@ PROGRAM = """
 import json, sys
 import torch, torch_xla
 from tpulab.memory import error as errors
-from tpulab.memory import hold
+from tpulab.memory import retained
 from tpulab.runtimes.devices import DeviceReport
 
 device = torch_xla.device()
@@ -39,7 +39,7 @@ pending = torch.zeros(1024, 1024, device=device)  # a graph so far, and no memor
 view = model[0].weight.detach()[0]
 transfers = torch_xla._XLAC._xla_counter_value("aten::_local_scalar_dense")
 message = errors.memory_error(sys.last_value, 1, None, None, DeviceReport().read)
-freed = hold.free_held()
+freed = retained.free_retained()
 assert torch_xla._XLAC._xla_counter_value("aten::_local_scalar_dense") == transfers, "no value was read"
 print("RESULT" + json.dumps([message, freed]))
 """

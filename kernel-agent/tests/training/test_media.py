@@ -66,12 +66,12 @@ def test_pictures_of_all_kinds_reach_the_keeper_at_their_step(keeper: KeeperDoub
     assert set(np.unique(pixels(found["mask"]))) == {0, 255}
     assert pixels(found["several"]).shape == (24, 48, 3)
     assert pixels(found["pil"]).shape[:2] == (20, 40)
-    assert 300 < max(pixels(found["figure"]).shape[:2]) <= media.MOST_SIDE
+    assert 300 < max(pixels(found["figure"]).shape[:2]) <= media.MAX_SIDE
     assert found["text"]["data"].endswith("x…")
     with wave.open(io.BytesIO(base64.b64decode(found["sound"]["data"]))) as sound:
         assert (sound.getframerate(), sound.getnchannels()) == (22_050, 1)
-    assert all(len(message["data"]) <= media.MOST_SOUND_BYTES * 4 / 3 + 4 for message in found.values())
-    assert len(found["large"]["data"]) <= media.MOST_BYTES * 4 / 3 + 4
+    assert all(len(message["data"]) <= media.MAX_SOUND_BYTES * 4 / 3 + 4 for message in found.values())
+    assert len(found["large"]["data"]) <= media.MAX_BYTES * 4 / 3 + 4
 
 
 def test_a_value_that_is_neither_is_named_and_ends_no_training(keeper: KeeperDouble) -> None:

@@ -18,7 +18,7 @@ from keeper_double import KeeperDouble, wait_until
 from tpulab.agent import agent as agent_module
 from tpulab.agent import process_agent
 from tpulab.agent.agent import Agent
-from tpulab.measure.recorder import MOST_METRICS
+from tpulab.measure.recorder import MAX_METRICS
 from tpulab.measure.tracked_run import StepRuns, step_runs
 from tpulab.telemetry.cells import Cell
 from tpulab.training.run import TrainingRun
@@ -250,17 +250,17 @@ def test_the_steps_of_many_short_runs_are_all_reported_or_counted(keeper: Keeper
 @pytest.mark.usefixtures("agent")
 def test_names_of_metrics_have_a_bound_that_is_reported(keeper: KeeperDouble) -> None:
     run = tpulab.run("names", log=False)
-    for number in run.steps(range(MOST_METRICS + 50)):
+    for number in run.steps(range(MAX_METRICS + 50)):
         run.log(**{f"m{number}": 1.0})
     run.finish()
     keeper.wait(keeper.ended_runs, "the end")
     names = {name for step in keeper.steps() for name in step.get("metrics", {})}
-    assert len(names) == MOST_METRICS
+    assert len(names) == MAX_METRICS
     [advice] = keeper.wait(
         lambda: [advice for advice in keeper.of_type("advice") if advice["kind"] == "too-many-metrics"],
         "the advice",
     )
-    assert f"more than {MOST_METRICS} names" in advice["message"]
+    assert f"more than {MAX_METRICS} names" in advice["message"]
 
 
 def test_a_run_without_references_is_collected_with_its_log(agent: Agent) -> None:

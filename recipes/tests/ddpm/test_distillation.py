@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from ddpm.tiny import flags, shallow_config, speaking_network
+from ddpm.tiny import flags, nonzero_network, shallow_config
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.ddpm.__main__ import main
@@ -34,7 +34,7 @@ def test_rounds_halve_the_steps_in_one_program_and_continue_after_each(shallow: 
     updates = 8
     distill = {"distill.start_num_steps": 8, "distill.end_num_steps": 2, "distill.learning_rate": 2e-3}
     config = shallow.but({**distill, "distill.steps_per_halving": updates})
-    teacher, source = speaking_network(config), ShapesSource(config, count=64)
+    teacher, source = nonzero_network(config), ShapesSource(config, count=64)
     losses: dict[int, list[jax.Array]] = {}
     distiller = Distiller(config, source, teacher, guidance=1.5, mesh=make_mesh())
     students = []
@@ -60,7 +60,7 @@ def test_rounds_halve_the_steps_in_one_program_and_continue_after_each(shallow: 
 def test_a_sampler_without_guidance_equals_a_scale_of_one_with_one_evaluation_a_step(
     shallow: Config,
 ) -> None:
-    network, params = Network(shallow), speaking_network(shallow)
+    network, params = Network(shallow), nonzero_network(shallow)
     reported = context_for(["a large red circle", "a small blue cross"], shallow)
     plain, guided = Sampler(network, 2, is_guided=False), Sampler(network, 2)
     images = plain(params, reported, steps=3, seed=4)
@@ -71,7 +71,7 @@ def test_a_sampler_without_guidance_equals_a_scale_of_one_with_one_evaluation_a_
 
 
 def test_no_step_draws_from_the_key_of_the_initial_noise(shallow: Config) -> None:
-    sampler, params = Sampler(Network(shallow), 2), speaking_network(shallow)
+    sampler, params = Sampler(Network(shallow), 2), nonzero_network(shallow)
     keys: list[Any] = []
 
     def watched(*arguments: Any, mesh: Any) -> Any:
@@ -87,7 +87,7 @@ def test_no_step_draws_from_the_key_of_the_initial_noise(shallow: Config) -> Non
 
 def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
     """Two rows for each of eight images: with and without the prompt."""
-    sampler, params = Sampler(Network(shallow), 8), speaking_network(shallow)
+    sampler, params = Sampler(Network(shallow), 8), nonzero_network(shallow)
     reported = context_for(["a large red circle"] * 8, shallow)
     programs = []
     run = sampler._run
@@ -109,7 +109,7 @@ def test_an_interrupted_halving_continues_where_it_was(
 ) -> None:
     config = shallow_config()
     with CheckpointFolder(str(tmp_path / "teacher")) as folder:
-        folder.save(state_of(Network(config), speaking_network(config)), config)
+        folder.save(state_of(Network(config), nonzero_network(config)), config)
     settings = {"distill.start_num_steps": 4, "distill.end_num_steps": 2, "distill.steps_per_halving": 6}
 
     def distil(out: str, every: int = 2, *more: str) -> list[int]:
@@ -147,14 +147,14 @@ def test_networks_that_predict_the_noise_are_refused(tiny: Config) -> None:
     """The first halving of a cosine schedule from -20 would scale their squared error by 4.9e8."""
     config = replace(tiny, model=replace(tiny.model, mean_type="eps"))
     with pytest.raises(ConfigError, match=r"model\.mean_type.*model\.mean_type=v"):
-        Distiller(config, ShapesSource(config, count=64), speaking_network(config))
+        Distiller(config, ShapesSource(config, count=64), nonzero_network(config))
 
 
 @pytest.mark.long
 def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(
     shallow: Config, tmp_path: Path
 ) -> None:
-    state = state_of(Network(shallow), speaking_network(shallow))
+    state = state_of(Network(shallow), nonzero_network(shallow))
     with CheckpointFolder(str(tmp_path / "students")) as folder:
         folder.save(state, shallow, {"sampling_steps": 2})
 

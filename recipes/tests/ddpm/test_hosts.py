@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 from ddpm.one_host import work
-from ddpm.tiny import shallow_config, speaking_network
+from ddpm.tiny import nonzero_network, shallow_config
 from reserved_port import reserved_port
 from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.ddpm.__main__ import main
@@ -21,7 +21,7 @@ from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.training.train_step import state_of
 from tpulab_recipes.runtime import selection
-from tpulab_recipes.runtime.jax_hosts import dealt_out
+from tpulab_recipes.runtime.jax_hosts import batches_over_hosts
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 #: Both hosts compile, on a machine that may be busy. Reached only when one host waits for the other for ever.
@@ -34,7 +34,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Checkpoints of a network whose predictions are not zero."""
     folder, config = str(tmp_path_factory.mktemp("teacher")), shallow_config()
     with CheckpointFolder(folder) as checkpoints:
-        checkpoints.save(state_of(Network(config), speaking_network(config)), config)
+        checkpoints.save(state_of(Network(config), nonzero_network(config)), config)
     return folder
 
 
@@ -135,7 +135,7 @@ def test_two_hosts_distil_like_one(alone: Path, together: Path) -> None:
 
     # Adam makes a whole step of a gradient that is nearly nothing, and rounding decides its sign: few weights
     # may differ.
-    moved = mean_difference(mine, speaking_network(shallow_config()))
+    moved = mean_difference(mine, nonzero_network(shallow_config()))
     assert moved > 1e-4
     assert mean_difference(mine, ours) < 0.02 * moved
 
@@ -166,6 +166,6 @@ def test_one_host_makes_all_batches_in_order() -> None:
         requested.append((first, last))
         return (np.arange(first, last),)
 
-    pieces = [piece for (piece,) in dealt_out(7, 3, make)]
+    pieces = [piece for (piece,) in batches_over_hosts(7, 3, make)]
     assert requested == [(0, 3), (3, 6), (6, 7)]
     np.testing.assert_array_equal(np.concatenate(pieces), np.arange(7))

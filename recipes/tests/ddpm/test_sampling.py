@@ -13,7 +13,7 @@ import pytest
 from tpulab_recipes.ddpm.diffusion.diffusion import CosineSchedule, alpha_sigma, diffuse, interpret, spread
 from tpulab_recipes.ddpm.diffusion.sampling import (
     MAX_STEPS,
-    Known,
+    Inpainting,
     Levels,
     ancestral_step,
     ddim_step,
@@ -134,7 +134,7 @@ def test_one_program_samples_with_any_number_of_steps() -> None:
 def test_the_known_part_stays_unchanged(noise: jax.Array) -> None:
     mask = (jnp.arange(16) < 8).astype(jnp.float64).reshape(16, 1, 1, 1)
     given = jnp.full_like(noise, 0.123)
-    made = sample(gaussian, noise, 10, known=Known(given, mask))
+    made = sample(gaussian, noise, 10, known=Inpainting(given, mask))
     np.testing.assert_allclose(made[8:], 0.123, atol=1e-12)
     assert abs(made[:8] - 0.123).max() > 0.01
 

@@ -40,7 +40,7 @@ def flags(settings: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def speaking_network(config: Config) -> Any:
+def nonzero_network(config: Config) -> Any:
     """Parameters whose predictions are not zero: fresh networks always predict zero."""
     params = Network(config).init(1)
     kernel = params["conv_out"]["kernel"]

@@ -14,7 +14,7 @@ from needs_torch_xla import NEEDS_TORCH_XLA
 from tpulab_recipes.audio.vocoders import load_vocoder
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.english_tts.generation import SLACK, speak
-from tpulab_recipes.english_tts.model import KokoroModel, Spoken, losses
+from tpulab_recipes.english_tts.model import KokoroModel, Predictions, losses
 from tpulab_recipes.runtime.selection import make
 
 
@@ -86,7 +86,7 @@ def test_an_utterance_ends_where_it_has_more_likely_ended_than_not(
     batch = {"mel": mel, "mel_lengths": torch.where(rows, 1, 2), "durations": phonemes}
     batch["phoneme_lengths"] = torch.ones(10)
     logits = torch.stack([learned.expand(10), torch.zeros(10)], 1)
-    losses(c, Spoken(mel, mel, logits, phonemes, mel), batch).stop.backward()
+    losses(c, Predictions(mel, mel, logits, phonemes, mel), batch).stop.backward()
     assert learned.grad is not None
     assert abs(float(learned.grad)) < 1e-6
 

@@ -19,7 +19,7 @@ from tpulab_recipes.english_tts.config_english import (
     get_small_config,
 )
 from tpulab_recipes.english_tts.data import SYMBOLS, batch_of
-from tpulab_recipes.english_tts.model import KokoroModel, RelativeAttention, Spoken, losses, regulate
+from tpulab_recipes.english_tts.model import KokoroModel, Predictions, RelativeAttention, losses, regulate
 from transformers.models.fastspeech2_conformer import modeling_fastspeech2_conformer as reference
 
 
@@ -57,7 +57,7 @@ def test_losses_equal_fastspeech2s_and_a_loops() -> None:
     durations, guessed, logits = torch.randint(1, 9, (2, 6)), torch.randn(2, 6), torch.randn(2, 12)
     batch = {"mel": mel, "mel_lengths": frames, "durations": durations, "phoneme_lengths": count}
     c = TINY.but(stop_positive_weight=3.0, duration_loss_weight=0.02, stop_token_loss_weight=0.1)
-    found = losses(c, Spoken(before, after, logits, guessed, mel), batch)
+    found = losses(c, Predictions(before, after, logits, guessed, mel), batch)
 
     masks = [torch.arange(size)[None] < each[:, None] for size, each in ((12, frames), (6, count))]
     config = reference.FastSpeech2ConformerConfig(use_masking=True, use_weighted_masking=False)

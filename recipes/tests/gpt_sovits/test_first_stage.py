@@ -49,7 +49,7 @@ def _items() -> tuple[list[Any], list[Any], Any]:
 def test_logits_targets_loss_and_gradients() -> None:
     name, model = "s1_forward", _model()
     x, x_lens, y, y_lens, bert = (tensor(name, f"in/{key}") for key in ("x", "x_lens", "y", "y_lens", "bert"))
-    logits, targets = model(x, x_lens, y, y_lens, bert, hide_the_wrong_side=True)
+    logits, targets = model(x, x_lens, y, y_lens, bert, mask_first_places=True)
     near(logits, name, "out/old/logits")
     near(targets, name, "out/old/targets")
     loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
@@ -263,7 +263,7 @@ def test_full_size() -> None:
     model.eval()
     x, x_lens, y, y_lens, bert = (tensor(name, f"in/{key}") for key in ("x", "x_lens", "y", "y_lens", "bert"))
     with torch.no_grad():
-        logits, targets = model(x, x_lens, y, y_lens, bert, hide_the_wrong_side=True)
+        logits, targets = model(x, x_lens, y, y_lens, bert, mask_first_places=True)
     near(logits[:, :, ::16], name, "out/logits", 3e-5)
     loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
     near(loss, name, "out/loss", 3e-5)

@@ -17,10 +17,10 @@ from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder, load_first_stage 
 from tpulab_recipes.gpt_sovits.s1_training import (  # noqa: E402
     FirstStageTrainer,
     ScaledAdam,
-    Spoken,
+    TokenExample,
     eval_batches,
     export_first_stage,
-    read_spoken,
+    read_examples,
     start_first_stage,
     train_batches,
 )
@@ -33,12 +33,12 @@ TINY = FirstStageConfig(
 )
 
 
-def _spoken(count: int = 5) -> list[Spoken]:
+def _spoken(count: int = 5) -> list[TokenExample]:
     """Every phoneme is two tokens."""
     found = []
     for number in range(count):
         text = np.random.default_rng(number).integers(20, 28, 6 + number)
-        found.append(Spoken(f"{number}.wav", text, np.repeat(text - 20, 2), None))
+        found.append(TokenExample(f"{number}.wav", text, np.repeat(text - 20, 2), None))
     return found
 
 
@@ -69,7 +69,7 @@ def test_six_updates_equal_the_originals() -> None:
     for number in range(25):
         keys = ("x", "x_lens", "y", "y_lens", "bert")
         batch = [tensor(name, f"in/{number % 3}/{key}") for key in keys]
-        logits, targets = model(*batch, hide_the_wrong_side=True)
+        logits, targets = model(*batch, mask_first_places=True)
         loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
         assert float(loss.detach()) == pytest.approx(float(golden(name)["out/loss"][number]), rel=2e-5)
         loss.backward()
@@ -154,13 +154,13 @@ def test_clips_without_tokens_or_with_odd_ones_are_left_out_by_name(tmp_path: Pa
     }
     (tmp_path / "2-name2text.txt").write_text("".join(rows.values()))
     with pytest.raises(DataError, match="give prepare the second stage, with --pretrained-s2G"):
-        read_spoken(tmp_path, TINY)
+        read_examples(tmp_path, TINY)
     tokens = {"good": "1 " * 20, "large": "16 " * 20, "slow": "1 " * 100, "word": "1 a 2"}
     table = "".join(f"{name}\t{row.strip()}\n" for name, row in tokens.items())
     (tmp_path / "6-name2semantic.tsv").write_text(f"item_name\tsemantic_audio\n{table}")
     (tmp_path / "3-bert").mkdir()
     torch.save(torch.ones(4, 4), tmp_path / "3-bert/good.pt")
-    (found,), reasons = read_spoken(tmp_path, TINY)
+    (found,), reasons = read_examples(tmp_path, TINY)
     assert (found.name, len(found.tokens), found.size) == ("good", 20, (128, 128))
     assert found.bert is not None
     assert reasons.keys() == {"none", "large", "slow", "word"}

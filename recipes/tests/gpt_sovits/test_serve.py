@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.gpt_sovits.s1 import Sampling
-from tpulab_recipes.gpt_sovits.serve import LONGEST_BODY, VoiceServer, Wanted
+from tpulab_recipes.gpt_sovits.serve import MAX_BODY, VoiceServer, Wanted
 
 MESSAGES: list[Any] = []
 
@@ -188,4 +188,4 @@ def test_pages_of_other_sites_and_large_requests_are_refused(server: VoiceServer
     assert _ask(server, path, Sec_Fetch_Site="cross-site")[0] == 403
     assert MESSAGES == []
     assert _ask(server, path, Host=f"localhost:{server.server_port}", Origin="http://localhost:1")[0] == 200
-    assert _ask(server, "/tts", b"", Content_Length=str(LONGEST_BODY + 1))[0] == 413
+    assert _ask(server, "/tts", b"", Content_Length=str(MAX_BODY + 1))[0] == 413

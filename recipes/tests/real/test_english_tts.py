@@ -40,13 +40,13 @@ UNSEEN = (
     "The box was thrown beside the parked truck.",
 )
 #: Word error rate by Whisper tiny.en of 24 held-out sentences, spoken from text.
-MOST_ERRORS = 0.15
+MAX_ERRORS = 0.15
 #: Cosine of their voice, by Resemblyzer, to that of the recordings.
-LEAST_SIMILARITY = 0.78
+MIN_SIMILARITY = 0.78
 #: 20 minutes on two cores.
 CPU_SECONDS = 2400
 #: The same through a HiFi-GAN of ten CPU minutes, from true spectrograms: a short training for a vocoder.
-VOCODER_MOST_ERRORS, VOCODER_LEAST_SIMILARITY = 0.12, 0.74
+VOCODER_MAX_ERRORS, VOCODER_MIN_SIMILARITY = 0.12, 0.74
 #: Kept for the second test, and for section 9 of notebook 08.
 VOICE = Path(__file__).parents[3] / ".tpulab" / "voices" / "person"
 CONFIG = get_hibari_config().but(output_dir=str(VOICE), vocoder_size="small")
@@ -96,8 +96,8 @@ def test_the_preset_hibari_speaks_sentences_that_it_never_saw() -> None:
     assert not {one.text for one in dataset.held_out} & {one.text for one in dataset.train}
     assert len(set(sentences(SpokenSettings(count=CONFIG.corpus_count)))) == CONFIG.corpus_count
     assert cpu_seconds <= CPU_SECONDS
-    assert found["from text"][0] <= MOST_ERRORS
-    assert found["from text"][1] >= LEAST_SIMILARITY
+    assert found["from text"][0] <= MAX_ERRORS
+    assert found["from text"][1] >= MIN_SIMILARITY
 
 
 def test_a_hifi_gan_of_the_same_recordings_is_understood() -> None:
@@ -110,5 +110,5 @@ def test_a_hifi_gan_of_the_same_recordings_is_understood() -> None:
     trainer.vocoder = trained_vocoder(VOICE / "model", CONFIG) or trainer.vocoder
     found = judged(trainer)
     trainer.close()
-    assert found["true spectrograms"][0] <= VOCODER_MOST_ERRORS
-    assert found["true spectrograms"][1] >= VOCODER_LEAST_SIMILARITY
+    assert found["true spectrograms"][0] <= VOCODER_MAX_ERRORS
+    assert found["true spectrograms"][1] >= VOCODER_MIN_SIMILARITY

@@ -42,11 +42,11 @@ NAMES = ("hibari", "am_michael")
 CLIPS, HELD_OUT = 80, 12
 STEPS, CPU_SECONDS = 950, 1200
 #: Word error rate by Whisper tiny.en of held-out clips through posterior encoder and decoder; it was 20.0 %.
-MOST_ERRORS = 0.3
+MAX_ERRORS = 0.3
 #: Of 24 conversions, how many are nearer to the target than to the source, and than the source was.
-LEAST_NEARER = 22
+MIN_NEARER = 22
 #: Seconds of the target that a linear voice is fitted to, and the word error rate of its conversions.
-LINEAR_SECONDS, MOST_LINEAR_ERRORS = 60.0, 0.5
+LINEAR_SECONDS, MAX_LINEAR_ERRORS = 60.0, 0.5
 Key = tuple[str, int]
 
 
@@ -138,8 +138,8 @@ def test_a_linear_voice_of_a_minute_keeps_the_words_and_is_like_its_target(
     print(f"linear, {time.process_time() - began:.0f} s of CPU time; word errors of the recordings", end=" ")
     print(f"{recordings.errors(held_out):.1%}, through their spectrograms {recordings.errors(floor):.1%}")
     errors, nearer = recordings.judged("linear", converted)
-    assert errors <= MOST_LINEAR_ERRORS
-    assert nearer >= LEAST_NEARER
+    assert errors <= MAX_LINEAR_ERRORS
+    assert nearer >= MIN_NEARER
 
 
 def test_a_conversion_is_nearer_to_its_target_than_the_source_was(
@@ -181,5 +181,5 @@ def test_a_conversion_is_nearer_to_its_target_than_the_source_was(
     print(f"\n{STEPS} steps, {cpu_seconds:.0f} s of CPU time; reconstructed: word errors {errors:.1%}")
     _, nearer = recordings.judged("second stage", converted)
     assert cpu_seconds <= CPU_SECONDS
-    assert errors <= MOST_ERRORS
-    assert nearer >= LEAST_NEARER
+    assert errors <= MAX_ERRORS
+    assert nearer >= MIN_NEARER

@@ -63,7 +63,7 @@ EXIT_TIMEOUT_S = 0.5
 #: An evaluation or checkpoint that takes longer is reported while it runs.
 LONG_BAND_NS = 2_000_000_000
 #: Messages that loops may have computed ahead of the next report.
-MOST_COLLECTED = 8192
+MAX_COLLECTED = 8192
 #: Timeout of the last report; only a keeper that does not read delays it.
 LAST_REPORT_TIMEOUT_S = 5.0
 
@@ -159,7 +159,7 @@ class Agent:
         Waits at most `patience_s` for steps whose device time is not known yet.
         """
         # Without a connection too, or a run that ends early would have no last figures in its log.
-        if self.keeper is not None and len(self._collected) >= MOST_COLLECTED:
+        if self.keeper is not None and len(self._collected) >= MAX_COLLECTED:
             return
         deadline = now_ns() + int(patience_s * 1e9)
         # Not acquired: the agent's thread holds it, or this is a finalizer that interrupted this very thread.
@@ -367,7 +367,7 @@ class Agent:
         made = keeper.connect(at_once=at_once)
         if made:
             self._greets_again = False
-            keeper.send([self.hello(), *self._standing()])
+            keeper.send([self.hello(), *self._state_messages()])
         return made
 
     def _idle_s(self) -> float:
@@ -418,7 +418,7 @@ class Agent:
         if self._unsent:
             self.keeper.send(self._unsent)
 
-    def _standing(self) -> list[Message]:
+    def _state_messages(self) -> list[Message]:
         standing: list[Message] = [self.devices.last] if self.devices.last is not None else []
         # A run that is not announced yet is part of the next batch, with its states in order.
         return standing + [run.message() for run in list(self.tracker.runs.values()) if run.announced]

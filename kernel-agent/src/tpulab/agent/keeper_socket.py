@@ -21,7 +21,7 @@ SEND_TIMEOUT_S = 1.0
 #: Size of one send: the keeper need not read more than this within the time-out.
 CHUNK_BYTES = 32 * 1024
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 
 
 class KeeperSocket:
@@ -48,7 +48,7 @@ class KeeperSocket:
         except OSError:
             made.close()
             self._next_try_ns = now_ns() + int(self._pause_s * 1e9)
-            self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+            self._pause_s = min(self._pause_s * 2, MAX_PAUSE_S)
             return False
         self._socket = made
         self._pause_s = FIRST_PAUSE_S

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from tpulab.control.command import Command
 from tpulab.measure.xla_profile import ProfileError, capture
-from tpulab.memory.hold import free_held, live_bytes
-from tpulab.memory.owners import held_arrays
+from tpulab.memory.owners import arrays_by_owner
+from tpulab.memory.retained import free_retained, live_bytes
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.guarded import start_thread
 from tpulab.telemetry.messages import ControlMessage, MemoryMessage, ProfileMessage
 
 PROFILE_S = 2.0
 #: Upper bound of a requested trace: a trace of seconds has a million events.
-SHORTEST_S, LONGEST_S = 0.1, 60.0
+MIN_S, MAX_S = 0.1, 60.0
 
 
 class KernelRequests:
@@ -34,10 +34,10 @@ class KernelRequests:
         self.trace_folder: Path | None = None
 
     def free(self, command: Command) -> ControlMessage:
-        return command.message("applied", reason=free_held())
+        return command.message("applied", reason=free_retained())
 
     def memory(self, command: Command) -> ControlMessage:
-        arrays, held = held_arrays()
+        arrays, held = arrays_by_owner()
         self._report(
             {
                 "type": "memory",
@@ -61,7 +61,7 @@ class KernelRequests:
     def _trace(self, command: Command) -> None:
         try:
             given = command.value if isinstance(command.value, (int, float)) else PROFILE_S
-            seconds = min(max(given, SHORTEST_S), LONGEST_S)
+            seconds = min(max(given, MIN_S), MAX_S)
             self._report(capture(seconds, self.trace_folder))
             reported = command.message("applied")
         except ProfileError as error:

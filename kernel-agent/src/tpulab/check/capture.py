@@ -26,11 +26,11 @@ from tpulab.runtimes.jax_internals import JitCall, find_jit_call, written_functi
 from tpulab.telemetry.locations import is_user_frame, jax_folder
 
 #: Upper bound of captured programs; a notebook with more has another problem, which is reported.
-MOST_PROGRAMS = 200
+MAX_PROGRAMS = 200
 #: Calls to Python on the host, for which the TPU compiler has no code.
 CALLBACKS = ("debug_callback", "debug_print", "pure_callback", "io_callback")
 #: Large results that are named for each program.
-MOST_VALUES = 5
+MAX_VALUES = 5
 #: Operations that are fused into their users, or that call a separate program that is inspected.
 _NO_BUFFERS = (
     "broadcast_in_dim",
@@ -129,7 +129,7 @@ class Program:
 
 
 @dataclass(slots=True, eq=False)
-class _Seen:
+class _RecordedProgram:
     program: Program
     jaxpr: Any
     module: bytes | None
@@ -142,8 +142,8 @@ class Recorder:
 
     def __init__(self, placer: Placer = place_of) -> None:
         self._placer = placer
-        self._seen: list[_Seen] = []
-        self._by_jaxpr: dict[int, _Seen] = {}
+        self._seen: list[_RecordedProgram] = []
+        self._by_jaxpr: dict[int, _RecordedProgram] = {}
         self._returned: dict[tuple[str, Place], dict[int, Callable[[], Any]]] = {}
         self._lock = threading.Lock()
         self._busy = threading.local()
@@ -229,7 +229,7 @@ class Recorder:
         if not self.named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
             self.eager += 1
             return
-        if len(self._seen) >= MOST_PROGRAMS:
+        if len(self._seen) >= MAX_PROGRAMS:
             self.dropped += 1
             return
         if call is not None and name == "_fun":
@@ -250,7 +250,7 @@ class Recorder:
         twin = next((seen for seen in self._seen if module is not None and seen.module == module), None)
         if twin is not None:
             # jax requests it again for reasons that create no other program, and then finds it in its cache.
-            self._by_jaxpr[id(jaxpr)] = _Seen(twin.program, jaxpr, None)
+            self._by_jaxpr[id(jaxpr)] = _RecordedProgram(twin.program, jaxpr, None)
             self.latest = twin.program
             return
         program = Program(
@@ -267,7 +267,7 @@ class Recorder:
             largest=self._largest(jaxpr),
             refused=refused,
         )
-        seen = _Seen(program, jaxpr, module, _as_shapes(call))
+        seen = _RecordedProgram(program, jaxpr, module, _as_shapes(call))
         with self._lock:
             self._seen.append(seen)
             self._by_jaxpr[id(jaxpr)] = seen
@@ -348,7 +348,7 @@ class Recorder:
             if str(equation.primitive) not in _NO_BUFFERS
             for out in equation.outvars
         ]
-        largest = sorted(found, key=lambda each: -each[0])[:MOST_VALUES]
+        largest = sorted(found, key=lambda each: -each[0])[:MAX_VALUES]
         return [
             Value(f"{aval.dtype}[{','.join(map(str, aval.shape))}]", size, self._line_of(equation))
             for size, _, aval, equation in largest
@@ -558,11 +558,11 @@ def is_library(source: tuple[str, int] | None) -> bool:
         f"{'/'}site-packages/" in file
         or file.startswith((sys.prefix, sys.base_prefix + "/lib"))
         or (file.startswith("<"))
-        or _is_ours(file)
+        or _is_tpulab_file(file)
     )
 
 
-def _is_ours(file: str) -> bool:
+def _is_tpulab_file(file: str) -> bool:
     return file.startswith(str(Path(__file__).resolve().parents[1]))
 
 

@@ -21,14 +21,14 @@ from tpulab.check.chips import Machine, PreflightError, Prices
 from tpulab.check.compiler import need_of
 from tpulab.check.findings import Budget
 from tpulab.check.layouts import Layout
-from tpulab.check.processes import Lines, MachineCompiler, cpu_environment, end_children
+from tpulab.check.processes import JsonProcess, MachineCompiler, cpu_environment, end_children
 
 #: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
-MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
+MAX_COMPILERS = max(1, min(4, os.cpu_count() or 1))
 #: Seconds for the compilations of proposals, for each machine; FSDP and data parallel are always compiled.
 PROPOSE_LIMIT = 300.0
 #: Programs of a search for the largest batch, for each machine.
-MOST_BATCHES = 24
+MAX_BATCHES = 24
 
 Progress = Callable[[str], None]
 
@@ -68,7 +68,7 @@ def check(
         )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tpulab-check-") as place, contextlib.ExitStack() as open_runs:
-        started: dict[int, tuple[Path, Lines]] = {}
+        started: dict[int, tuple[Path, JsonProcess]] = {}
         for devices in sorted({machine.devices for machine in request.machines}, reverse=True):
             folder = Path(place) / f"{devices}-devices"
             folder.mkdir()
@@ -79,11 +79,11 @@ def check(
             for devices, (folder, lines) in started.items()
         }
 
-        def asking(lines: Lines) -> Ask:
-            return lambda question: lines.ask(question, request.limit)
+        def query_of(lines: JsonProcess) -> Query:
+            return lambda question: lines.request(question, request.limit)
 
         work = [
-            Work(machine, folder, run, asking(lines))
+            Work(machine, folder, run, query_of(lines))
             for machine in request.machines
             for folder, run, lines in (runs[machine.devices],)
         ]
@@ -95,24 +95,24 @@ def check(
     return report
 
 
-def _source_process(request: Request, devices: int, folder: Path) -> Lines:
+def _source_process(request: Request, devices: int, folder: Path) -> JsonProcess:
     options = [*(["--cells", request.cells] if request.cells else []), "--limit", str(request.limit)]
     environment = cpu_environment() | {"JAX_NUM_CPU_DEVICES": str(devices)}
     command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
     command += ["--serve"] if request.serves else []
-    return Lines([*command, "--", *request.arguments], folder / "log", environment)
+    return JsonProcess([*command, "--", *request.arguments], folder / "log", environment)
 
 
-def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
+def _finished(lines: JsonProcess, folder: Path, request: Request) -> dict[str, Any]:
     """The output of the run; it writes at its time limit at the latest."""
     file = folder / "run.json"
     ends = time.monotonic() + request.limit + 120
     while not file.is_file():
         if lines.exit_code is not None and not file.is_file():
-            words = lines.last_words
+            words = lines.last_error_line
             raise PreflightError(
                 "source_crashed",
-                f"{request.source.name} ended its Python process ({lines.exit_words})"
+                f"{request.source.name} ended its Python process ({lines.exit_text})"
                 + (f": {words}" if words else "."),
             )
         if time.monotonic() > ends:
@@ -126,18 +126,18 @@ def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
     return run
 
 
-Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
+Query = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work for one machine: the programs of a run, whose modules are in `folder`; `ask` answers as
+    """The work for one machine: the programs of a run, whose modules are in `folder`; `query` answers as
     `layouts.Answers` does."""
 
     machine: Machine
     folder: Path
     run: Mapping[str, Any]
-    ask: Ask
+    query: Query
 
     @property
     def programs(self) -> list[Mapping[str, Any]]:
@@ -148,7 +148,7 @@ def compile_all(
     work: Sequence[Work], request: Request, progress: Progress = lambda _: None
 ) -> dict[str, dict[str, Any]]:
     """By machine name: versions, the compiled programs by number, and what else is requested."""
-    lock, asking = threading.Lock(), threading.Lock()
+    lock, query_lock = threading.Lock(), threading.Lock()
     begun, total = 0, sum(len(each.programs) for each in work)
     stopped = threading.Event()
 
@@ -166,14 +166,14 @@ def compile_all(
     def compile_one(one: Work) -> dict[str, Any]:
         def one_at_a_time(question: Mapping[str, Any]) -> dict[str, Any]:
             # Machines with as many devices share one process of the source.
-            with asking:
-                return one.ask(question)
+            with query_lock:
+                return one.query(question)
 
         with MachineCompiler(one.machine, one.folder) as compiler:
-            alone = replace(one, ask=one_at_a_time)
+            alone = replace(one, query=one_at_a_time)
             return _MachineCheck(alone, request, compiler, reported).result(counted)
 
-    pool = ThreadPoolExecutor(MOST_COMPILERS)
+    pool = ThreadPoolExecutor(MAX_COMPILERS)
     try:
         waiting = {one.machine.name: pool.submit(compile_one, one) for one in work}
         results = {name: future.result() for name, future in waiting.items()}
@@ -219,8 +219,8 @@ class _MachineCheck:
 
     def _proposals(self) -> dict[str, Any]:
         """Layouts of the main program; the best ones compared on CPU devices."""
-        main, ask, machine, request = self._main, self._work.ask, self._work.machine, self._request
-        facts = {"refused": "there is no program"} if main is None else ask({"number": main["number"]})
+        main, query, machine, request = self._main, self._work.query, self._work.machine, self._request
+        facts = {"refused": "there is no program"} if main is None else query({"number": main["number"]})
         if main is None or "refused" in facts:
             return propose.nothing(None if main is None else main["name"], facts["refused"])
 
@@ -231,17 +231,17 @@ class _MachineCheck:
         def prove(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
             compared = len(layouts) - 1
             self._progress(f"running {compared} layouts of {main['name']} on {machine.devices} CPU devices")
-            written = ask({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
+            written = query({"number": main["number"], "proofs": [layout.facts() for layout in layouts]})
             if "folder" not in written:
                 return [{"note": written.get("refused", "not run")}] * compared
             command = [request.python, "-m", "tpulab.check.proof", written["folder"]]
             log = Path(written["folder"], "log")
-            with Lines(command, log, cpu_environment()) as child:
+            with JsonProcess(command, log, cpu_environment()) as child:
                 try:
                     found = [child.next(request.limit) for _ in range(compared)]
                 except PreflightError as error:
                     return [{"note": str(error)}] * compared
-            return [each or {"note": child.last_words or "its process ended"} for each in found]
+            return [each or {"note": child.last_error_line or "its process ended"} for each in found]
 
         search = propose.Search(machine, facts, main["flops"], compile_one, PROPOSE_LIMIT)
         search.run()
@@ -251,7 +251,7 @@ class _MachineCheck:
         """Another form of a program; where it cannot be lowered, `compiles` is None and `refused` the
         reason."""
         self._progress(words)
-        lowered = self._work.ask(question)
+        lowered = self._work.query(question)
         return self._compiler.compile(lowered) if "number" in lowered else lowered | {"compiles": None}
 
     def _largest_batch(self, main: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -263,7 +263,7 @@ class _MachineCheck:
         unknown: list[str] = []
 
         def fits(batch: int) -> bool | None:
-            if batch not in known and len(known) < MOST_BATCHES:
+            if batch not in known and len(known) < MAX_BATCHES:
                 words = f"compiling {main['name']} with {batch} rows for {self._work.machine.name}"
                 answer = self._compile({"number": main["number"], "rows": batch}, words)
                 if answer["compiles"] is None:

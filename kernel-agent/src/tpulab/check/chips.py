@@ -69,8 +69,8 @@ KINDS = {
     )
 }
 _ALIASES = {"v5litepod": "v5e", "v5lite": "v5e", "tpu7x": "7x", "v7x": "7x", "ironwood": "7x"}
-_FLAT = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
-_DEEP = {1: "1x1x1", 4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4", 128: "4x4x8"}
+_TOPOLOGIES_2D = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+_TOPOLOGIES_3D = {1: "1x1x1", 4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4", 128: "4x4x8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Machine:
 
     @property
     def topology(self) -> str:
-        shape = (_FLAT if self.kind.flat else _DEEP)[self.chips]
+        shape = (_TOPOLOGIES_2D if self.kind.flat else _TOPOLOGIES_3D)[self.chips]
         return f"{self.kind.external}:{shape}"
 
     @property
@@ -121,7 +121,7 @@ def machine_named(text: str) -> Machine:
 
 def sizes_of(kind: Kind) -> list[Machine]:
     """The machine types with these chips."""
-    shapes = _FLAT if kind.flat else _DEEP
+    shapes = _TOPOLOGIES_2D if kind.flat else _TOPOLOGIES_3D
     return [Machine(f"{kind.name}-{count * kind.counted}", kind, count) for count in shapes]
 
 

@@ -41,7 +41,7 @@ ENVIRONMENT = {
 
 #: Version of stored answers; increase it for another form of `Compiled`, or another way to read it.
 ANSWER_FORMAT = 3
-MOST_STORED_BYTES = 50_000_000
+MAX_STORED_BYTES = 50_000_000
 UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
 
@@ -244,7 +244,7 @@ class StoredAnswer:
             beside = self._file.with_suffix(f".{os.getpid()}")
             beside.write_text(json.dumps(answer), encoding="utf-8")
             beside.replace(self._file)
-            delete_oldest(self._file.parent, MOST_STORED_BYTES)
+            delete_oldest(self._file.parent, MAX_STORED_BYTES)
 
 
 def module_bytes(lowered: Any) -> bytes:

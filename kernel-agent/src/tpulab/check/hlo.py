@@ -22,7 +22,7 @@ _EXPLICIT = re.compile(
     r'op_name="[^"]*/(all_gather\w*|all_to_all|ppermute|pshuffle|reduce_scatter|psum_scatter|ragged_all_to_all)[^"/]*"'
 )
 #: Names the started computation, and does not run it again.
-_GOES_ON = re.compile(r"\sasync-(update|done)\(")
+_ASYNC_CONTINUATION = re.compile(r"\sasync-(update|done)\(")
 _SHAPE = re.compile(r"\b([a-z]+\d*(?:e\dm\d\w*)?)\[([\d,<=]*)\](?:\{([\d,]*)((?::[^}]*)?)\})?")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%([\w.\-]+) = (.+)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
@@ -92,7 +92,7 @@ def read(text: str, most_buffers: int = 5) -> Facts:
             continue
         collective = _COLLECTIVE.search(line.text)
         if collective is not None:
-            size = _moved(line.text[: collective.start()], started=collective[2] is not None)
+            size = _result_bytes(line.text[: collective.start()], started=collective[2] is not None)
             where = _frames_of(line.text, frames)
             key = (collective[1], str(where))
             known = found.setdefault(key, Collective(collective[1], 0, 0, where))
@@ -126,7 +126,7 @@ def _times(lines: list[_Line], entry: str) -> dict[str, int]:
     """How often each computation runs in one run of the program. A loop of unknown length counts once."""
     called: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for line in lines:
-        if _GOES_ON.search(line.text):
+        if _ASYNC_CONTINUATION.search(line.text):
             continue
         trips = _TRIPS.search(line.text)
         for group in _CALLED.finditer(line.text):
@@ -190,7 +190,7 @@ def _frames_of(text: str, frames: dict[int, list[Frame]]) -> list[Frame]:
     return [(file[1], int(file[2]))] if file else []
 
 
-def _moved(shapes: str, *, started: bool) -> int:
+def _result_bytes(shapes: str, *, started: bool) -> int:
     """Bytes of the result; an asynchronous start has its operands in front of the result."""
     sizes = [_plain_size(each) for each in _SHAPE.finditer(shapes)]
     return max(sizes, default=0) if started else sum(sizes)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulab.check.capture import MOST_PROGRAMS, Recorder, callbacks_as_nothing
+from tpulab.check.capture import MAX_PROGRAMS, Recorder, callbacks_as_nothing
 from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.compiler import module_bytes
 
@@ -290,7 +290,7 @@ class Answers:
         if "layout" in requested:
             layout = Layout.of(requested["layout"])
             if (number, layout) not in self._written:
-                written = len(self._written) + 10 * MOST_PROGRAMS
+                written = len(self._written) + 10 * MAX_PROGRAMS
                 (self._folder / f"{written}.mlirbc").write_bytes(step.module(layout))
                 self._written[number, layout] = written
             return {"number": self._written[number, layout], "bytes": 0}

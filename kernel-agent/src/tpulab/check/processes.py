@@ -21,7 +21,7 @@ from tpulab.check.compiler import ENVIRONMENT
 COMPILER_LIMIT = 3600.0
 
 
-class Lines:
+class JsonProcess:
     """A child process that answers in lines of JSON; ended at the end of the block."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
@@ -62,7 +62,7 @@ class Lines:
                 if isinstance(answer, dict):
                     return answer
 
-    def ask(self, question: Mapping[str, Any], limit: float) -> dict[str, Any]:
+    def request(self, question: Mapping[str, Any], limit: float) -> dict[str, Any]:
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -76,7 +76,7 @@ class Lines:
         return self._process.poll()
 
     @property
-    def exit_words(self) -> str:
+    def exit_text(self) -> str:
         code = self.exit_code or 0
         if code >= 0:
             return f"exit code {code}"
@@ -84,13 +84,13 @@ class Lines:
         return f"{name}, perhaps because memory was full" if name == "SIGKILL" else name
 
     @property
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         with contextlib.suppress(OSError):
             lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             return lines[-1][:300] if lines else ""
         return ""
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> JsonProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +101,7 @@ class Lines:
 
 
 #: Ended with the check, even if a thread waits for one when the check is interrupted.
-_children: set[Lines] = set()
+_children: set[JsonProcess] = set()
 
 
 def end_children() -> None:
@@ -114,9 +114,9 @@ class MachineCompiler:
 
     def __init__(self, machine: Machine, folder: Path) -> None:
         self._machine, self._folder = machine, folder
-        self._lines: Lines | None = None
+        self._lines: JsonProcess | None = None
 
-    def start(self) -> Lines:
+    def start(self) -> JsonProcess:
         """Raises `PreflightError` (`compiler_missing`)."""
         if self._lines is None:
             command = [
@@ -127,7 +127,7 @@ class MachineCompiler:
                 self._machine.name,
             ]
             log = self._folder / f"{self._machine.name}.log"
-            self._lines = Lines(command, log, {**ENVIRONMENT, "PYTHONPATH": own_folder()})
+            self._lines = JsonProcess(command, log, {**ENVIRONMENT, "PYTHONPATH": own_folder()})
         return self._lines
 
     def compile(self, program: Mapping[str, Any], save: bool = False) -> dict[str, Any]:
@@ -135,11 +135,11 @@ class MachineCompiler:
         written too. Raises `PreflightError` where no program can be compiled."""
         question = {name: program[name] for name in ("number", "bytes") if name in program} | {"save": save}
         lines = self.start()
-        answer = lines.ask(question, COMPILER_LIMIT)
+        answer = lines.request(question, COMPILER_LIMIT)
         if "error" in answer:
             raise PreflightError(answer["error"], answer["message"])
         if not answer:
-            note = f"the compiler's process ended: {lines.last_words or 'without a message'}"
+            note = f"the compiler's process ended: {lines.last_error_line or 'without a message'}"
             answer = {"number": program["number"], "compiles": None, "seconds": 0.0, "note": note}
             self.__exit__()
         return answer

@@ -14,11 +14,11 @@ from tpulab.check.chips import Machine
 from tpulab.check.compiler import need_of
 from tpulab.check.layouts import AXES, REMAT_LINE, Layout, Place
 
-MOST_COMPILED = 20
+MAX_COMPILED = 20
 #: Groups whose place is varied one by one, the largest first.
-MOST_VARIED = 6
+MAX_VARIED = 6
 #: Layouts whose numbers are compared, besides plain FSDP.
-MOST_PROVEN = 3
+MAX_PROVEN = 3
 #: On this computer, for all CPU devices together: larger steps are not run.
 PROOF_BYTES, PROOF_FLOPS = 4 * 2**30, 5e12
 EQUAL, EQUAL_HALF = 1e-5, 2e-2
@@ -111,7 +111,7 @@ class Search:
     def _try(self, name: str, layout: Layout) -> Candidate | None:
         if layout in self.tried:
             return self.tried[layout]
-        if len(self.tried) >= MOST_COMPILED or (time.monotonic() > self._ends and len(self.tried) > 1):
+        if len(self.tried) >= MAX_COMPILED or (time.monotonic() > self._ends and len(self.tried) > 1):
             return None
         if self.state_bytes(layout) > self.machine.usable_bytes and name != "FSDP":
             self.pruned += 1
@@ -149,7 +149,7 @@ class Search:
 
     def _vary(self) -> None:
         """Tries another place for each group in turn, as long as the layout improves."""
-        for group in self._groups[:MOST_VARIED]:
+        for group in self._groups[:MAX_VARIED]:
             best = self.ranked()[0]
             places = dict(best.layout.places)
             for place in self._other_places(group, best.layout):
@@ -278,7 +278,7 @@ def result(
         )
         return nothing(main["name"], first or f"{facts['rows']} rows cannot be divided among the devices.")
     fitting = [each for each in ranked if each.compiled["compiles"]]
-    shown = fitting[:MOST_PROVEN] + [each for each in fitting[MOST_PROVEN:] if each.name == "FSDP"]
+    shown = fitting[:MAX_PROVEN] + [each for each in fitting[MAX_PROVEN:] if each.name == "FSDP"]
     by_layout = _proofs(search, shown, main["flops"], prove)
     limit = EQUAL_HALF if facts["half"] else EQUAL
     rows = [

@@ -21,7 +21,7 @@ _COLOURS = {
 #: Rules that a test of a program and chip reports.
 _OF_PROGRAMS = ("does-not-fit", "not-compiled")
 #: Layouts that are shown; the others are in the JSON.
-MOST_LAYOUTS = 8
+MAX_LAYOUTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ def _layouts(found: Mapping[str, Any], machine: Mapping[str, Any]) -> list[list[
     rows = [_row("layout", "GiB per chip", "TFLOP", "collectives, MB", "on CPU devices")]
     if written := found["written"]:
         rows.append(row(f"as written, {written['devices']} of {machine['devices']} devices", written, ""))
-    best = found["rows"][:MOST_LAYOUTS]
-    for each in best + [other for other in found["rows"][MOST_LAYOUTS:] if other["name"] == "FSDP"]:
+    best = found["rows"][:MAX_LAYOUTS]
+    for each in best + [other for other in found["rows"][MAX_LAYOUTS:] if other["name"] == "FSDP"]:
         difference, verdict = each["difference"], "equal" if each["equal"] else "differs"
         rows.append(
             row(each["name"], each, each["note"] if difference is None else f"{verdict}, {difference:.0e}")

@@ -30,7 +30,7 @@ from tpulab.runtimes.import_hook import AfterImport
 FORMAT = 1
 #: A kernel loads programs for these by itself. Those for a CPU are machine code of this computer, and the
 #: file may have come with a repository or from another machine: only `load_compiled` loads them.
-LOADED_UNASKED = frozenset({"tpu"})
+LOADED_BY_KERNEL = frozenset({"tpu"})
 #: Flags that change only where the compiler writes, or the number of CPU devices.
 _OTHER_FLAGS = ("--xla_dump", "--xla_force_host_platform_device_count")
 
@@ -112,7 +112,7 @@ class CompiledPrograms:
     def executable(self, backend: Any, module: Any, devices: Any, options: Any, where: Any) -> Any:
         """The program on these devices; None where the file has no identical one. `devices`: in the
         program's order, `where`: the same as jaxlib's list."""
-        if not self._requested and backend.platform not in LOADED_UNASKED:
+        if not self._requested and backend.platform not in LOADED_BY_KERNEL:
             return None
         name = str(module.operation.attributes["sym_name"]).strip('"')
         kind = devices[0].device_kind

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
-from tpulab.check.apart import Apart
 from tpulab.check.capture import CELL_FILE, Recorder, place_of
 from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.exported import as_function, lower, read_step
 from tpulab.check.layouts import Answers
+from tpulab.check.overlay import Overlay
 from tpulab.check.shapes import NAME, ShapesOnly
 
 #: A cell with one of these tags is left out.
@@ -39,9 +39,9 @@ SHAPES_TAG = "shapes-only"
 #: The error of a cell with this tag is meant to happen.
 RAISES_TAG = "raises-exception"
 #: Cell magics that only surround Python code: the first line is removed, and the others keep their numbers.
-_AROUND = ("%%time", "%%timeit", "%%capture", "%%prun")
+_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 #: Commands that install or run something beside the notebook.
-_OUTSIDE = (
+_SHELL_MAGICS = (
     "%%bash",
     "%%sh",
     "%%script",
@@ -107,7 +107,7 @@ class Run:
 
     def __init__(self, file: Path, folder: Path) -> None:
         self.file, self.folder = file.resolve(), folder.resolve()
-        self._apart = Apart(self.folder / "apart")
+        self._overlay = Overlay(self.folder / "overlay")
         self.recorder = Recorder()
         self.began = time.monotonic()
         self.cells = 0
@@ -159,8 +159,8 @@ class Run:
         self.failed = {"error": name, "message": message, "place": place}
 
     def script(self, arguments: Sequence[str]) -> None:
-        self._apart.enter(Path.cwd())
-        file = self._apart.of(self.file)
+        self._overlay.enter(Path.cwd())
+        file = self._overlay.of(self.file)
         sys.argv = [str(file), *arguments]
         sys.path.insert(0, str(file.parent))
         with self._watched():
@@ -176,7 +176,7 @@ class Run:
 
     def notebook(self, chosen: Callable[[int], bool]) -> None:
         cells = [cell for cell in read_notebook(self.file) if chosen(cell.number)]
-        self._apart.enter(self.file.parent)
+        self._overlay.enter(self.file.parent)
         sys.path.insert(0, "")
         shell = _shell()
         shapes = ShapesOnly(self.recorder)
@@ -219,13 +219,13 @@ def python_of(source: str) -> str:
     # Empty lines before a magic do not count.
     first, *rest = source.lstrip().split("\n")
     word = first.split()[0] if first.split() else ""
-    if word in _OUTSIDE:
+    if word in _SHELL_MAGICS:
         return ""
     if word in ("%%writefile", "%%file") and re.search(r"\s[/~$]", first):
         # Elsewhere it would change the user's file; below the working directory it is written beside it.
         return ""
     # IPython drops empty lines at the beginning, which shifts the numbers of the others.
-    if word not in _AROUND:
+    if word not in _CELL_MAGICS:
         return source
     return source.partition("%%")[0] + "\n".join(["pass", *rest])
 

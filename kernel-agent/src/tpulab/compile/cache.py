@@ -22,7 +22,7 @@ WRITE_EVENT = "/jax/compilation_cache/cache_misses"
 #: File systems store times coarsely.
 CLOCK_SLACK_S = 2.0
 #: A disk with less free space cannot store a program that takes seconds to compile.
-LEAST_ROOM_BYTES = 4 * 1024 * 1024
+MIN_ROOM_BYTES = 4 * 1024 * 1024
 
 #: kernels only: the first failure is a line, instead of jax's two for each program
 _line_is_due = False
@@ -96,7 +96,7 @@ def _obstacle(folder: str) -> str | None:
     if not os.access(folder, os.W_OK):
         return f"{folder} is read-only"
     room = os.statvfs(folder)
-    if room.f_blocks and room.f_bavail * room.f_frsize < LEAST_ROOM_BYTES:
+    if room.f_blocks and room.f_bavail * room.f_frsize < MIN_ROOM_BYTES:
         return f"the disk of {folder} is full"
     return None
 

@@ -53,7 +53,7 @@ def keep_compiled_programs(env: MutableMapping[str, str] = os.environ) -> None:
     if env.get("PJRT_DEVICE") == "TPU":
         from tpulab.runtimes.import_hook import AfterImport
 
-        AfterImport("torch_xla", lambda: _keep_of_torch_xla(folder / "torch_xla", limit)).install()
+        AfterImport("torch_xla", lambda: _keep_torch_xla_programs(folder / "torch_xla", limit)).install()
 
 
 def cache_bytes(env: MutableMapping[str, str]) -> int:
@@ -76,7 +76,7 @@ def delete_oldest(folder: pathlib.Path, limit: int) -> None:
         excess -= stat.st_size
 
 
-def _keep_of_torch_xla(folder: pathlib.Path, limit: int) -> None:
+def _keep_torch_xla_programs(folder: pathlib.Path, limit: int) -> None:
     import torch_xla.runtime
 
     folder.mkdir(parents=True, exist_ok=True)

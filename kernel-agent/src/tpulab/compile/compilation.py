@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 _SHAPE = re.compile(r"\[(\d+)((?:,\d+)*)\]")
 #: Earlier steps of the same run: a loop that has just started has no last batch.
-FEWEST_STEPS = 2
+MIN_STEPS = 2
 
 
 def advise_on_batch(
     name: str, reason: CompileReason, location: CodeLocation | None, run: Run | None, adviser: Adviser
 ) -> None:
     """Reports a step that compiled only because the first axis of an argument became smaller."""
-    if reason["verdict"] != "shape" or run is None or run.closed < FEWEST_STEPS:
+    if reason["verdict"] != "shape" or run is None or run.closed < MIN_STEPS:
         return
     before, after = (_SHAPE.search(reason[side] or "") for side in ("before", "after"))
     if before is None or after is None or before[2] != after[2] or int(after[1]) >= int(before[1]):
@@ -90,16 +90,16 @@ class Compilation:
         default_factory=lambda: dict.fromkeys((TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), 0)
     )
     # One token: popping is atomic, and two threads may want to announce.
-    _unannounced: list[bool] = field(default_factory=lambda: [True])
+    _unclaimed: list[bool] = field(default_factory=lambda: [True])
 
     @property
     def claimed(self) -> bool:
-        return not self._unannounced
+        return not self._unclaimed
 
     def claim(self) -> bool:
         """True once: the caller that gets it announces the start."""
         try:
-            return self._unannounced.pop()
+            return self._unclaimed.pop()
         except IndexError:
             return False
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 MAX_PLACES = 256
 #: Launches inspected after a compilation, to learn which names change without one.
 POLLS = 20
-MOST_NAMES = 200
+MAX_NAMES = 200
 MAX_SHAPES = 64
-FEWEST_REPEATS = 2
+MIN_REPEATS = 2
 _ANOTHER_GRAPH = (
     "The graph itself has changed: state that the optimizer created in its first step, a branch not "
     "taken before, or a Python number inside a function. Make such numbers tensors on the device."
@@ -73,7 +73,7 @@ class LazyCompilation:
         if self.reason["verdict"] != "static" or name is None or after is None or not is_number(after):
             return
         # Once may be a coincidence: the reason comes from a comparison, not from the runtime.
-        if self.repeated < FEWEST_REPEATS:
+        if self.repeated < MIN_REPEATS:
             return
         adviser.report(
             "constant-hyperparameter",
@@ -187,7 +187,7 @@ class LazyReasons:
         statics = [difference.argument or "" for difference in found if difference.verdict == "static"]
         place.statics.update(statics)
         # A user's counter that differs at a compilation is no reason, unless it happens again.
-        passing = {name for name in statics if "." not in name and place.statics[name] < FEWEST_REPEATS}
+        passing = {name for name in statics if "." not in name and place.statics[name] < MIN_REPEATS}
         found = [difference for difference in found if difference.argument not in passing]
         if not found:
             return {**reason_of(Difference("other", None, None, None), function), "advice": _ANOTHER_GRAPH}
@@ -214,7 +214,7 @@ def signature_of_frame(frame: FrameType) -> Signature:
     if torch is None:
         return Signature(leaves, {}, statics)
     statics["torch.is_grad_enabled()"] = str(torch.is_grad_enabled())
-    for name, value in list(frame.f_locals.items())[:MOST_NAMES]:
+    for name, value in list(frame.f_locals.items())[:MAX_NAMES]:
         if name.startswith("_"):
             continue
         for path, part in _parts(name, value, 0):

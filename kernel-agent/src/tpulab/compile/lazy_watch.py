@@ -55,7 +55,7 @@ class LazyWatch:
         #: a running compilation by a read
         self._of_read: LazyCompilation | None = None
         # A launch may begin or end while the agent's thread reports a compilation: one comes first.
-        self._telling = threading.Lock()
+        self._report_lock = threading.Lock()
 
     def attach(self) -> bool:
         self._compiled, self._compile_ns = self._runtime.compilations(), self._runtime.compile_ns()
@@ -67,7 +67,7 @@ class LazyWatch:
 
     def poll(self) -> None:
         """Called by the agent's thread: reads when the device ran, and reports long compilations."""
-        with self._telling:
+        with self._report_lock:
             self._report_read(None)
         self._announce_long()
         requested = now_ns()
@@ -95,7 +95,7 @@ class LazyWatch:
     def _around_launch(self, launch: Launch) -> Any:
         state = thread_state()
         thread = threading.get_ident()
-        with self._telling:
+        with self._report_lock:
             try:
                 self._report_read(state)
             except Exception as error:
@@ -105,7 +105,7 @@ class LazyWatch:
         try:
             return launch()
         finally:
-            with self._telling:
+            with self._report_lock:
                 self._launching.pop(thread, None)
                 announced = self._announced.pop(thread, None)
             ended = now_ns()
@@ -192,7 +192,7 @@ class LazyWatch:
             if moment - began <= LONG_LAUNCH_NS or self._runtime.compilations() == self._compiled:
                 continue
             run = self._newest_run()
-            with self._telling:
+            with self._report_lock:
                 # The request to the runtime may have taken until after the launch.
                 if self._launching.get(thread) is not launch or thread in self._announced:
                     continue

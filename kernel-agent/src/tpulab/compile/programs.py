@@ -37,13 +37,13 @@ class _Function:
     #: newest last
     variants: list[tuple[CallKey, Program]] = field(default_factory=list)
     #: arguments in which the variants differ
-    telling: frozenset[int | str] = frozenset()
+    distinguishing: frozenset[int | str] = frozenset()
 
     def add(self, key: CallKey, program: Program) -> None:
         self.variants = [kept for kept in self.variants if kept[0] != key][-(MAX_VARIANTS - 1) :]
         self.variants.append((key, program))
         names = {name for known, _ in self.variants for name in known}
-        self.telling = frozenset(
+        self.distinguishing = frozenset(
             name for name in names if any(known.get(name) != key.get(name) for known, _ in self.variants)
         )
 
@@ -90,7 +90,7 @@ class Programs:
             return kept.variants[0][1]
         try:
             call = JitCall(function, kept.jit_info, args, kwargs, executes=True)
-            return kept.find(call, kept.telling if self.complete else None)
+            return kept.find(call, kept.distinguishing if self.complete else None)
         except Exception:
             return None
 

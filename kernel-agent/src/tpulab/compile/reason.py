@@ -13,8 +13,8 @@ from tpulab.telemetry.messages import CompileReason, Verdict
 
 Shape = tuple[int, ...]
 #: As many sizes must have been seen before advice on buckets is useful.
-FEWEST_SIZES = 3
-MOST_BUCKETS = 4
+MIN_SIZES = 3
+MAX_BUCKETS = 4
 
 
 def bucket_advice(argument: str, name: str, shapes: Sequence[Shape]) -> str | None:
@@ -24,7 +24,7 @@ def bucket_advice(argument: str, name: str, shapes: Sequence[Shape]) -> str | No
         return None
     axis = axes[0]
     sizes = sorted({shape[axis] for shape in shapes})
-    if len(sizes) < FEWEST_SIZES:
+    if len(sizes) < MIN_SIZES:
         return None
     chosen = buckets(sizes)
     listed = ", ".join(map(str, chosen))
@@ -43,7 +43,7 @@ def buckets(sizes: Sequence[int]) -> list[int]:
             found.append(min(size, largest))
     if not found or found[-1] < largest:
         found.append(largest)
-    return sorted(set(found[-MOST_BUCKETS:]))
+    return sorted(set(found[-MAX_BUCKETS:]))
 
 
 def _changing_axes(shapes: Sequence[Shape]) -> list[int]:
@@ -60,7 +60,7 @@ FIRST: CompileReason = {"verdict": "first", "argument": None, "before": None, "a
 #: No explanation was found: a wrong sentence would be worse than none.
 UNKNOWN: CompileReason = {**FIRST, "verdict": "other"}
 #: Functions of one place that may coexist before they count as one function that is created repeatedly.
-MOST_ALIKE = 8
+MAX_ALIKE = 8
 _EAGER_ADVICE = "`{}` runs outside jit: inside a jitted function it becomes part of one program."
 
 
@@ -127,7 +127,7 @@ class ReasonFinder:
             others = [seen() for seen, _ in history.seen]
             # A factory, or lambdas of one line, create several functions that coexist: each of them
             # is compiled for the first time. A function whose predecessor is deleted is redefined.
-            if None not in others and len({id(other) for other in others}) < MOST_ALIKE:
+            if None not in others and len({id(other) for other in others}) < MAX_ALIKE:
                 return FIRST
             return reason_of(Difference("redefined", None, None, None), name)
         if transformed or (signature is not None and signature.transformed):

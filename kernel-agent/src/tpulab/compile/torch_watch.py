@@ -37,8 +37,8 @@ MAX_FUNCTIONS = 1024
 #: How long to wait for the figures of a compilation; it is then reported without them.
 PATIENCE_NS = 2_000_000_000
 #: A graph with more operations than this is not counted: going through it takes too long.
-MOST_COUNTED = 20_000
-_OF_STEPS = ("xla", "meta")
+MAX_COUNTED = 20_000
+_NOT_EAGER = ("xla", "meta")
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +93,7 @@ class TorchWatch:
         register = getattr(optimizers, "register_optimizer_step_post_hook", None)
         if not callable(register):
             return False
-        self._handle = register(_undisturbed(self._stepped))
+        self._handle = register(_hidden_from_dynamo(self._on_optimizer_step))
         loader = getattr(sys.modules.get("torch.utils.data.dataloader"), "_BaseDataLoaderIter", None)
         if callable(getattr(loader, "__next__", None)):
             following = loader.__next__  # type: ignore[union-attr]
@@ -125,10 +125,10 @@ class TorchWatch:
                 state.waits.append((began, now_ns()))
 
     # No error in here may surface in the user's call: each function is guarded as a whole.
-    def _stepped(self, optimizer: Any, *_: Any) -> None:
+    def _on_optimizer_step(self, optimizer: Any, *_: Any) -> None:
         try:
             kind = _device_type(optimizer)
-            if kind is None or kind in _OF_STEPS:
+            if kind is None or kind in _NOT_EAGER:
                 return
             self._post(kind, launched=False)
             self._auto.tick(sys._getframe(1))
@@ -242,7 +242,7 @@ class TorchWatch:
                 for clock in thread_state().clocks[-1:]:
                     if clock.is_open and clock.is_watching and clock.run.throughput is not None:
                         clock.run.throughput.ran(counted)
-                if kind not in (None, "cpu", *_OF_STEPS):
+                if kind not in (None, "cpu", *_NOT_EAGER):
                     self._post(kind, launched=True)
             except Exception as error:
                 self._tracker.warn("a program of PyTorch was not measured: %r", error)
@@ -343,7 +343,7 @@ class TorchWatch:
         self._tracker.wake()
 
 
-def _undisturbed(hook: Callable[..., None]) -> Callable[..., None]:
+def _hidden_from_dynamo(hook: Callable[..., None]) -> Callable[..., None]:
     """A function that torch.compile calls unchanged and does not inspect."""
 
     def call(*args: Any) -> None:
@@ -375,7 +375,7 @@ def _count(module: Any, kind: str | None) -> Program | None:
         from torch.utils.flop_counter import FlopCounterMode
 
         nodes = list(module.graph.nodes)
-        if len(nodes) > MOST_COUNTED:
+        if len(nodes) > MAX_COUNTED:
             return None
         inputs = [node.meta["example_value"] for node in nodes if node.op == "placeholder"]
         modes = [one.fake_mode for one in inputs if getattr(one, "fake_mode", None) is not None]

@@ -55,7 +55,7 @@ class CompileWatch:
         self._reasons = ReasonFinder()
         self._tracing: dict[int, Compilation] = {}
         # The agent's thread may report a compilation as it ends. Reentrant: a finalizer may compile too.
-        self._telling = threading.RLock()
+        self._report_lock = threading.RLock()
         #: finished compilations: number, milliseconds, by function name (for `status`)
         self.finished: dict[str, tuple[int, float]] = {}
         self.programs = Programs()
@@ -157,7 +157,7 @@ class CompileWatch:
         self._tracing.pop(compilation.id, None)
         if failed:
             state.unfinished.pop(len(state.running), None)
-            with self._telling:
+            with self._report_lock:
                 if compilation.executes or compilation.claimed:
                     self._send(compilation.message("failed"))
         elif event == COMPILE_EVENT:
@@ -199,7 +199,7 @@ class CompileWatch:
 
     def _announce(self, compilation: Compilation) -> None:
         # Claimed and sent together: the second thread finds that it has been reported.
-        with self._telling:
+        with self._report_lock:
             if compilation.claim():
                 self._send(compilation.message("started"))
 

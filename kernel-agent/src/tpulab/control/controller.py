@@ -15,7 +15,7 @@ from typing import Any
 
 from tpulab.control.command import Command, ControlRefusedError
 from tpulab.control.hyperparameters import HyperparameterError, Hyperparameters
-from tpulab.control.state import ENDED, ControlEvent, ControlState, after, may
+from tpulab.control.state import ENDED, ControlEvent, ControlState, after, is_allowed
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
 from tpulab.telemetry.plain import short
@@ -27,9 +27,9 @@ PAUSE_TURN_S = 0.5
 ASYNC_TURN_S = 0.02
 #: The other hosts of a slice answer within milliseconds; a lost lead must not hold a loop for ever.
 HOLD_S = 10.0
-_HANDLED: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample", "call")
+_HANDLER_ACTIONS: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample", "call")
 #: Limits of the user's own actions of a run, and of the length of their names.
-MOST_OWN, OWN_LENGTH = 32, 60
+MAX_OWN, OWN_LENGTH = 32, 60
 
 Handler = Callable[..., Any]
 
@@ -90,7 +90,7 @@ class Controller:
         known: list[ControlAction] = ["pause", "resume", "stop"]
         if len(self._hyper):
             known.append("set")
-        known += [action for action in _HANDLED if action in self._handlers]
+        known += [action for action in _HANDLER_ACTIONS if action in self._handlers]
         return [*known, "call"] if self.own else known
 
     def handle(self, action: ControlAction, handler: Handler) -> None:
@@ -102,8 +102,8 @@ class Controller:
         """Registers an action of the user's own. Raises `ValueError` and `TypeError`."""
         if not isinstance(name, str) or not 0 < len(name.strip()) <= OWN_LENGTH:
             raise ValueError(f"an action has a name of 1 to {OWN_LENGTH} characters, not {short(name)}")
-        if len(self.own) >= MOST_OWN and name not in self.own:
-            raise ValueError(f"a run has at most {MOST_OWN} actions of its own")
+        if len(self.own) >= MAX_OWN and name not in self.own:
+            raise ValueError(f"a run has at most {MAX_OWN} actions of its own")
         self.own[name] = _callable(handler)
         self._listener.changed()
 
@@ -169,7 +169,7 @@ class Controller:
         if action == "call" and command.name not in self.own:
             known = ", ".join(self.own) or "none"
             raise ControlRefusedError(f"This run has no action {command.name!r}; it has: {known}.")
-        if action in _HANDLED and action != "call" and action not in self._handlers:
+        if action in _HANDLER_ACTIONS and action != "call" and action not in self._handlers:
             raise ControlRefusedError(
                 f"This run has no function for it: set one with run.on_{action}(function)."
             )
@@ -177,10 +177,10 @@ class Controller:
             command.value = self._hyper.check(command.name, command.value)
         if action in ("branch", "free", "memory", "profile"):
             raise ControlRefusedError(f"`{action}` is a command for the kernel, not for a run.")
-        event = _REQUESTED.get(action)
+        event = _REQUEST_EVENTS.get(action)
         if event is not None:
             self._ahead = after(self._ahead, event)
-            if may(self.state, event) and event != "resume":
+            if is_allowed(self.state, event) and event != "resume":
                 self.state = after(self.state, event)
 
     def start(self) -> None:
@@ -219,7 +219,7 @@ class Controller:
     async def _at_boundary(self, step: int, wait: Callable[[], Awaitable[None]], *, awaits: bool) -> bool:
         """`wait` returns after a while, or on a change; `awaits`: handlers may be coroutines."""
         ends = now_ns() + int(HOLD_S * 1e9)
-        while self._is_held(step, ends):
+        while self._must_wait(step, ends):
             await wait()
         if self._needs_checkpoint(step):
             await self._apply(self._own_checkpoint(step), step, awaits=awaits)
@@ -263,7 +263,7 @@ class Controller:
         every = self.checkpoint_every
         return every is not None and step % every == 0 and step > self.checkpointed
 
-    def _is_held(self, step: int, ends: int) -> bool:
+    def _must_wait(self, step: int, ends: int) -> bool:
         fence = self._fence
         if fence is not None and step >= fence and now_ns() > ends:
             fence = self._fence = None
@@ -299,7 +299,7 @@ class Controller:
                 return
 
     async def _apply(self, command: Command, step: int, *, awaits: bool) -> None:
-        if command.action not in _HANDLED:
+        if command.action not in _HANDLER_ACTIONS:
             self._apply_at_once(command, step)
             return
         began = now_ns()
@@ -330,7 +330,7 @@ class Controller:
                 self._listener.reported(command.message("expired", reason="The run was stopped first."))
                 return
             elif command.action == "pause":
-                if may(self.state, "ask_pause"):
+                if is_allowed(self.state, "ask_pause"):
                     self._move("ask_pause")
                 self._move("pause")
             else:
@@ -376,7 +376,11 @@ class Controller:
                 self._listener.changed()
 
 
-_REQUESTED: dict[ControlAction, ControlEvent] = {"pause": "ask_pause", "resume": "resume", "stop": "ask_stop"}
+_REQUEST_EVENTS: dict[ControlAction, ControlEvent] = {
+    "pause": "ask_pause",
+    "resume": "resume",
+    "stop": "ask_stop",
+}
 
 
 def _callable(handler: Handler) -> Handler:

@@ -12,14 +12,24 @@ ControlState = Literal[
 ControlEvent = Literal["start", "begin", "ask_pause", "pause", "resume", "ask_stop", "end", "fail"]
 
 #: Further events of a run without a requested stop.
-_GOES_ON: dict[ControlEvent, ControlState] = {"ask_stop": "stopping", "end": "finished", "fail": "failed"}
-_STEPS: dict[ControlEvent, ControlState] = {"ask_pause": "pausing", **_GOES_ON}
+_END_TRANSITIONS: dict[ControlEvent, ControlState] = {
+    "ask_stop": "stopping",
+    "end": "finished",
+    "fail": "failed",
+}
+_RUN_TRANSITIONS: dict[ControlEvent, ControlState] = {"ask_pause": "pausing", **_END_TRANSITIONS}
 TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
-    "idle": {"start": "starting", **_STEPS},
-    "starting": {"start": "starting", "begin": "running", **_STEPS},
-    "running": {"start": "running", "begin": "running", **_STEPS},
-    "pausing": {"start": "pausing", "begin": "pausing", "pause": "paused", "resume": "running", **_GOES_ON},
-    "paused": {"resume": "running", **_GOES_ON},
+    "idle": {"start": "starting", **_RUN_TRANSITIONS},
+    "starting": {"start": "starting", "begin": "running", **_RUN_TRANSITIONS},
+    "running": {"start": "running", "begin": "running", **_RUN_TRANSITIONS},
+    "pausing": {
+        "start": "pausing",
+        "begin": "pausing",
+        "pause": "paused",
+        "resume": "running",
+        **_END_TRANSITIONS,
+    },
+    "paused": {"resume": "running", **_END_TRANSITIONS},
     "stopping": {"start": "stopping", "begin": "stopping", "end": "stopped", "fail": "failed"},
     # A run continues when its cell runs again.
     "stopped": {"start": "starting"},
@@ -50,5 +60,5 @@ def after(state: ControlState, event: ControlEvent) -> ControlState:
     return following
 
 
-def may(state: ControlState, event: ControlEvent) -> bool:
+def is_allowed(state: ControlState, event: ControlEvent) -> bool:
     return event in TRANSITIONS[state]

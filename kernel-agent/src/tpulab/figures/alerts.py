@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 GRAMMAR = "NAME > NUMBER [for COUNT steps], with >, >=, < or <="
-MOST_RULES = 64
+MAX_RULES = 64
 _COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _RULE = re.compile(
     r"\s*(?P<name>[^\s<>=](?:[^<>=]{0,98}[^\s<>=])?)\s*(?P<sign>[<>]=?)\s*"

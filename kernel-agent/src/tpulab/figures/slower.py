@@ -10,7 +10,7 @@ from tpulab.figures.totals import RunTotals
 #: Time in steps, so that pauses and evaluations between them do not count.
 WINDOW_NS = 60_000_000_000
 MARK_NS = 5_000_000_000
-FEWEST_STEPS = 10
+MIN_STEPS = 10
 #: A drop of the rate by this share is reported.
 LOST_SHARE = 0.15
 #: A step whose operations differ by more than this share is another program.
@@ -52,7 +52,7 @@ class SlowerWatch:
         while len(marks) > 2 and totals.wall - marks[1].wall >= WINDOW_NS:
             marks.popleft()
         window, best = totals.minus(marks[0]), self._best
-        if window.wall < WINDOW_NS or window.steps < FEWEST_STEPS:
+        if window.wall < WINDOW_NS or window.steps < MIN_STEPS:
             return None
         if best is None or _step_ns(window) < _step_ns(best):
             self._best = window

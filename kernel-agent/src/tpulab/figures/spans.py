@@ -37,11 +37,11 @@ class StepTimes(NamedTuple):
     #: parts of the waits that do not count: a loader of torch_xla launches the traced graph before it waits
     launches: Sequence[Span] = ()
     #: evaluations, checkpoints and the like inside the step: listed separately, and part of no span
-    holes: Sequence[Span] = ()
+    excluded: Sequence[Span] = ()
 
 
 class StepSplit(NamedTuple):
-    """Nanoseconds of each span; their sum is `StepTimes.end - StepTimes.start` without the holes, exactly."""
+    """Nanoseconds of each span; their sum is exactly the time of the step without its excluded spans."""
 
     input: int
     host: int
@@ -83,24 +83,24 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         times: moments of the step.
         busy: when the device ran watched programs of any step, in disjoint spans; None when unknown.
     """
-    if times.holes:
-        times, busy = without_holes(times, busy)
+    if times.excluded:
+        times, busy = without_excluded(times, busy)
     start, body, end, compiles, dispatch, waits, launches, _ = times
     if busy is None and not compiles and not waits and not launches:
         # Applies to most steps in a loop with short steps.
         return StepSplit(body - start, end - body, 0, 0, 0)
     running = busy if busy is not None else ()
     compiling = union(compiles, start, end) if compiles else []
-    taken = union([*compiling, *running], start, end) if compiling else running
+    busy_spans = union([*compiling, *running], start, end) if compiling else running
     # Idle time of the body counts as host before `turn`, and as gap from there on.
     turn = end if busy is None or dispatch is None else min(max(dispatch, body), end)
     if launches and dispatch is not None and dispatch <= body:
         # The loader launched the previous step. The next part traces the next step; the device is not idle.
         turn = end
     if waits or launches:
-        return _split_with_waits(times, taken, turn, compiling)
-    in_wait, in_host = overlap(taken, start, body), overlap(taken, body, turn)
-    in_gap = overlap(taken, turn, end)
+        return _split_with_waits(times, busy_spans, turn, compiling)
+    in_wait, in_host = overlap(busy_spans, start, body), overlap(busy_spans, body, turn)
+    in_gap = overlap(busy_spans, turn, end)
     compile_ns = length(compiling)
     return StepSplit(
         input=body - start - in_wait,
@@ -111,12 +111,14 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
     )
 
 
-def without_holes(times: StepTimes, busy: Sequence[Span] | None) -> tuple[StepTimes, Sequence[Span] | None]:
-    """The step without its holes: their content is removed, and later spans move up."""
-    holes = union(times.holes, times.start, times.end)
+def without_excluded(
+    times: StepTimes, busy: Sequence[Span] | None
+) -> tuple[StepTimes, Sequence[Span] | None]:
+    """The step without its excluded spans: their content is removed, and later spans move up."""
+    excluded = union(times.excluded, times.start, times.end)
 
     def moved(moment: int) -> int:
-        return moment - overlap(holes, times.start, moment)
+        return moment - overlap(excluded, times.start, moment)
 
     def cut(spans: Sequence[Span]) -> list[Span]:
         left = [(moved(begin), moved(end)) for begin, end in spans]
@@ -134,26 +136,28 @@ def without_holes(times: StepTimes, busy: Sequence[Span] | None) -> tuple[StepTi
     ), (cut(busy) if busy is not None else None)
 
 
-def _split_with_waits(times: StepTimes, taken: Sequence[Span], turn: int, compiling: list[Span]) -> StepSplit:
+def _split_with_waits(
+    times: StepTimes, busy_spans: Sequence[Span], turn: int, compiling: list[Span]
+) -> StepSplit:
     """Like `split`, where the waits for input are not one stretch at the beginning."""
     start, end = times.start, times.end
     waiting = minus(union([(start, times.body), *times.waits], start, end), union(times.launches, start, end))
-    covered = union([*taken, *waiting], start, end)
-    taken_ns, compile_ns = length(union(taken, start, end)), length(compiling)
+    covered = union([*busy_spans, *waiting], start, end)
+    busy_ns, compile_ns = length(union(busy_spans, start, end)), length(compiling)
     return StepSplit(
-        input=length(covered) - taken_ns,
+        input=length(covered) - busy_ns,
         host=turn - start - overlap(covered, start, turn),
         compile=compile_ns,
-        device=taken_ns - compile_ns,
+        device=busy_ns - compile_ns,
         gap=end - turn - overlap(covered, turn, end),
     )
 
 
-def minus(spans: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
-    """Disjoint sorted spans minus disjoint sorted holes."""
+def minus(spans: Sequence[Span], excluded: Sequence[Span]) -> list[Span]:
+    """Disjoint sorted spans minus disjoint sorted spans."""
     left: list[Span] = []
     for begin, end in spans:
-        for low, high in holes:
+        for low, high in excluded:
             if high <= begin or low >= end:
                 continue
             if low > begin:

@@ -222,7 +222,7 @@ class Throughput:
         # The first steps do not show how long the others take.
         is_steady = totals.steps - totals.compiled >= STEADY_STEPS or self._compiles_always(totals)
         if rate and is_steady and run.total is not None and run.total >= run.recorded:
-            left = (run.total - run.recorded) / rate + self._bands_to_come(run.total)
+            left = (run.total - run.recorded) / rate + self._remaining_band_s(run.total)
         prepared = self.prepared_ns or run.started_ns
         message: ThroughputMessage = {
             "type": "pace",
@@ -246,7 +246,7 @@ class Throughput:
             count, _, whole = self._bands.get(kind, (0, 0, 0))
             self._bands[kind] = (count + 1, step, whole + lasted)
 
-    def _bands_to_come(self, total: int) -> float:
+    def _remaining_band_s(self, total: int) -> float:
         """Seconds of the remaining evaluations and checkpoints at their rate so far."""
         seconds = 0.0
         for count, step, whole in list(self._bands.values()):

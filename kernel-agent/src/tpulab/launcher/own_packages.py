@@ -31,7 +31,7 @@ def use_own_environment(shell: Any) -> None:
     shell.system = _with_installers(shell.system)
     shell.getoutput = _with_installers(shell.getoutput)
     for name, magic in (("pip", _pip), ("uv", _uv)):
-        shell.register_magic_function(_through(shell, magic), magic_name=name)
+        shell.register_magic_function(_magic_for(shell, magic), magic_name=name)
     if not _is_conda():
         for name in ("conda", "mamba", "micromamba"):
             shell.register_magic_function(_conda, magic_name=name)
@@ -68,7 +68,7 @@ def _with_installers(run: Callable[..., Any]) -> Callable[..., Any]:
     return with_installers
 
 
-def _through(shell: Any, command: Callable[[str], str]) -> Callable[[str], None]:
+def _magic_for(shell: Any, command: Callable[[str], str]) -> Callable[[str], None]:
     def magic(line: str) -> None:
         shell.system(command(line))
 

@@ -41,7 +41,7 @@ class RecordedSocket(zmq.Socket[Any]):
     ) -> Any:
         if self.ring is None:
             return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
-        frames = [lasting(part) for part in msg_parts]
+        frames = [stable_bytes(part) for part in msg_parts]
         self.ring.add(self.channel, frames)
         return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
 
@@ -55,7 +55,7 @@ def record(made: zmq.Socket[Any], channel: str, ring: SendRing) -> RecordedSocke
     return made
 
 
-def lasting(part: Any) -> bytes:
+def stable_bytes(part: Any) -> bytes:
     """The bytes of a frame. A buffer of the user's is copied: it may change right after it is sent."""
     return part if type(part) is bytes else bytes(memoryview(part))
 

@@ -110,7 +110,7 @@ class ResendSocket:
         while len(self._connections) >= MAX_CONNECTIONS:
             self._end(selector, self._connections[0])
         self._connections.append(connection)
-        self._ring.reader_came()
+        self._ring.reader_attached()
         selector.register(peer, selectors.EVENT_READ, connection)
         self._answer(selector, connection, [_json_frame({"hello": 1, "pid": os.getpid()})])
 
@@ -170,7 +170,7 @@ class ResendSocket:
             selector.unregister(connection.peer)
             connection.peer.close()
             if not self._connections:
-                self._ring.readers_ended()
+                self._ring.readers_detached()
 
 
 def _json_frame(content: dict[str, Any]) -> bytes:

@@ -154,7 +154,7 @@ class SendRing:
         self.alarm: QueueAlarm | None = None
 
     @property
-    def held_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         return self._bytes
 
     def unconfirmed_bytes(self) -> int:
@@ -166,7 +166,7 @@ class SendRing:
         with self._lock:
             return self._waiting if self._watched is not None else 0
 
-    def reader_came(self) -> None:
+    def reader_attached(self) -> None:
         """A keeper reads from now on."""
         with self._lock:
             for lane in self._lanes.values():
@@ -175,7 +175,7 @@ class SendRing:
             self._watched = self.alarm
             self._check()
 
-    def readers_ended(self) -> None:
+    def readers_detached(self) -> None:
         """No keeper reads: libzmq has dropped its queue."""
         with self._lock:
             self._waiting = 0

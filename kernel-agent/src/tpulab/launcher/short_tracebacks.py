@@ -14,7 +14,7 @@ from typing import Any
 
 #: Number of frames at each end of a traceback.
 MAX_FRAMES = 100
-_OURS = str(Path(__file__).parents[1])
+_TPULAB_FOLDER = str(Path(__file__).parents[1])
 _NO_INTERACTIVE_FIGURES = re.compile(r"'(?:widget|ipympl)' is not a recognised|No module named 'ipympl'")
 _IPYMPL = (
     "Interactive figures need the package ipympl: run `%pip install ipympl`, and restart the kernel. "
@@ -28,7 +28,9 @@ def _is_hidden(traceback: TracebackType) -> bool:
         return False
     frame = traceback.tb_frame
     # jax writes the mark into the frames after the error.
-    return frame.f_code.co_filename.startswith(_OURS) or bool(frame.f_locals.get("__tracebackhide__"))
+    return frame.f_code.co_filename.startswith(_TPULAB_FOLDER) or bool(
+        frame.f_locals.get("__tracebackhide__")
+    )
 
 
 def shortened(traceback: TracebackType | None) -> tuple[TracebackType | None, int]:

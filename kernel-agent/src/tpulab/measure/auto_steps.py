@@ -20,10 +20,10 @@ from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.locations import is_user_frame
 
 #: Iterations at one place before it counts as a loop.
-FEWEST_TURNS = 5
-SHORTEST_STEP_NS = 1_000_000
+MIN_TURNS = 5
+MIN_STEP_NS = 1_000_000
 #: Functions and lines that may alternate in one loop, such as a training step and its evaluation.
-MOST_PLACES = 16
+MAX_PLACES = 16
 Place = tuple[CodeType, int]
 
 
@@ -59,7 +59,7 @@ class AutoSteps:
         if called not in self._called:
             # Operations of jax itself are no steps. A first call is not inspected.
             is_program = not is_module_of_jax(getattr(function, "__module__", None))
-            if is_program and len(self._called) < MOST_PLACES:
+            if is_program and len(self._called) < MAX_PLACES:
                 self._called.add(called)
             return
         with contextlib.suppress(Exception):
@@ -93,16 +93,16 @@ class AutoSteps:
                     own.end()
                 tracked.begin_step()
             return
-        if place not in self._turns and len(self._turns) >= MOST_PLACES:
+        if place not in self._turns and len(self._turns) >= MAX_PLACES:
             self._turns.clear()
         turns, first_ns = self._turns.get(place, (0, now_ns()))
         self._turns[place] = (turns + 1, first_ns)
-        if turns >= FEWEST_TURNS and now_ns() - first_ns > (turns + 1) * SHORTEST_STEP_NS:
+        if turns >= MIN_TURNS and now_ns() - first_ns > (turns + 1) * MIN_STEP_NS:
             if tracker.steered_in is tracker.cells.running():
                 # The evaluation between the epochs of an annotated training.
                 return
             self._place = place
             self._tracked = tracked = TrackedRun(tracker, None, None, user)
-            tracked.run.noticed = True
+            tracked.run.detected = True
             step_runs.keep(tracked)
             tracked.begin_step()

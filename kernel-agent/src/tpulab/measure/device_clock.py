@@ -43,7 +43,7 @@ LONG_NS = 1_000_000_000
 TURNS_NS = 2_000_000_000
 
 
-class Taken(NamedTuple):
+class ClaimedPost(NamedTuple):
     """A post that is waited for."""
 
     number: int
@@ -73,7 +73,7 @@ class DeviceClock:
         self._last_end = 0
         #: the user's thread and the watcher both note; reentrant, as a finalizer may dispatch a program
         self._guard = threading.RLock()
-        self._taken: Taken | None = None
+        self._claimed: ClaimedPost | None = None
         #: the newest program, while the watcher sleeps, and the time until which it is not reported as busy
         self._followed: Any = None
         self._followed_since = 0
@@ -179,7 +179,7 @@ class DeviceClock:
             return None
         if box:
             return quick_array(box[0])
-        return self._taken.array if self._taken is not None else None
+        return self._claimed.array if self._claimed is not None else None
 
     @property
     def sleeps(self) -> bool:
@@ -224,7 +224,7 @@ class DeviceClock:
             if not is_running(self._newest()):
                 return False
             # The watcher's result for it, or for one before it, is already recorded here.
-            first = self._taken.began if self._taken is not None else self._first_post(number_before)
+            first = self._claimed.began if self._claimed is not None else self._first_post(number_before)
             self._busy(first, began)
             box.clear()
         self._followed, self._followed_since = array, began
@@ -321,37 +321,37 @@ class DeviceClock:
             self._work.acquire()
             while not self._stopped:
                 spent = time.thread_time_ns()
-                taken = self.take()
-                if taken is None:
+                claimed = self.take()
+                if claimed is None:
                     break
-                self.note(taken, known=wait_until_ready(taken.output.pop()))
+                self.note(claimed, known=wait_until_ready(claimed.output.pop()))
                 self.watch_cost_ns += (time.thread_time_ns() - spent - self.watch_cost_ns) // 8
             if self._stopped:
                 return
 
-    def take(self) -> Taken | None:
+    def take(self) -> ClaimedPost | None:
         """The newest post to wait for; None when everything has settled."""
         with self._guard:
             number, box = self._slot
             if number <= self._settled or not box:
                 return None
             output = box.pop()
-            self._taken = Taken(number, self._first_post(number), [output], quick_array(output))
-            return self._taken
+            self._claimed = ClaimedPost(number, self._first_post(number), [output], quick_array(output))
+            return self._claimed
 
-    def note(self, taken: Taken, *, known: bool = True) -> None:
+    def note(self, claimed: ClaimedPost, *, known: bool = True) -> None:
         """The claimed output is ready now; with `known=False` it was freed, so its end is unknown."""
         ended = now_ns()
         with self._guard:
-            self._taken = None
+            self._claimed = None
             # Otherwise the polling thread has recorded it while this thread waited for the interpreter.
-            if self._followed is None and taken.number > self._settled:
+            if self._followed is None and claimed.number > self._settled:
                 if known:
-                    self._intervals.append((max(taken.began, self._last_end), ended))
+                    self._intervals.append((max(claimed.began, self._last_end), ended))
                     self._last_end = ended
                 else:
-                    self._add_unknown(taken.began, ended)
-            self._settled = max(self._settled, taken.number)
+                    self._add_unknown(claimed.began, ended)
+            self._settled = max(self._settled, claimed.number)
         self.waits += 1
 
     def _first_post(self, number: int) -> int:

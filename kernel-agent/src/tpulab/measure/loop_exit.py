@@ -21,7 +21,7 @@ from tpulab.telemetry.messages import RunState
 R = TypeVar("R", bound=TrackedRun)
 
 #: Instructions that drop a value on purpose (3.11 to 3.14; names as in `dis`).
-_DROPS = (
+_DISCARDING_OPCODES = (
     "POP_",
     "END_FOR",
     "SWAP",
@@ -38,7 +38,7 @@ def left_by_exception(frame: FrameType | None, loop: CodeType | None) -> bool:
         return True
     if frame is None or loop is None or frame.f_code is not loop or frame.f_lasti < 0:
         return False
-    return not dis.opname[loop.co_code[frame.f_lasti]].startswith(_DROPS)
+    return not dis.opname[loop.co_code[frame.f_lasti]].startswith(_DISCARDING_OPCODES)
 
 
 class LoopGuard:

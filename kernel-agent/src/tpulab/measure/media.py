@@ -1,6 +1,6 @@
 """Pictures, sound and text that a run logs, made small at the call: `run.log(sample=figure)`.
 
-A picture has at most `MOST_SIDE` pixels on its longer side and `MOST_BYTES`, sound `MOST_SOUND_BYTES`.
+A picture has at most `MAX_SIDE` pixels on its longer side and `MAX_BYTES`, sound `MAX_SOUND_BYTES`.
 Intensities are floats from 0 to 1, as in matplotlib, integers from 0 to 255, or booleans.
 """
 
@@ -18,11 +18,11 @@ from tpulab.runtimes.device_value import is_freed
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.plain import is_number, short
 
-MOST_SIDE = 512
+MAX_SIDE = 512
 #: Encoded, before base64, which adds a third.
-MOST_BYTES = 128 * 1024
-MOST_SOUND_BYTES = 256 * 1024
-MOST_TEXT = 8_192
+MAX_BYTES = 128 * 1024
+MAX_SOUND_BYTES = 256 * 1024
+MAX_TEXT = 8_192
 #: Media of a run: so many at once, then one a second.
 BURST = 16
 
@@ -75,7 +75,7 @@ def medium_of(value: Any, allowance: Allowance) -> Medium | MediaError:
     if isinstance(value, Medium):
         return value
     if isinstance(value, str):
-        return Medium("text/plain", value if len(value) <= MOST_TEXT else value[: MOST_TEXT - 1] + "…")
+        return Medium("text/plain", value if len(value) <= MAX_TEXT else value[: MAX_TEXT - 1] + "…")
     try:
         return image(value)
     except MediaError as error:
@@ -122,7 +122,7 @@ def audio(samples: Any, rate: int) -> Medium:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(int(rate))
-        file.writeframes(found[: MOST_SOUND_BYTES // 2 - 64].astype("<i2").tobytes())
+        file.writeframes(found[: MAX_SOUND_BYTES // 2 - 64].astype("<i2").tobytes())
     return Medium("audio/wav", base64.b64encode(written.getvalue()).decode())
 
 
@@ -131,9 +131,9 @@ def _is_pil(value: Any) -> bool:
 
 
 def _smaller(encode: Any) -> Medium:
-    """Encodes at `MOST_SIDE`, and at less until it fits."""
-    side = MOST_SIDE
-    while len(data := encode(side)) > MOST_BYTES and side > 16:
+    """Encodes at `MAX_SIDE`, and at less until it fits."""
+    side = MAX_SIDE
+    while len(data := encode(side)) > MAX_BYTES and side > 16:
         side //= 2
     return Medium("image/png", base64.b64encode(data).decode())
 

@@ -48,7 +48,7 @@ MAX_EVENTS = 4096
 #: Steps of one batch: at 10 Hz more than 2,500 a second, each about 5 us of the agent's thread.
 STEPS_A_BATCH = 256
 #: Names of metrics of one run; the page and the stored run have room for as many (`MAX_METRICS`).
-MOST_METRICS = 128
+MAX_METRICS = 128
 #: How long a step may wait for the device clock before it is reported without it.
 PATIENCE_NS = 60_000_000_000
 ANNOUNCE_PATIENCE_NS = 1_000_000_000
@@ -66,7 +66,7 @@ class Recorder:
         self._waiting: deque[ClosedStep] = deque(maxlen=MAX_STEPS)
         #: the run whose first step waits for its announcement, and since when
         self._unannounced = ("", 0)
-        self._moved: dict[str, Run] = {}
+        self._progressed: dict[str, Run] = {}
         self._media: list[Message] = []
         self._media_ids = itertools.count(1)
         self._endings: list[tuple[Run, RunMessage]] = []
@@ -102,12 +102,12 @@ class Recorder:
         while self.closed:
             self._waiting.append(self.closed.popleft())
         messages += self._steps(force)
-        messages += self._late_figures(force)
+        messages += self._late_metrics(force)
         messages += self._media
         self._media = []
-        done = self._done_endings()
+        done = self._complete_endings()
         messages += self._unrecorded(done)
-        messages += self._paces(done)
+        messages += self._progress_messages(done)
         messages += self._ended_runs(done)
         # Advice on the collected messages: at the end of the process there is no later collection.
         while force and self.events and isinstance(event := self.events[0], dict):
@@ -117,11 +117,11 @@ class Recorder:
             tap(messages)
         return messages
 
-    def _paces(self, done: list[tuple[Run, RunMessage]]) -> list[Message]:
+    def _progress_messages(self, done: list[tuple[Run, RunMessage]]) -> list[Message]:
         """The progress of the runs whose steps were just recorded; and their programs."""
         found: list[Message] = []
         ending = {run.id for run, _ in done}
-        for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
+        for run in {**self._progressed, **{run.id: run for run, _ in done}}.values():
             if run.on_progress is not None:
                 run.on_progress(run.recorded, run.metrics)
             slower = run.slower.check(
@@ -135,7 +135,7 @@ class Recorder:
                 message = run.throughput.message(run.figures())
                 if message is not None:
                     found.append(message)
-        self._moved.clear()
+        self._progressed.clear()
         return found
 
     def _steps(self, force: bool) -> list[Message]:
@@ -167,7 +167,7 @@ class Recorder:
                 }
             batch["dropped"] += step.index - step.run.recorded
             step.run.recorded = step.index + 1
-            self._moved[step.run.id] = step.run
+            self._progressed[step.run.id] = step.run
             batch["steps"].append(self._sample(step, unix_zero_ms))
         return [*unannounced, *batches.values()]
 
@@ -226,7 +226,7 @@ class Recorder:
         if len(numbers) < len(values):
             for name in values.keys() - numbers.keys():
                 self._no_number(run, step, name, values[name])
-        if len(run.metrics) + len(numbers) > MOST_METRICS:
+        if len(run.metrics) + len(numbers) > MAX_METRICS:
             numbers = {name: number for name, number in numbers.items() if self._has_room(run, name)}
         run.metrics.update(numbers)
         if self.rules and self.adviser is not None:
@@ -264,7 +264,7 @@ class Recorder:
             advise_on_unusable(self.adviser, run, name, why)
 
     def _has_room(self, run: Run, name: str) -> bool:
-        if name in run.metrics or len(run.metrics) < MOST_METRICS:
+        if name in run.metrics or len(run.metrics) < MAX_METRICS:
             run.metrics.setdefault(name, 0.0)
             return True
         if self.adviser is not None:
@@ -272,12 +272,12 @@ class Recorder:
                 self.adviser,
                 run,
                 "too-many-metrics",
-                f"{run.name} logs more than {MOST_METRICS} names; `{name[:60]}` and others are left out.",
+                f"{run.name} logs more than {MAX_METRICS} names; `{name[:60]}` and others are left out.",
                 "Log the same names in each step: a new name for each step or sample is no curve.",
             )
         return False
 
-    def _late_figures(self, force: bool) -> list[Message]:
+    def _late_metrics(self, force: bool) -> list[Message]:
         """Numbers of recorded steps, in separate messages."""
         found: list[Message] = []
         later: list[tuple[Run, int, dict[str, Any]]] = []
@@ -299,11 +299,11 @@ class Recorder:
                 if non_finite:
                     message["nonFinite"] = non_finite
                 found.append(message)
-                self._moved[run.id] = run
+                self._progressed[run.id] = run
         self.figures.extendleft(reversed(later))
         return found
 
-    def _done_endings(self) -> list[tuple[Run, RunMessage]]:
+    def _complete_endings(self) -> list[tuple[Run, RunMessage]]:
         """The end of a run is reported after its last step, and after the figures known by then."""
         # Not by counting: an interrupt may drop a step after it was numbered and before it was queued.
         unfinished = {step.run.id for step in self._waiting} | {run.id for run, _, _ in self.figures}

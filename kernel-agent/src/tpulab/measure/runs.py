@@ -38,7 +38,7 @@ class Run:
     compilations: int = 0
     compile_ms: float = 0.0
     #: the loop has no annotation: it was detected by its repeated calls
-    noticed: bool = False
+    detected: bool = False
     #: the total is that of its loops so far, and there were several
     open_ended: bool = False
     #: when the open evaluation or the like began; and whether that was reported

@@ -16,7 +16,7 @@ from tpulab.measure.thread_state import Clock, ThreadState, thread_state
 from tpulab.measure.watch_plan import WatchPlan
 from tpulab.runtimes.device_value import all_ready
 from tpulab.runtimes.jax_internals import DispatchHookSlot, loaded_jax
-from tpulab.runtimes.lazy_metrics import LazyMetric, taken
+from tpulab.runtimes.lazy_metrics import LazyMetric, stored_value
 from tpulab.telemetry.clocks import now_ns
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class StepClock:
         # In a finalizer this may be another thread than the loop's; there is then nothing to undo here.
         state = thread_state()
         if state.lazy_metrics:
-            state.lazy_metrics.read_settled(self._device.is_settled, all_of_them=True)
+            state.lazy_metrics.read_settled(self._device.is_settled, everything=True)
         if self in state.clocks:
             del state.clocks[state.clocks.index(self) :]
         if not state.clocks and state.hook is not None:
@@ -212,8 +212,8 @@ class StepClock:
         body (or the end of the last compilation). An output that is already ready is ignored.
         """
         state = self._state
-        seen_otherwise = self._explicit or state.dispatches != self._dispatches
-        if not self.is_open or not self.is_watching or seen_otherwise or all_ready(output):
+        recorded_elsewhere = self._explicit or state.dispatches != self._dispatches
+        if not self.is_open or not self.is_watching or recorded_elsewhere or all_ready(output):
             return
         since = max([self._body, *(span[1] for span in state.compiles_since(self._start))])
         self._explicit = True
@@ -221,16 +221,16 @@ class StepClock:
 
     def metric(self, values: dict[str, Any]) -> None:
         if self.is_open:
-            values = _taken(values)
+            values = _stored_values(values)
             self._metrics = {**self._metrics, **values} if self._metrics else values
 
     def figures(self, values: dict[str, Any]) -> dict[str, Any]:
         """Numbers logged between two steps, or after the last one, in the form in which they are stored."""
-        state, found = thread_state(), _taken(values)
+        state, found = thread_state(), _stored_values(values)
         for value in found.values():
             if isinstance(value, LazyMetric):
                 state.lazy_metrics.add(value, state.last_post)
-        state.lazy_metrics.read_settled(self._device.is_settled, all_of_them=not state.clocks)
+        state.lazy_metrics.read_settled(self._device.is_settled, everything=not state.clocks)
         return found
 
     def add_band(self, kind: str, began: int, ended: int) -> None:
@@ -281,10 +281,10 @@ class StepClock:
             state.device_known_since = moment
 
 
-def _taken(values: dict[str, Any]) -> dict[str, Any]:
+def _stored_values(values: dict[str, Any]) -> dict[str, Any]:
     if "torch" not in sys.modules:
         return dict(values)
-    return {name: taken(value) for name, value in values.items()}
+    return {name: stored_value(value) for name, value in values.items()}
 
 
 #: Avoids the Python code of `StepTimes.__new__`, which costs as much as the rest of the end of a step.

@@ -128,13 +128,13 @@ class StepRuns:
         with self._lock:
             return list(self._runs.get(threading.get_ident(), {}).values())
 
-    def end_noticed(self) -> None:
+    def end_detected(self) -> None:
         """A run with a name begins on this thread: a loop that was only detected is over.
 
         Nothing else ends it: its last step would continue until its cell ends, with the whole training in it.
         """
         for tracked in self.of_this_cell():
-            if tracked.run.noticed:
+            if tracked.run.detected:
                 tracked.end("finished")
 
     def forget(self, tracked: TrackedRun) -> None:

@@ -25,7 +25,7 @@ WATCH_COST_FACTOR = 1.5
 #: The cost of watching a step for the user's thread if no thread is woken, beside the clock's own calls.
 ASLEEP_COST_NS = 12_000
 #: However short the steps are, at most about so many are skipped in a row.
-LONGEST_SKIP = 70
+MAX_SKIP = 70
 #: The first steps of a loop are all watched: enough for the device clock to learn that it need not wait.
 FIRST_STEPS = 48
 #: Where not every step is watched, so many in a row are: the one before them must be posted too, so that
@@ -133,7 +133,7 @@ class WatchPlan:
         if cost <= allowed:
             return
         posted = WATCHED_IN_A_ROW + 1
-        left_out = min(posted * (cost / allowed - 1), LONGEST_SKIP) if allowed > 0 else LONGEST_SKIP
+        left_out = min(posted * (cost / allowed - 1), MAX_SKIP) if allowed > 0 else MAX_SKIP
         self._spread = (self._spread + SPREAD) % 1
         steps = int(left_out * (0.5 + self._spread))
         if steps >= 1:

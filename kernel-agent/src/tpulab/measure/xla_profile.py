@@ -117,7 +117,7 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
     finally:
         duration_ms = (time.monotonic() - began) * 1e3
         ours.end()
-    if ours.gave_way:
+    if ours.yielded:
         raise ProfileError("Your program began a trace of its own, and this one gave way to it.")
     traces = sorted(folder.rglob("*.xplane.pb"))
     if not traces:
@@ -164,7 +164,7 @@ class _Trace:
     def __init__(self, profiler: Any) -> None:
         self._lock = threading.Lock()
         self._stop = profiler.stop_trace
-        self._is_over = self.gave_way = False
+        self._is_over = self.yielded = False
         self._places: list[Any] = [
             module for module in (profiler, sys.modules.get("jax._src.profiler")) if module is not None
         ]
@@ -172,17 +172,17 @@ class _Trace:
 
         @functools.wraps(start)
         def start_trace(*args: Any, **kwargs: Any) -> Any:
-            self.end(gives_way=True)
+            self.end(yields=True)
             return start(*args, **kwargs)
 
         for module in self._places:
             module.start_trace = start_trace
 
-    def end(self, *, gives_way: bool = False) -> None:
+    def end(self, *, yields: bool = False) -> None:
         with self._lock:
             if self._is_over:
                 return
-            self._is_over, self.gave_way = True, gives_way
+            self._is_over, self.yielded = True, yields
             for module in self._places:
                 module.start_trace = self._start
             self._stop()

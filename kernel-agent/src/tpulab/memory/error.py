@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tpulab.memory.owners import held_arrays
+from tpulab.memory.owners import arrays_by_owner
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import CodeLocation, DevicesMessage, MemoryErrorMessage
 from tpulab.telemetry.plain import short
@@ -91,7 +91,7 @@ def memory_error(
     free = found.free
     if free is None and used is not None and limit is not None:
         free = max(limit - used, 0)
-    arrays, held = held_arrays(found.requested if found.what == "allocation" else None)
+    arrays, held = arrays_by_owner(found.requested if found.what == "allocation" else None)
     return {
         "type": "memory-error",
         "time": unix_now_ms(),

@@ -13,10 +13,10 @@ from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tpulab.memory.hold import traceback_frames
+from tpulab.memory.retained import traceback_frames
 from tpulab.runtimes.device_value import byte_size, is_freed
 from tpulab.runtimes.jax_internals import backends_ready
-from tpulab.runtimes.torch_arrays import gradient_of, held_tensors, tensors_of_module
+from tpulab.runtimes.torch_arrays import device_storages, gradient_of, tensors_of_module
 from tpulab.telemetry.cells import notebook_shell
 from tpulab.telemetry.messages import HeldArrays, HeldBytes
 
@@ -25,7 +25,7 @@ NAMES_SHOWN = 4
 #: Processor time of a whole search. The loop waits for the interpreter that long at most, in slices of 5 ms.
 BUDGET_S = 0.02
 #: Containers and objects that are inspected: 8 MiB in all.
-MOST_CONTAINERS = 30_000
+MAX_CONTAINERS = 30_000
 #: Items read of one container before it is the turn of the others. Read in one call of C, during which no
 #: other thread changes it.
 TURN = 256
@@ -46,7 +46,7 @@ class _Budget:
 
     def __init__(self) -> None:
         self._until = time.thread_time() + BUDGET_S
-        self.containers = MOST_CONTAINERS
+        self.containers = MAX_CONTAINERS
 
     @property
     def spent(self) -> bool:
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
         return (self.above.path() if self.above is not None else "") + self.step
 
 
-def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
+def arrays_by_owner(requested: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
     """The largest live arrays with their owners; and the arrays that only a traceback or `Out[]` holds.
 
     `requested`: bytes that the device has just refused.
@@ -128,7 +128,7 @@ def _live_arrays(requested: int | None) -> tuple[list[Any], dict[int, int]]:
         # The newest come first; the first one created is the first one named.
         live += [array for array in reversed(jax.live_arrays()) if not is_freed(array)]
     same = {id(array): id(array) for array in live}
-    for one in held_tensors(requested):
+    for one in device_storages(requested):
         live.append(one.tensor)
         same |= {id(view): id(one.tensor) for view in one.views}
     return live, same

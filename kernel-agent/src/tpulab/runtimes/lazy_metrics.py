@@ -104,13 +104,13 @@ class LazyMetrics:
         while self._unlaunched and self._unlaunched[0].is_launched():
             self.add(self._unlaunched.popleft(), post)
 
-    def read_settled(self, is_settled: Callable[[int], bool], *, all_of_them: bool = False) -> None:
+    def read_settled(self, is_settled: Callable[[int], bool], *, everything: bool = False) -> None:
         """Reads the finished values: of the newest step, or of everything that was launched."""
-        if not all_of_them and now_ns() < self._next_ns:
+        if not everything and now_ns() < self._next_ns:
             return
         self._next_ns = now_ns() + PERIOD_NS
         done: list[tuple[LazyMetric, int]] = []
-        while self._waiting and (all_of_them or is_settled(self._waiting[0][1])):
+        while self._waiting and (everything or is_settled(self._waiting[0][1])):
             done.append(self._waiting.popleft())
         for metric, post in done:
             if post == done[-1][1]:
@@ -118,11 +118,11 @@ class LazyMetrics:
                 self.reads += 1
             else:
                 metric.leave_out()
-        while all_of_them and self._unlaunched:
+        while everything and self._unlaunched:
             self._unlaunched.popleft().leave_out()
 
 
-def taken(value: Any) -> Any:
+def stored_value(value: Any) -> Any:
     """A metric as stored until it is read."""
     torch: Any = sys.modules.get("torch")
     if not hasattr(torch, "Tensor") or not isinstance(value, torch.Tensor):

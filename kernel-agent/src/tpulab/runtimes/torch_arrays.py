@@ -15,7 +15,7 @@ HOST = ("cpu", "meta")
 _refused: list[weakref.ref[Any]] = []
 
 
-class HeldTensor(NamedTuple):
+class DeviceStorage(NamedTuple):
     """Memory of one storage: the largest tensor on it, and its views."""
 
     tensor: Any
@@ -23,7 +23,7 @@ class HeldTensor(NamedTuple):
     nbytes: int
 
 
-def held_tensors(requested: int | None = None) -> list[HeldTensor]:
+def device_storages(requested: int | None = None) -> list[DeviceStorage]:
     """One entry for each storage on a device.
 
     `requested`: bytes that the device has just refused. The newest tensor of that size is then left out,
@@ -41,7 +41,7 @@ def held_tensors(requested: int | None = None) -> list[HeldTensor]:
             if key is not None and not any(tensor is other for other in by_storage.setdefault(key, [])):
                 by_storage[key].append(tensor)
     groups = [sorted(group, key=lambda tensor: -tensor.nbytes) for group in by_storage.values()]
-    held = [HeldTensor(group[0], group, int(group[0].nbytes)) for group in groups]
+    held = [DeviceStorage(group[0], group, int(group[0].nbytes)) for group in groups]
     if xlac is not None:
         held = _computed(held, xlac)
         if requested:
@@ -90,7 +90,7 @@ def _storage(tensor: Any) -> int | None:
         return None
 
 
-def _computed(held: list[HeldTensor], xlac: Any) -> list[HeldTensor]:
+def _computed(held: list[DeviceStorage], xlac: Any) -> list[DeviceStorage]:
     """Without tensors that are so far only a graph: they use no memory."""
     try:
         pending = xlac._check_tensor_need_materialization([one.tensor for one in held])
@@ -99,7 +99,7 @@ def _computed(held: list[HeldTensor], xlac: Any) -> list[HeldTensor]:
     return [one for one, waits in zip(held, pending, strict=True) if not waits]
 
 
-def _note_refused(held: list[HeldTensor], requested: int, xlac: Any) -> None:
+def _note_refused(held: list[DeviceStorage], requested: int, xlac: Any) -> None:
     try:
         alike = [one for one in held if abs(one.nbytes - requested) <= requested * _ROUNDING]
         newest = max(alike, key=lambda one: xlac._xla_get_tensor_id(one.tensor), default=None)

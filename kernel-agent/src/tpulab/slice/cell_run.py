@@ -11,9 +11,9 @@ from typing import Any
 from tpulab.slice.errors import RESTART, GroupEndedError, HostLostError
 from tpulab.slice.group import Group
 from tpulab.slice.hosts import Cell, name_hosts, touches_whole_slice
-from tpulab.slice.lead_line import ANSWER, QUESTION
+from tpulab.slice.lead_link import ANSWER, QUESTION
 from tpulab.slice.outputs import OUTPUTS, Outputs, Publish
-from tpulab.slice.questions import Ask, Inputs, ProgramChecks, Spoken
+from tpulab.slice.questions import Ask, Inputs, ProgramChecks, SpeakerDecisions
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
@@ -45,7 +45,7 @@ REFRESH_S = 1.0
 #: Each time it is sent as a whole, and stored: many hosts with much output are shown less often.
 FOLD_CHARS_PER_S = 50_000
 #: After the loss of a host the others get so long to end the cell themselves.
-LAST_WORDS_S = 2.0
+FINAL_MESSAGES_S = 2.0
 #: When some hosts are done and others are not, this is reported after so long.
 UNEVEN_S = 5.0
 _GLOO = re.compile(r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\.[^\n]*\n")
@@ -64,7 +64,7 @@ class CellRun:
         self.hosts = cell.hosts
         self._outputs = Outputs(cell.hosts, publish, count)
         self._inputs = Inputs(cell.hosts[0], ask, self._answer)
-        self._decisions = Spoken(cell.hosts[0], self._answer)
+        self._decisions = SpeakerDecisions(cell.hosts[0], self._answer)
         self._programs = ProgramChecks(cell.hosts, self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
         #: Lines of gloo whose end is still missing.
@@ -233,7 +233,7 @@ class CellRun:
         others = [one for one in self._running() if one != host]
         if host >= 0 and others:
             self._signal(others)
-            ends = asyncio.get_running_loop().time() + LAST_WORDS_S
+            ends = asyncio.get_running_loop().time() + FINAL_MESSAGES_S
             while asyncio.get_running_loop().time() < ends and any(one in self._running() for one in others):
                 await asyncio.sleep(0.05)
         assert self._group.broken is not None

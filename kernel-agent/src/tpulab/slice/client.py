@@ -37,13 +37,13 @@ class SliceClient(Client):  # type: ignore[misc]
 
     @unpack_message  # type: ignore[untyped-decorator]
     def _dispatch_iopub(self, msg: dict[str, Any]) -> None:
-        self._hand_on("iopub", msg)
+        self._dispatch("iopub", msg)
 
     @unpack_message  # type: ignore[untyped-decorator]
     def _dispatch_reply(self, msg: dict[str, Any]) -> None:
-        self._hand_on("shell", msg)
+        self._dispatch("shell", msg)
 
-    def _hand_on(self, channel: str, message: dict[str, Any]) -> None:
+    def _dispatch(self, channel: str, message: dict[str, Any]) -> None:
         # Text of the streams does not name its engine.
         host = self._sent.get(message["parent_header"].get("msg_id", ""))
         if host is None:

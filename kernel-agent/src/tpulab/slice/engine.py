@@ -19,17 +19,17 @@ from typing import Any
 import ipyparallel.engine.app as engine_app
 from ipyparallel.engine.kernel import IPythonParallelKernel
 
-from tpulab.agent.together import together
+from tpulab.agent.process_group import process_group
 from tpulab.runtimes.jax_internals import before_compile
 from tpulab.slice import frameworks
 from tpulab.slice.errors import ProgramMismatchError
-from tpulab.slice.lead_line import LeadLine
+from tpulab.slice.lead_link import LeadLink
 
 SIGNATURE_CHARS = 400
 
 
 class ProgramCheck:
-    def __init__(self, line: LeadLine) -> None:
+    def __init__(self, line: LeadLink) -> None:
         self._line = line
         self._programs: collections.Counter[tuple[int, ...]] = collections.Counter()
 
@@ -47,7 +47,7 @@ class ProgramCheck:
             return
         text = str(module)
         self._programs[processes] += 1
-        answer = self._line.ask(
+        answer = self._line.request(
             "program",
             place=self._programs[processes],
             processes=processes,
@@ -73,7 +73,7 @@ def _signature_of(text: str) -> str:
 class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.lead = LeadLine(self)
+        self.lead = LeadLink(self)
         self.programs = ProgramCheck(self.lead)
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
         return await super().do_execute(*args, **kwargs)
 
     def _input_request(self, prompt: str, *_: Any, password: bool = False) -> str:
-        answer = self.lead.ask("input", prompt=str(prompt), password=password)
+        answer = self.lead.request("input", prompt=str(prompt), password=password)
         if answer.get("eof"):
             raise EOFError
         return str(answer["value"])
@@ -107,7 +107,7 @@ class SliceEngine(engine_app.IPEngine):  # type: ignore[misc]
         if not isinstance(kernel, SliceEngineKernel):
             raise RuntimeError("ipyparallel made another kernel than the slice's; use ipyparallel 9.2.")
         kernel.programs.install()
-        together.join(self.id, kernel.lead.agree)
+        process_group.join(self.id, kernel.lead.agree)
         if os.environ.get("TPULAB_AGENT_SOCKET"):
             from tpulab.agent.process_agent import start_in_kernel
 

@@ -23,8 +23,14 @@ from typing import Any, Protocol
 from tpulab.slice import loss
 from tpulab.slice.client import SliceClient
 from tpulab.slice.errors import RESTART, HostLostError, SliceError, SliceStartError
-from tpulab.slice.host_link import HostLink, forwarded_connection, local_command, passed_on, ssh_command
-from tpulab.slice.meeting import connections, controller_order, meeting_point
+from tpulab.slice.host_link import (
+    HostLink,
+    forwarded_connection,
+    forwarded_environment,
+    local_command,
+    ssh_command,
+)
+from tpulab.slice.rendezvous import connections, controller_order, coordinator_address
 from tpulab.slice.reports import HostReports
 from tpulab.slice.spec import SliceSpec
 
@@ -176,7 +182,7 @@ class Group:
             "timeout_s": spec.start_timeout_s,
             "cpu_devices": spec.cpu_devices,
         }
-        join |= await asyncio.to_thread(meeting_point, spec)
+        join |= await asyncio.to_thread(coordinator_address, spec)
         for index in here:
             self._links[index].write_line(json.dumps({**join, "index": index, "connection": for_engines}))
         await asyncio.gather(
@@ -204,7 +210,7 @@ class Group:
             "cwd": os.getcwd(),
             "patience_s": patience_s,
             # Processes on this machine end with the lead.
-            "place": f"{self._name}-{index}" if patience_s else None,
+            "lock": f"{self._name}-{index}" if patience_s else None,
             "reports": self._reports is not None,
         }
 
@@ -237,7 +243,7 @@ class Group:
 
             link = HostLink(
                 ssh_command(self.spec, index, forwarded),
-                self._engine_order(index, passed_on(os.environ)),
+                self._engine_order(index, forwarded_environment(os.environ)),
                 sent,
                 self._loop,
             )
@@ -252,9 +258,9 @@ class Group:
                     if received["why"]
                     else f"ssh ended with {received['gone']}"
                 )
-                self._write_down(index)
+                self._record_lost_host(index)
                 raise SliceStartError(
-                    f"{self._capital(index)} could not be reached: {why}. Make "
+                    f"{self._capitalized_label(index)} could not be reached: {why}. Make "
                     f"`ssh {self.spec.destination(index)} true` work on host 0, then restart the kernel."
                 )
 
@@ -281,7 +287,7 @@ class Group:
         missing = [host for host in range(self.spec.count) if host not in self._joined]
         return ", ".join(self.spec.label(host) for host in missing).capitalize() or "The slice"
 
-    def _capital(self, host: int) -> str:
+    def _capitalized_label(self, host: int) -> str:
         label = self.spec.label(host)
         return label[0].upper() + label[1:]
 
@@ -313,37 +319,40 @@ class Group:
                 self._reports.received(host, sent["agent"])
             return
         if "waits" in sent:
-            self._listener.notice(host, f"{self._capital(host)}: {sent['waits']}.\n")
+            self._listener.notice(host, f"{self._capitalized_label(host)}: {sent['waits']}.\n")
             return
         if sent.get("preempted") and "exited" not in sent:
             self._preempted.add(host)
             self._listener.notice(
-                host, f"{self._capital(host)}: the cloud announces that it preempts this machine.\n"
+                host, f"{self._capitalized_label(host)}: the cloud announces that it preempts this machine.\n"
             )
         if "exited" in sent:
-            self._lose(host, loss.of_exit(sent))
+            self._lose_host(host, loss.of_exit(sent))
         elif "gone" in sent:
-            self._write_down(host)
-            self._lose(host, loss.of_link(sent, host in self._preempted))
+            self._record_lost_host(host)
+            self._lose_host(host, loss.of_link(sent, host in self._preempted))
         elif "alive" in sent and sent.get("state") != "T":
             self._stopped_since.pop(host, None)
         elif "alive" in sent:
             self._stopped_since.setdefault(host, time.monotonic())
 
-    def _lose(self, host: int, reason: str) -> None:
+    def _lose_host(self, host: int, reason: str) -> None:
         if self._closed or self.broken is not None:
             return  # the messages of the others while the group ends are not relevant
         if not self.is_ready:
             self._break(
-                SliceStartError(f"{self._capital(host)} did not join: {reason}. Then restart the kernel.")
+                SliceStartError(
+                    f"{self._capitalized_label(host)} did not join: {reason}. Then restart the kernel."
+                )
             )
             return
         self.broken = HostLostError(
-            f"{self._capital(host)} is lost: {reason}. The others cannot continue without it. {RESTART}"
+            f"{self._capitalized_label(host)} is lost: {reason}. "
+            f"The others cannot continue without it. {RESTART}"
         )
         self._listener.lost(host, reason)
 
-    def _write_down(self, host: int) -> None:
+    def _record_lost_host(self, host: int) -> None:
         """The host's machine is unreachable, and may be a different one when it returns."""
         if self.spec.lost_file and not self._closed and self.broken is None:
             with contextlib.suppress(OSError), Path(self.spec.lost_file).open("a") as file:
@@ -369,7 +378,7 @@ class Group:
                 silent_s = now - link.received_at
                 # A supervisor without a first message is still being started.
                 if link.pid and silent_s > SILENCE_S:
-                    self._write_down(host)
-                    self._lose(host, loss.of_silence(silent_s))
+                    self._record_lost_host(host)
+                    self._lose_host(host, loss.of_silence(silent_s))
                 elif now - self._stopped_since.get(host, now) > STOPPED_S:
-                    self._lose(host, loss.of_stop())
+                    self._lose_host(host, loss.of_stop())

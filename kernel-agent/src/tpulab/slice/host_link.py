@@ -18,7 +18,7 @@ from typing import Any
 from tpulab.slice.spec import SliceSpec
 
 #: The part of the lead's environment that another host gets. Variables of a machine (`TPU_…`) stay here.
-_PASSED_ON = (
+_FORWARDED_PREFIXES = (
     *("JAX_", "XLA_", "PJRT_DEVICE", "LIBTPU_INIT_ARGS", "HF_", "MPLBACKEND"),
     *("TPULAB_BACKEND", "TPULAB_TEXT", "TPULAB_COMPILATION"),
 )
@@ -106,13 +106,13 @@ class HostLink:
             except ValueError:
                 continue  # output of a login shell
             if isinstance(message, dict):
-                self._hand_on(self._receive, message)
+                self._call_in_loop(self._receive, message)
         why = self.process.stderr.read(4000).decode(errors="replace").strip()
         self.process.stdout.close()
         self.process.stderr.close()
-        self._hand_on(self._reported, {"gone": self.process.wait(), "why": why})
+        self._call_in_loop(self._reported, {"gone": self.process.wait(), "why": why})
 
-    def _hand_on(self, function: HostMessage, message: dict[str, Any]) -> None:
+    def _call_in_loop(self, function: HostMessage, message: dict[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: there is no recipient
             self._loop.call_soon_threadsafe(function, message)
 
@@ -142,8 +142,8 @@ def ssh_command(spec: SliceSpec, index: int, forwarded: Mapping[int, int]) -> li
     return [*SSH, *spec.ssh_options, *tunnels, spec.destination(index), remote]
 
 
-def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(_PASSED_ON)}
+def forwarded_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(_FORWARDED_PREFIXES)}
 
 
 def forwarded_connection(connection: dict[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:

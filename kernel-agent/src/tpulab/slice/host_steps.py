@@ -18,8 +18,8 @@ from tpulab.telemetry.messages import StepSpans
 WINDOW = 20
 MAX_ENTRIES = 512
 #: A host that is later by less does not count as slow: timers and the scheduler cause as much.
-LEAST_MS = 2.0
-LEAST_SHARE = 0.05
+MIN_MS = 2.0
+MIN_SHARE = 0.05
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 #: Spans in which a host may be late. A part of the others' device time is waiting.
 OWN_SPANS = ("inputMs", "hostMs", "compileMs", "gapMs")
@@ -99,17 +99,13 @@ class HostSteps:
 def straggler(splits: list[HostSplit]) -> Straggler | None:
     """The host that the others wait for; None: they wait for none."""
     latest = max(splits, key=lambda one: one["lateMs"])
-    if latest["lateMs"] < max(LEAST_MS, LEAST_SHARE * latest["wallMs"]):
+    if latest["lateMs"] < max(MIN_MS, MIN_SHARE * latest["wallMs"]):
         return None
     return {
         "host": latest["host"],
         "lateMs": latest["lateMs"],
         "cause": WORDS[max(OWN_SPANS, key=lambda name: _excess(splits, latest["host"], name))],
     }
-
-
-def straggler_text(found: Straggler) -> str:
-    return f"host {found['host']} is {found['lateMs']:.0f} ms later at each step: {found['cause']}"
 
 
 def _excess(splits: list[HostSplit], host: int, name: str) -> float:

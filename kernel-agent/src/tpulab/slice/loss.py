@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 #: Lines of a process that state why it ended rather than where.
-_TELLING = ("Error", "error:", "fatal", "FATAL", "Terminating", "Killed")
+_ERROR_WORDS = ("Error", "error:", "fatal", "FATAL", "Terminating", "Killed")
 
 
 def of_exit(message: dict[str, Any]) -> str:
@@ -18,8 +18,8 @@ def of_exit(message: dict[str, Any]) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed by SIGKILL"
     if code < 0:
-        return f"its process was killed by {_name(-code)}{_last_words(message)}"
-    return f"its process ended with code {code}{_last_words(message)}"
+        return f"its process was killed by {_name(-code)}{_last_error_line(message)}"
+    return f"its process ended with code {code}{_last_error_line(message)}"
 
 
 def of_link(message: dict[str, Any], preempted: bool) -> str:
@@ -44,11 +44,11 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-def _last_words(message: dict[str, Any]) -> str:
+def _last_error_line(message: dict[str, Any]) -> str:
     lines = [
         line.strip()
         for line in (message.get("tail") or "").splitlines()
         if line.strip() and "[Gloo]" not in line
     ]
-    telling = [line for line in lines if any(word in line for word in _TELLING)] or lines
-    return f": {telling[-1][:300]}" if telling else ""
+    matching = [line for line in lines if any(word in line for word in _ERROR_WORDS)] or lines
+    return f": {matching[-1][:300]}" if matching else ""

@@ -18,7 +18,7 @@ Ask = Callable[[str, bool], Awaitable[str | None]]
 _LATE_S = 10.0
 
 
-class Spoken:
+class SpeakerDecisions:
     """The speaker's decisions: its n-th answer goes to the n-th question of each host."""
 
     def __init__(self, speaker: int, answer: Answer) -> None:
@@ -49,7 +49,7 @@ class Spoken:
         self._waiting = still
 
 
-class Inputs(Spoken):
+class Inputs(SpeakerDecisions):
     """`input()` is the speaker's: the user is prompted once."""
 
     def __init__(self, speaker: int, ask: Ask, answer: Answer) -> None:

@@ -61,9 +61,9 @@ class HostCompilations:
         while len(self._programs) > MAX_ENTRIES:
             self._programs.popitem(last=False)
 
-    def settle(self, now: float, *, all_of_them: bool = False) -> None:
+    def settle(self, now: float, *, everything: bool = False) -> None:
         for key, program in list(self._open.items()):
-            if now - program.began < GRACE_S and not all_of_them:
+            if now - program.began < GRACE_S and not everything:
                 continue
             del self._open[key]
             first = min(program.by_host)
@@ -86,7 +86,7 @@ FENCE_S = 8.0
 _CLOSE_S = 3.0
 _POLL_S = 1.0
 #: Actions that only one process can do, or whose result only one shows.
-_OF_FIRST = ("branch", "memory", "profile")
+_FIRST_HOST_ACTIONS = ("branch", "memory", "profile")
 
 Body = dict[str, Any]
 #: A name of runs, and the number of earlier runs with this name.
@@ -100,7 +100,7 @@ class HostReports:
         self._loop = asyncio.get_running_loop()
         self._labels = labels
         self._send_all = write_line
-        self._line = KeeperLine(socket_path, self._standing)
+        self._line = KeeperLink(socket_path, self._state_messages)
         self._commands = ControlLink(socket_path, self._receive)
         self._hello: Body | None = None
         self._devices: dict[int, Body] = {}
@@ -115,7 +115,7 @@ class HostReports:
         self._queue: collections.deque[_Order] = collections.deque()
 
     def close(self) -> None:
-        self._compilations.settle(time.monotonic(), all_of_them=True)
+        self._compilations.settle(time.monotonic(), everything=True)
         self._commands.close()
         self._line.close()
 
@@ -173,7 +173,7 @@ class HostReports:
     def _received_steps(self, host: int, message: Body) -> None:
         if host == 0:
             self._line.send(message)
-        first = self._of_first(host, message["run"])
+        first = self._run_of_first_host(host, message["run"])
         if first is None:
             return
         steps = self._steps.get(first)
@@ -215,7 +215,7 @@ class HostReports:
 
     # --- the same run on another host ---
 
-    def _of_first(self, host: int, run: str) -> str | None:
+    def _run_of_first_host(self, host: int, run: str) -> str | None:
         """Process 0's id of a run of another host: runs of one name correspond in order."""
         return self._matching(host, run, 0)
 
@@ -235,16 +235,20 @@ class HostReports:
 
     def _command(self, body: Body) -> None:
         run, identifier = body.get("run"), body.get("id")
-        if body.get("action") in _OF_FIRST or not isinstance(identifier, str) or identifier in self._orders:
+        if (
+            body.get("action") in _FIRST_HOST_ACTIONS
+            or not isinstance(identifier, str)
+            or identifier in self._orders
+        ):
             # A repeated command is answered word for word.
             self._send_all(0, body)
             return
-        everybody = range(len(self._labels))
+        all_hosts = range(len(self._labels))
         if body.get("action") == "free":
-            for host in everybody:
+            for host in all_hosts:
                 self._send_all(host, body)
             return
-        runs = {host: self._matching(0, run, host) if isinstance(run, str) else None for host in everybody}
+        runs = {host: self._matching(0, run, host) if isinstance(run, str) else None for host in all_hosts}
         # Process 0 reports an unknown run as over.
         known = {host: found for host, found in runs.items() if found or run is None or host == 0}
         order = self._orders[identifier] = _Order(self, body, known)
@@ -259,7 +263,7 @@ class HostReports:
         if self._queue:
             self._queue[0].begin()
 
-    def _standing(self) -> list[Body]:
+    def _state_messages(self) -> list[Body]:
         """For a keeper that has been restarted."""
         known = (self._hello, self._all_devices(), *self._runs[0].messages, self._hosts)
         return [one for one in known if one is not None]
@@ -355,12 +359,12 @@ class _Order:
             )
 
 
-class KeeperLine:
+class KeeperLink:
     """Sends messages to the keeper on a separate thread, and identifies us when it has been restarted."""
 
-    def __init__(self, path: str, standing: Callable[[], list[Body]]) -> None:
+    def __init__(self, path: str, state_messages: Callable[[], list[Body]]) -> None:
         self._socket = KeeperSocket(path)
-        self._standing = standing
+        self._state_messages = state_messages
         self._waiting: collections.deque[Body] = collections.deque(maxlen=MAX_MESSAGES)
         self._unsent: list[Body] = []
         self._news = threading.Event()
@@ -389,9 +393,9 @@ class KeeperLine:
     def _flush(self) -> None:
         self._socket.check()
         if self._socket.connect():
-            standing = [] if self._is_first else self._standing()
+            state_messages = [] if self._is_first else self._state_messages()
             self._is_first = False
-            self._socket.send(standing)
+            self._socket.send(state_messages)
         while self._waiting:
             self._unsent.append(self._waiting.popleft())
         if self._unsent and self._socket.send(self._unsent):

@@ -4,7 +4,7 @@
 lifeline: when it ends, or the lead is silent for too long because the network is cut, the process is ended.
 
 One JSON object per line. From the lead: first the process (`argv`, `env`, `cwd`, `patience_s`, `reports`,
-`place`), then `{"line": text}` for the process, `{"command": …}` for its agent, `{"signal": number}`,
+`lock`), then `{"line": text}` for the process, `{"command": …}` for its agent, `{"signal": number}`,
 `{"kill": true}`, and `{}` as a sign of life. To the lead: `{"waits": text}` before the process starts,
 `{"alive": pid, …}`, `{"agent": message}`, and last `{"exited": code, "oom": bool, "tail": text}`.
 """
@@ -28,13 +28,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tpulab.slice.place import give_place, take_place
+from tpulab.slice.host_lock import acquire_host_lock, release_host_lock_on_request
 
 
 class AgentRelay:
-    def __init__(self, hand_on: Callable[[dict[str, Any]], None]) -> None:
-        """`hand_on` is called on any thread."""
-        self._hand_on = hand_on
+    def __init__(self, send_line: Callable[[dict[str, Any]], None]) -> None:
+        """`send_line` is called on any thread."""
+        self._send_line = send_line
         # Of mode 0700, so no other user can connect.
         self._folder = tempfile.mkdtemp(prefix="tpulab-agent-")
         self.path = f"{self._folder}/agent.sock"
@@ -68,7 +68,7 @@ class AgentRelay:
                     continue  # cut off with the connection
                 if message.get("type") == "control-hello":
                     self._commands = connection
-                self._hand_on(message)
+                self._send_line(message)
 
 
 ALIVE_S = 1.0
@@ -80,7 +80,7 @@ _PREEMPTED = "/computeMetadata/v1/instance/preempted"
 
 
 class Supervisor:
-    def __init__(self, order: dict[str, Any], place: socket.socket | None) -> None:
+    def __init__(self, order: dict[str, Any], lock: socket.socket | None) -> None:
         self._report_lock = threading.Lock()
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
         #: one count per second: an older kill of another process explains nothing
@@ -89,7 +89,7 @@ class Supervisor:
         #: 0: the lead is on this machine, and its end is noticed immediately.
         self._patience_s = float(order.get("patience_s", 0))
         self._received_at = time.monotonic()
-        self._place = place
+        self._host_lock = lock
         cwd = order.get("cwd") or None
         if cwd is not None and not os.path.isdir(cwd):
             cwd = None
@@ -110,13 +110,13 @@ class Supervisor:
         )
 
     def run(self) -> None:
-        reader = threading.Thread(target=self._keep_tail, daemon=True)
+        reader = threading.Thread(target=self._read_output, daemon=True)
         reader.start()
-        threading.Thread(target=self._obey, daemon=True).start()
+        threading.Thread(target=self._read_commands, daemon=True).start()
         if self._patience_s:
             threading.Thread(target=self._watch_lead, daemon=True).start()
-        if self._place is not None:
-            give_place(self._place, self._end)
+        if self._host_lock is not None:
+            release_host_lock_on_request(self._host_lock, self._end)
         named = next(filter(None, map(self._env.get, METADATA_VARIABLES)), "")
         server = named or (_METADATA if _is_google() else "")
         if server:
@@ -153,12 +153,12 @@ class Supervisor:
         except (OSError, IndexError, ValueError):
             return {}
 
-    def _keep_tail(self) -> None:
+    def _read_output(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._tail.append(line[:2000])
 
-    def _obey(self) -> None:
+    def _read_commands(self) -> None:
         assert self._process.stdin is not None
         for line in sys.stdin.buffer:
             order = json.loads(line)
@@ -244,9 +244,9 @@ def main() -> None:
     first = sys.stdin.buffer.readline()
     if first:
         order = json.loads(first)
-        name = order.get("place")
-        place = take_place(name, lambda text: _write({"waits": text})) if name else None
-        Supervisor(order, place).run()
+        name = order.get("lock")
+        lock = acquire_host_lock(name, lambda text: _write({"waits": text})) if name else None
+        Supervisor(order, lock).run()
         # Python would wait for the thread that reads standard input, and abort.
         os._exit(0)
 

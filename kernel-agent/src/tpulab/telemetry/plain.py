@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: JavaScript represents whole numbers up to here exactly.
-MOST_EXACT = 2**53
+MAX_EXACT = 2**53
 
 _log = logging.getLogger("tpulab")
 _dropped: set[str] = set()
@@ -46,7 +46,7 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, int):
-        return value if abs(value) <= MOST_EXACT else str(value)
+        return value if abs(value) <= MAX_EXACT else str(value)
     if depth < 16 and isinstance(value, Mapping):
         return {str(key): _plain(item, depth + 1) for key, item in value.items()}
     if depth < 16 and isinstance(value, (Sequence, set, frozenset)):
@@ -93,7 +93,7 @@ def whole_number(name: str, value: Any) -> int | None:
     number = figure(name, value)
     if number is None:
         return None
-    if number != int(number) or number > MOST_EXACT:
+    if number != int(number) or number > MAX_EXACT:
         raise ValueError(f"`{name}` is a whole number, not {short(value)}")
     return int(number)
 

@@ -20,7 +20,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar, get_args, overload
 
 from tpulab.agent.process_agent import current_agent
-from tpulab.agent.together import together
+from tpulab.agent.process_group import process_group
 from tpulab.control.adapters import follow
 from tpulab.control.branching import forget, planned
 from tpulab.control.command import Command
@@ -74,7 +74,7 @@ class TrainingRun:
         self._log_given = log
         self._log: RunLog | None = None
         self._tracked: SteeredRun | None = None
-        self._later: dict[str, Any] = {}
+        self._pending_metrics: dict[str, Any] = {}
         self._media = Allowance()
         self._waiting_for_id: list[Callable[[str], None]] = []
         #: The step that the run resumed from, if it was resumed.
@@ -126,7 +126,7 @@ class TrainingRun:
             if tracked is not None and tracked.clock.is_open:
                 tracked.metric(metrics)
             else:
-                self._later.update(metrics)
+                self._pending_metrics.update(metrics)
         elif tracked.clock.is_open:
             tracked.metric(metrics)
         else:
@@ -210,7 +210,7 @@ class TrainingRun:
         self._before_first_loop("restore")
         if self._log_given is False or (self._log_file is None and self.name is None):
             raise ValueError("run.restore needs to know the run before: give tpulab.run a name or `log`")
-        answer = together.agree(self._to_restore() if together.is_first else None)
+        answer = process_group.agree(self._checkpoint_to_restore() if process_group.is_first else None)
         if answer is None:
             return 0
         step, saved, parent, name, value = answer
@@ -225,7 +225,7 @@ class TrainingRun:
                 write_line(f"The branch changes no value: {error}")
         return self._load(checkpoint, load, "the checkpoint that the page has chosen")
 
-    def _to_restore(self) -> list[Any] | None:
+    def _checkpoint_to_restore(self) -> list[Any] | None:
         """Step and text of a checkpoint; of a branch also the other run and its changes."""
         branch, name = planned(), self.name or ""
         if branch is not None:
@@ -257,8 +257,8 @@ class TrainingRun:
             ValueError: the log has no such checkpoint, or the first loop of this run has started.
         """
         self._before_first_loop("branch")
-        found = checkpoint_of(log, step) if together.is_first else None
-        answer = together.agree(None if found is None else [found[0], found[1].step, found[1].saved])
+        found = checkpoint_of(log, step) if process_group.is_first else None
+        answer = process_group.agree(None if found is None else [found[0], found[1].step, found[1].saved])
         if answer is None:
             at = "" if step is None else f" at step {step}"
             raise ValueError(f"{os.fspath(log)!r} is no log with a checkpoint{at}")
@@ -381,7 +381,7 @@ class TrainingRun:
 
     def begin_loop(self, frame: FrameType, length: int | None) -> SteeredRun:
         """A loop of this run starts on the calling thread."""
-        step_runs.end_noticed()
+        step_runs.end_detected()
         tracked = self._tracked
         if tracked is None:
             tracked = self._tracked = self._announce(frame)
@@ -411,9 +411,9 @@ class TrainingRun:
         else:
             self._waiting_for_id.append(listener)
 
-    def take_later(self) -> dict[str, Any]:
+    def take_pending_metrics(self) -> dict[str, Any]:
         """Metrics that were logged between two steps."""
-        later, self._later = self._later, {}
+        later, self._pending_metrics = self._pending_metrics, {}
         return later
 
     @property
@@ -448,7 +448,7 @@ class TrainingRun:
         tracked.agent, tracked.controller = agent, weakref.ref(self.controller)
         self.controller.belongs_to(run.id, tracked)
         # On a slice all hosts report the same, perhaps in the same folder.
-        if self._log_given is not False and together.is_first:
+        if self._log_given is not False and process_group.is_first:
             path = log_path(self._log_file, run.name, run.id)
             self._log = tracked.log = RunLog(path, self._header(tracked), agent.warn)
             # A working directory that was deleted has no path.

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from tpulab.telemetry.messages import HyperValue
-from tpulab.telemetry.plain import MOST_EXACT, plain_value, short
+from tpulab.telemetry.plain import MAX_EXACT, plain_value, short
 
 CONFIG_TEXT_LENGTH = 200
 CONFIG_ENTRIES = 1000
@@ -42,7 +42,7 @@ def _check(value: object, name: str, found: dict[str, HyperValue | None], depth:
     elif name and (value is None or isinstance(value := plain_value(value), (bool, int, float, str))):
         if isinstance(value, float) and not math.isfinite(value):
             found[name] = str(value)  # JSON has no infinities
-        elif isinstance(value, int) and abs(value) > MOST_EXACT:
+        elif isinstance(value, int) and abs(value) > MAX_EXACT:
             # Python refuses to print a number of thousands of digits.
             found[name] = str(value) if abs(value) < 10**100 else f"about 2^{value.bit_length() - 1}"
         else:

@@ -29,7 +29,7 @@ class Training(Protocol):
 
     def go_on(self) -> None: ...
 
-    def take_later(self) -> dict[str, Any]: ...
+    def take_pending_metrics(self) -> dict[str, Any]: ...
 
 
 class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[T]):
@@ -63,7 +63,7 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
                 self._items = iter(cast(Iterable[T], self._iterable))
             item = cast(T, next(self._items))
         except StopIteration:
-            self._over(tracked)
+            self._end_loop(tracked)
             raise
         except BaseException:
             self._failed(tracked)
@@ -83,7 +83,7 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
                 self._items = aiter(self._iterable) if is_async else iter(self._iterable)
             item = await self._next_async()
         except StopAsyncIteration:
-            self._over(tracked)
+            self._end_loop(tracked)
             raise
         except BaseException:
             self._failed(tracked)
@@ -117,11 +117,11 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
     def _begin_body(self, tracked: SteeredRun) -> None:
         tracked.clock.body()
         self._training.controller.begin()
-        later = self._training.take_later()
+        later = self._training.take_pending_metrics()
         if later:
             tracked.metric(later)
 
-    def _over(self, tracked: SteeredRun) -> None:
+    def _end_loop(self, tracked: SteeredRun) -> None:
         self._disarm()
         self._exhausted = True
         tracked.clock.discard()
@@ -156,7 +156,7 @@ class RunBlock(MeasuredBlock[SteeredRun]):
         self._tracked = tracked
         tracked.begin_step()
         controller.begin()
-        later = self._training.take_later()
+        later = self._training.take_pending_metrics()
         if later:
             tracked.metric(later)
         return self

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tpulab.control.run_log import RunLog
 
 
-_NEVER = object()
+_NOT_HALTED = object()
 #: How long the end of a run waits for the device time of its last steps.
 SETTLE_S = 0.5
 
@@ -31,16 +31,16 @@ class SteeredRun(TrackedRun, ControlListener):
     log: RunLog | None = None
     agent: Agent
     #: the cell in which a command ended it
-    _halted_in: object = _NEVER
+    _halted_cell: object = _NOT_HALTED
 
     @property
     def halted(self) -> bool:
         """Ended by a command: no loop continues until the cell is over."""
-        return self._halted_in is not _NEVER and self._halted_in is self.tracker.cells.running()
+        return self._halted_cell is not _NOT_HALTED and self._halted_cell is self.tracker.cells.running()
 
     def halt(self) -> None:
         """A stop was applied: no loop of this cell has a further step."""
-        self._halted_in = self.tracker.cells.running()
+        self._halted_cell = self.tracker.cells.running()
         self.end("finished")
 
     def leave_loop(self, state: RunState) -> None:

@@ -16,7 +16,7 @@ from tpulab.widgets.snapshot import SnapshotStore
 PERIOD_S = 0.5
 #: Pause between two pictures of runs that end in one cell; the pause doubles.
 FIRST_PAUSE_NS = 30_000_000_000
-LONGEST_PAUSE_NS = 6 * 3600 * 1_000_000_000
+MAX_PAUSE_NS = 6 * 3600 * 1_000_000_000
 
 
 class Shown(Protocol):
@@ -90,7 +90,7 @@ class Publisher:
         if cells.are_running and moment < self._next_picture_ns:
             return
         self._ended, self._next_picture_ns = ended, moment + self._pause_ns
-        self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
+        self._pause_ns = min(2 * self._pause_ns, MAX_PAUSE_NS)
         for widget in widgets:
             with contextlib.suppress(Exception):
                 widget.keep_picture()

@@ -19,7 +19,7 @@ POINTS = 256
 METRICS = 8
 COMMANDS = 12
 #: Runs that are remembered after another run has replaced them, until they have ended and that was shown.
-LEFT = 8
+MAX_REPLACED_RUNS = 8
 _SPANS = ("index", "startTime", "wallMs", "inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 
 
@@ -167,7 +167,7 @@ class SnapshotStore:
         self._left.pop(run["run"], None)
         if self._shown.run is not None:
             self._left[self._shown.run["run"]] = self._shown
-            if len(self._left) > LEFT:
+            if len(self._left) > MAX_REPLACED_RUNS:
                 del self._left[next(iter(self._left))]
         self._shown = RunFigures(run)
 

@@ -24,7 +24,7 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 #: Clips that are encoded at once.
 _TOGETHER = 4
 #: Of a clip.
-_LEAST_SECONDS = 0.05
+_MIN_SECONDS = 0.05
 KNOWN_TAG = re.compile(r"\[S[12]\]")
 
 
@@ -74,7 +74,7 @@ def encode(
                     made_of["stamp"] = stamp(each.path)
                 wave = files.load(io.BytesIO(data), codec.sample_rate, channels=sides, shown=each.shown)
                 wave = wave.reshape(sides, -1)
-                if wave.shape[1] < _LEAST_SECONDS * codec.sample_rate:
+                if wave.shape[1] < _MIN_SECONDS * codec.sample_rate:
                     raise DataError(
                         f"it lasts {wave.shape[1] / codec.sample_rate:.4f} s, too short to say it"
                     )

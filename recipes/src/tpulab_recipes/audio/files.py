@@ -40,7 +40,9 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
     if kind := foreign_kind(data):
         raise DataError(f"{shown} {kind}.")
     try:
-        wave, rate = soundfile.read(io.BytesIO(_whole(data, shown)), dtype="float32", always_2d=True)
+        wave, rate = soundfile.read(
+            io.BytesIO(_with_real_sizes(data, shown)), dtype="float32", always_2d=True
+        )
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).partition("BytesIO object")[2].partition(": ")[2] or str(error)
         if "SF_INFO" in reason:
@@ -67,7 +69,7 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
     return np.stack([resample(one, rate, sample_rate) for one in both.T])
 
 
-def _whole(data: bytes, shown: str) -> bytes:
+def _with_real_sizes(data: bytes, shown: str) -> bytes:
     """A WAV file with its real sizes, if the header lacks them. Raises `DataError` when the header states
     more bytes than the file has. The decoders of FLAC and OGG report truncated files themselves."""
     _require_whole_mp3(data, shown)

@@ -13,10 +13,10 @@ from tpulab_recipes.common.errors import ConfigError, MissingPackage
 from tpulab_recipes.torch_training.pretrained import loaded, refuse_lost_folder
 
 #: Seconds that Whisper hears at once, and its rate in Hz.
-MOST_SECONDS, RATE = 30.0, 16_000
+MAX_SECONDS, RATE = 30.0, 16_000
 _TOGETHER = 8
 
-#: The texts of waves at `RATE`, none longer than `MOST_SECONDS`.
+#: The texts of waves at `RATE`, none longer than `MAX_SECONDS`.
 Transcriber = Callable[[Sequence[NDArray[np.float32]]], list[str]]
 
 

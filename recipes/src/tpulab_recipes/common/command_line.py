@@ -86,7 +86,7 @@ def read_command(
     name = requested if requested in presets else "small"
     default = with_defaults(command, preset=name, config=presets[name])
     found = parse(command, recipe, argv, default=default)
-    return dataclasses.replace(found, given=given_flags(argv))
+    return dataclasses.replace(found, given=flags_in(argv))
 
 
 def read_subcommand(
@@ -103,7 +103,7 @@ def read_subcommand(
     requested = preset_argument(argv) or preset
     name = requested if requested in presets else preset
     found = choose_command(commands, recipe, about, argv, preset=name, config=presets[name])
-    return dataclasses.replace(found, given=given_flags(argv))
+    return dataclasses.replace(found, given=flags_in(argv))
 
 
 def choose_command(
@@ -192,7 +192,7 @@ def with_defaults(command: type[T], **known: Any) -> T:
     return command(**missing | {field.name: known[field.name] for field in fields if field.name in known})
 
 
-def given_flags(argv: Sequence[str]) -> frozenset[str]:
+def flags_in(argv: Sequence[str]) -> frozenset[str]:
     """Names of the settings whose flags stand in `argv`, whatever their values are."""
     names = (word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--"))
     return frozenset(part for name in names for part in (name, name.removeprefix("no_")))

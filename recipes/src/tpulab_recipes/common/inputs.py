@@ -122,7 +122,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def require_known(key: str, keys: Collection[str], file: str | Path, section: str = "") -> None:
+def require_valid_key(key: str, keys: Collection[str], file: str | Path, section: str = "") -> None:
     """Raises `ConfigError` with the nearest of `keys` for an unknown key."""
     if key in keys:
         return

@@ -25,7 +25,7 @@ from tpulab.check.exported import Array, Role, Step
 from tpulab_recipes.compile_ahead.torch_lowering import VARIABLES, Named, Operations, Slot
 from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.cpu import CpuBackend
-from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
+from tpulab_recipes.runtime.errors import DeviceRuntimeError, several_programs
 from tpulab_recipes.runtime.trees import tree_leaves
 
 #: For one step. The largest recipe takes a minute on two cores.
@@ -257,7 +257,7 @@ class _Recording:
                 if func.namespace == "profiler":  # marks, which compute nothing
                     return func(*args, **kwargs)
                 if func is aten._local_scalar_dense.default:
-                    raise reads_back()
+                    raise several_programs()
                 if func is aten.native_dropout.default:
                     return self._dropout(*args)
                 if (decomposed := parts.get(func)) is not None:
@@ -314,7 +314,7 @@ def _by_torch_xla(
     with backend.recording():
         figures = _on_xla(_tensors(step()))
     if graphs() != before:
-        raise reads_back()
+        raise several_programs()
     after = _on_xla(state())
     results = [*figures, *after]
     numbers, arguments = lower._get_tensors_xla_device_data_node(results)

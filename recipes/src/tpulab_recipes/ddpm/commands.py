@@ -309,7 +309,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
         from tpulab_recipes.images.comparison import Comparison
-        from tpulab_recipes.runtime.jax_hosts import dealt_out
+        from tpulab_recipes.runtime.jax_hosts import batches_over_hosts
         from tpulab_recipes.runtime.jax_mesh import state_of_this_host
 
         for flag, value in (
@@ -365,7 +365,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
             pieces: list[tuple[np.ndarray, ...]] = []
             scores: list[float] = []
             done = 0
-            for latents, images in dealt_out(len(prompts), batch, make):
+            for latents, images in batches_over_hosts(len(prompts), batch, make):
                 if done < self.save_images:
                     pieces.append((latents[: self.save_images - done], images[: self.save_images - done]))
                 if compare and process == 0:

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import context_shapes
 from tpulab_recipes.ddpm.diffusion.diffusion import guided, schedule_from
-from tpulab_recipes.ddpm.diffusion.sampling import Known, Levels, sample_loop, sampling_levels
+from tpulab_recipes.ddpm.diffusion.sampling import Inpainting, Levels, sample_loop, sampling_levels
 from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.runtime.jax_mesh import (
@@ -136,7 +136,7 @@ class Sampler:
             logvar_coefficient=model.logvar_coeff,
             clip=model.eval_clip_denoised,
             # A network that was not trained to inpaint is guided by restoring the known part at every step.
-            known=None if conditioning.inpainting else Known(known, mask),
+            known=None if conditioning.inpainting else Inpainting(known, mask),
         )
         return mask * x + (1 - mask) * known
 

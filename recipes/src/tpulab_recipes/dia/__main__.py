@@ -83,7 +83,7 @@ class Prepare(DiaCommand):
         from tpulab_recipes.audio.codec import load_codec
         from tpulab_recipes.audio.recordings import check_recordings, prepare
         from tpulab_recipes.audio.slicing import histogram
-        from tpulab_recipes.audio.transcripts import MOST_SECONDS, load_whisper
+        from tpulab_recipes.audio.transcripts import MAX_SECONDS, load_whisper
         from tpulab_recipes.common.preparation import require_writable
         from tpulab_recipes.dia.data import Layout, encode
 
@@ -91,7 +91,7 @@ class Prepare(DiaCommand):
         require_writable(self.output)
         codec = load_codec(self.codec)  # the tiny one has the published rate and hop
         frames = self.config.audio_length - Layout.published_overhead
-        fits = min(frames * codec.hop / codec.sample_rate, MOST_SECONDS)
+        fits = min(frames * codec.hop / codec.sample_rate, MAX_SECONDS)
         if not 0 <= self.seconds <= fits:
             raise ConfigError(
                 "seconds", f"{self.seconds} is not from 0 to {fits:.1f}; a longer clip needs --audio-length."

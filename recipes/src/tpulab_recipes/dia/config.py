@@ -14,7 +14,7 @@ from pathlib import Path
 import tyro
 
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.common.inputs import checked_count, read_json, require_known
+from tpulab_recipes.common.inputs import checked_count, read_json, require_valid_key
 from tpulab_recipes.common.settings import changed
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
@@ -172,7 +172,7 @@ class Places:
 def config_from(written: Mapping[str, object]) -> Config:
     """The settings in a checkpoint. Raises `ConfigError` for a key that does not exist here."""
     for key in written:
-        require_known(key, [field.name for field in fields(Config)], "the checkpoint")
+        require_valid_key(key, [field.name for field in fields(Config)], "the checkpoint")
     return Config(**written)  # type: ignore[arg-type]
 
 
@@ -198,12 +198,12 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
     """
     written = read_json(file, "train_config")
     for section, values in written.items():
-        require_known(section, KEYS, file)
+        require_valid_key(section, KEYS, file)
         if KEYS[section]:
             if not isinstance(values, dict):
                 raise ConfigError(section, f"{file}: it must be an object.")
             for key in values:
-                require_known(key, KEYS[section], file, section)
+                require_valid_key(key, KEYS[section], file, section)
     found = {
         key: value
         for name in ("data", "output", "eval", "flags")

@@ -105,7 +105,7 @@ def generate(
         prompts: codes of a voice to continue, Int[frame, channel], or None, for each text; their text stands
             at the beginning of `text_ids`.
         draws: Float[row, text, channel] in [0, 1) instead of those of `settings.seed`.
-        on_look: called with the rows done, every 16 rows.
+        on_progress: called with the rows done, every 16 rows.
 
     Raises `ConfigError` for a text or prompt that does not fit.
     """

@@ -26,7 +26,7 @@ _HIDDEN = -1e9
 Recompute = Callable[..., Any]
 
 
-class Spoken(NamedTuple):
+class Predictions(NamedTuple):
     """The predictions of a batch."""
 
     mel_before: torch.Tensor
@@ -312,7 +312,7 @@ class KokoroModel(nn.Module):
         mel: torch.Tensor,
         mel_lengths: torch.Tensor,
         shown: torch.Tensor | None = None,
-    ) -> Spoken:
+    ) -> Predictions:
         """Teacher forcing: every frame is predicted from the true frame before it.
 
         Args:
@@ -335,7 +335,7 @@ class KokoroModel(nn.Module):
         valid = _mask(mel_lengths, frames)
         better = coarse if self.postnet is None else self.postnet(coarse, valid)
         assert weights is not None
-        return Spoken(coarse, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
+        return Predictions(coarse, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
 
     def _layer(self, block: nn.Module, *args: torch.Tensor) -> Any:
         again = self.recompute if torch.is_grad_enabled() else None
@@ -354,7 +354,7 @@ class Losses(NamedTuple):
 
 def losses(
     c: EnglishTrainingConfig,
-    spoken: Spoken,
+    spoken: Predictions,
     batch: dict[str, torch.Tensor],
     mean_over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda count: count,
 ) -> Losses:

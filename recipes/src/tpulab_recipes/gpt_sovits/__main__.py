@@ -98,7 +98,7 @@ class Prepare(SovitsCommand):
         generator = self.pretrained_s2G or places.pretrained_s2G
         if generator:
             config.require_first_stage()
-        folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
+        folder = str(local_folder("exp_dir", _required(self.exp_dir or places.exp_dir, "exp_dir")))
         features = data.features_for(config, self.cnhubert_base_dir, self.features)
         listed, lost = self._listed(config, folder) if self.recordings else (Path(self.inp_text), [])
         done, reasons = data.prepare(
@@ -110,7 +110,7 @@ class Prepare(SovitsCommand):
             text_features=data.text_features_for(config, self.bert_pretrained_dir),
             progress=Terminal(),
         )
-        _say_left_out(reasons, folder, lost)
+        _report_skipped(reasons, folder, lost)
         if not done:
             first, hint = next(iter(reasons.values())), ""
             if any("No such file" in each for each in reasons.values()) and not self.inp_wav_dir:
@@ -174,11 +174,11 @@ class Train(_Training, SovitsCommand):
         from tpulab_recipes.torch_training.fit import Training, fit, require_rows
 
         config, places = self.settings()
-        folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
+        folder = str(local_folder("exp_dir", _required(self.exp_dir or places.exp_dir, "exp_dir")))
         output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_s2_{config.version}"))
         self.loop.check(output)
         clips, reasons = data.read_clips(folder, config)
-        _say_left_out(reasons, output)
+        _report_skipped(reasons, output)
         train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
         backend = self.use_backend()
         require_rows(config.batch_size, backend)
@@ -252,8 +252,8 @@ class TrainS1(_Training):
         output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_s1_{c.version}"))
         self.loop.check(output)
         c, model = s1.start_first_stage(c, self.pretrained_s1)
-        spoken, reasons = s1.read_spoken(folder, c)
-        _say_left_out(reasons, output)
+        spoken, reasons = s1.read_examples(folder, c)
+        _report_skipped(reasons, output)
         train, test = split_by_name(spoken, [one.name for one in spoken], self.held_out)
         backend = self.use_backend()
         require_rows(c.batch_size, backend)
@@ -298,10 +298,10 @@ class TrainLinear(SovitsCommand):
         from tpulab_recipes.gpt_sovits import data, linear
 
         config, places = self.settings()
-        folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
+        folder = str(local_folder("exp_dir", _required(self.exp_dir or places.exp_dir, "exp_dir")))
         output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_linear"))
         clips, reasons = data.read_clips(folder, config)
-        _say_left_out(reasons, output)
+        _report_skipped(reasons, output)
         fitted = linear.fit(clips, config)
         linear.save(fitted.weight, Path(output) / "linear.safetensors")
         Folder(output).put(SETTINGS, json.dumps(asdict(config)))
@@ -566,13 +566,13 @@ class Export(SovitsCommand):
 COMMANDS = (Prepare, Train, TrainS1, TrainLinear, Convert, Speak, Serve, Export)
 
 
-def _needed(value: str, name: str) -> str:
+def _required(value: str, name: str) -> str:
     if not value:
         raise ConfigError(name, f"give --{name.replace('_', '-')}, or an s2.json that has it.")
     return value
 
 
-def _say_left_out(reasons: dict[str, str], folder: str, earlier: Sequence[str] = ()) -> None:
+def _report_skipped(reasons: dict[str, str], folder: str, earlier: Sequence[str] = ()) -> None:
     """`earlier`: reasons that were already printed."""
     rows = [f"{name}: {reason}" for name, reason in reasons.items()]
     for row in rows:

@@ -22,7 +22,7 @@ from tpulab_recipes.runtime.trees import tree_map
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 State = dict[str, torch.Tensor]
-_LATER = {b"02": "v3", b"03": "v3 (LoRA)", b"04": "v4 (LoRA)", b"05": "v2Pro", b"06": "v2ProPlus"}
+_LATER_VERSIONS = {b"02": "v3", b"03": "v3 (LoRA)", b"04": "v4 (LoRA)", b"05": "v2Pro", b"06": "v2ProPlus"}
 
 #: The original's class of configurations, from wherever a file was written.
 _HPARAMS = ("utils.HParams", "GPT_SoVITS.utils.HParams", "__main__.HParams")
@@ -42,7 +42,7 @@ def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
     """
     try:
         with Path(file).open("rb") as opened:
-            later = _LATER.get(opened.read(2))
+            later = _LATER_VERSIONS.get(opened.read(2))
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read as a checkpoint: {error.strerror}.") from error
     if later:

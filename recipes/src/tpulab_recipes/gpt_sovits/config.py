@@ -16,7 +16,7 @@ import tyro
 
 from tpulab_recipes.audio.mel import MelSettings
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.common.inputs import checked_count, read_json, require_known
+from tpulab_recipes.common.inputs import checked_count, read_json, require_valid_key
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
@@ -346,7 +346,7 @@ def read_s2_config(file: str | Path, config: Config) -> tuple[Config, Places, tu
     places: dict[str, str] = {}
     idle = []
     for section, values in written.items():
-        require_known(section, (*_KEYS, *_TOP), file)
+        require_valid_key(section, (*_KEYS, *_TOP), file)
         if section not in _KEYS:
             if section == "version":
                 changes["version"] = values
@@ -357,7 +357,7 @@ def read_s2_config(file: str | Path, config: Config) -> tuple[Config, Places, tu
             raise ConfigError(section, f"{file}: it must be an object.")
         known = (*_KEYS[section], *_PLACES[section], *_IDLE[section])
         for key, value in values.items():
-            require_known(key, known, file, section)
+            require_valid_key(key, known, file, section)
             if key in _PLACES[section]:
                 places[key] = str(value or "")
             elif key in _IDLE[section]:
@@ -375,7 +375,7 @@ def config_from(written: Mapping[str, Any], file: str | Path) -> Config:
     """The settings that a training wrote. Raises `ConfigError` for a key that does not exist or a value of a
     wrong type."""
     for key in written:
-        require_known(key, [field.name for field in fields(Config)], file)
+        require_valid_key(key, [field.name for field in fields(Config)], file)
     try:
         return Config(**tuples(dict(written)))
     except (TypeError, ValueError) as error:

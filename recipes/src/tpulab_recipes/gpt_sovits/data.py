@@ -47,11 +47,11 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 MARGIN = 4
 #: Minimum seconds of a clip, as in the original. The longest bucket sets the maximum, 37.9 s at the
 #: published size (54 s in the original).
-SHORTEST_S = 0.6
+MIN_S = 0.6
 #: Maximum seconds of the clips that a recording is cut into: the longest allowed reference.
-LONGEST_CUT_S = 10.0
+MAX_CUT_S = 10.0
 #: Maximum number of frames that are clustered into semantic tokens.
-MOST_CLUSTERED = 20_000
+MAX_CLUSTERED = 20_000
 Features = Callable[[np.ndarray], np.ndarray]
 TextFeatures = Callable[[Reading], np.ndarray | None]
 
@@ -283,7 +283,7 @@ def list_recordings(
         transcribe,
         made_by=made_by,
         sample_rate=config.sampling_rate,
-        seconds=min(LONGEST_CUT_S, longest_s(config)),
+        seconds=min(MAX_CUT_S, longest_s(config)),
         tagged=False,
         progress=progress,
     )
@@ -424,8 +424,8 @@ def _prepare_sound(
     wave = files.load(source, config.sampling_rate)
     seconds = len(wave) / config.sampling_rate
     longest = longest_s(config)
-    if not SHORTEST_S <= seconds <= longest:
-        raise DataError(f"it lasts {seconds:.2f} s, not {SHORTEST_S} to {longest:.1f} s; cut it")
+    if not MIN_S <= seconds <= longest:
+        raise DataError(f"it lasts {seconds:.2f} s, not {MIN_S} to {longest:.1f} s; cut it")
     if float(np.abs(wave).max()) > 2.2:
         raise DataError("it is louder than 2.2 times full scale")
     made_of = {"sound": digest(source.read_bytes()), "stamp": stamp(source), "by": made_by}
@@ -618,8 +618,8 @@ def fit_tokens(generator: Any, clips: Sequence[Clip], seed: int) -> None:
         generator.ssl_proj.bias.zero_()
         found = [generator.ssl_proj(torch.from_numpy(clip.ssl)[None])[0].T for clip in clips]
         table, random = torch.cat(found), np.random.default_rng(seed)
-        if len(table) > MOST_CLUSTERED:
+        if len(table) > MAX_CLUSTERED:
             # Not the first clips: they are sorted by name, and so often by speaker.
-            table = table[random.choice(len(table), MOST_CLUSTERED, replace=False)]
+            table = table[random.choice(len(table), MAX_CLUSTERED, replace=False)]
         order = torch.from_numpy(random.permutation(len(table)))
         book.initialise(table, order, 20)

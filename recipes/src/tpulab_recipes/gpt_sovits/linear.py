@@ -30,7 +30,7 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 #: Frames of features on either side of the one that is converted.
 CONTEXT = 2
 #: Minimum seconds of the target's voice; a minute is better.
-LEAST_S = 20.0
+MIN_S = 20.0
 #: Frames with a smaller share of the loudest frame's energy are silence. Those that are more than so many
 #: frames from any sound do not count when features are normalised: a long pause would change all the rest.
 SILENCE, NEAR = 1e-4, 15
@@ -59,10 +59,10 @@ def fit(clips: Sequence[Clip], config: Config) -> Fit:
     """The ridge regression from clips' features to their log-mels whose penalty predicts held-out clips best.
     Memory does not grow with the clips. Raises `DataError` for too few of them."""
     seconds = sum(len(clip.wav) for clip in clips) / config.sampling_rate
-    if len(clips) < FOLDS or seconds < LEAST_S:
+    if len(clips) < FOLDS or seconds < MIN_S:
         raise DataError(
             f"{len(clips)} clips with {seconds:.1f} s of the voice are too few to learn from; {FOLDS} clips "
-            f"with {LEAST_S:.0f} s are the least, and a minute is better."
+            f"with {MIN_S:.0f} s are the least, and a minute is better."
         )
     mel, rows = MelSpectrogram(config.mel), (2 * CONTEXT + 1) * config.ssl_channels + 1
     # Least squares needs only this of a group: products of features and log-mels, in float64.

@@ -45,7 +45,7 @@ from tpulab_recipes.runtime.precision import full_precision
 #: Rows of the text embedding: the phonemes of `text.symbols`, `text.symbols2`.
 SYMBOL_COUNTS = {"v1": 322, "v2": 732}
 #: Limit of `FourierGenerator`'s log-magnitudes, so that no frame is louder than a wave can be.
-MOST_LOG_MAGNITUDE = 5.0
+MAX_LOG_MAGNITUDE = 5.0
 #: Since v2 the style encoder sees only this many bins (up to 11 kHz at the published sizes).
 STYLE_BINS = 704
 
@@ -340,7 +340,7 @@ class FourierGenerator(nn.Module):
             x = block(x)
         with full_precision(x):
             log_magnitude, phase = self.head(self.norm_post(x).float()).chunk(2, dim=1)
-            magnitude = log_magnitude.clamp(max=MOST_LOG_MAGNITUDE).exp()
+            magnitude = log_magnitude.clamp(max=MAX_LOG_MAGNITUDE).exp()
             return self.wave_of(magnitude * phase.cos(), magnitude * phase.sin())
 
     def wave_of(self, real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
@@ -576,13 +576,15 @@ class SynthesizerTrn(nn.Module):
         """
         references = [refer] if isinstance(refer, torch.Tensor) else list(refer)
         # A voice is one frame wide, as `voice_of` gives it; a spectrogram has more.
-        voices = [each if each.shape[2] == 1 else self.voice_of(each, _whole(each)) for each in references]
+        voices = [
+            each if each.shape[2] == 1 else self.voice_of(each, _full_lengths(each)) for each in references
+        ]
         ge = torch.stack(voices).mean(0)
-        tokens = _whole(codes[0][:, None]) if lengths is None else lengths
+        tokens = _full_lengths(codes[0][:, None]) if lengths is None else lengths
         found = self.quantizer.decode(codes)
         quantized = twice(found) if self.halved else found
         frames = tokens * 2 if self.halved else tokens
-        counted = _whole(text[:, None]) if text_lengths is None else text_lengths
+        counted = _full_lengths(text[:, None]) if text_lengths is None else text_lengths
         given = (quantized, frames, text, counted, ge)
         wave: torch.Tensor = self._spoken(*given, speed, noise_scale, noise)[0]
         return wave
@@ -605,5 +607,5 @@ class SynthesizerTrn(nn.Module):
         return self.dec(z * mask, g=ge), mask, (z, z_p, m_p, logs_p)
 
 
-def _whole(x: torch.Tensor) -> torch.Tensor:
+def _full_lengths(x: torch.Tensor) -> torch.Tensor:
     return torch.full((x.shape[0],), x.shape[2], device=x.device)

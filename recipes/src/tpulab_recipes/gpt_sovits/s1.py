@@ -26,9 +26,9 @@ from tpulab_recipes.gpt_sovits.modules import named, sequence_mask
 from tpulab_recipes.runtime import Backend
 
 #: New ids before the first that may be EOS: 0.44 s of 25 Hz.
-LEAST_IDS = 11
+MIN_IDS = 11
 #: Settings of `Sampling` and their smallest values; `top_k` 0 disables it.
-_LEAST_OF = {"top_k": 0, "top_p": 0, "temperature": 0, "repetition_penalty": 0.01, "max_ids": 1, "seed": 0}
+_MIN_OF = {"top_k": 0, "top_p": 0, "temperature": 0, "repetition_penalty": 0.01, "max_ids": 1, "seed": 0}
 #: Maximum number of a text's phonemes, and of semantic tokens including the prompt's.
 PLACES = 4000
 #: Texts and prompts are padded to multiples of these, so that few lengths mean few programs.
@@ -49,7 +49,7 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST_OF.items():
+        for name, least in _MIN_OF.items():
             if not least <= getattr(self, name) < math.inf:
                 raise ConfigError(name, f"{getattr(self, name)} is not a number from {least}.")
 
@@ -142,16 +142,16 @@ class Text2SemanticDecoder(nn.Module):
         y_lens: torch.Tensor,
         bert: torch.Tensor,
         *,
-        hide_the_wrong_side: bool = False,
+        mask_first_places: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(logits, targets) for given ids: Float[batch, id + 1, entry], Int[batch, id + 1].
 
-        Texts are padded on the right and their padding is hidden; `hide_the_wrong_side` hides the first
+        Texts are padded on the right and their padding is hidden; `mask_first_places` hides the first
         places instead, as the original does in training.
         """
         text, ids = x.shape[1], y.shape[1]
         counts = sequence_mask(x_lens, text)
-        counts = counts.flip(1) if hide_the_wrong_side else counts
+        counts = counts.flip(1) if mask_first_places else counts
         kept = sequence_mask(y_lens, ids)
         codes = torch.where(kept, y, self.eos)
         targets = F.pad(codes, (0, 1), value=self.eos)
@@ -164,7 +164,7 @@ class Text2SemanticDecoder(nn.Module):
             again = self.recompute if torch.is_grad_enabled() else None
             states = again(layer, states, hidden) if again else layer(states, hidden)
         # The last position of the text predicts the first id.
-        if hide_the_wrong_side:
+        if mask_first_places:
             return self.ar_predict_layer(states[:, text - 1 :]), targets
         first = states.gather(1, (x_lens - 1)[:, None, None].expand(-1, 1, states.shape[2]))
         return self.ar_predict_layer(torch.cat([first, states[:, text:]], 1)), targets
@@ -321,7 +321,7 @@ class _Writer:
         s, eos = self.s, self.model.eos
         logits = self.model.ar_predict_layer(self.state).float()
         entries = torch.arange(eos + 1, device=logits.device)
-        logits = torch.where((entries == eos) & (self.number < LEAST_IDS), -torch.inf, logits)
+        logits = torch.where((entries == eos) & (self.number < MIN_IDS), -torch.inf, logits)
         logits = penalised(logits, self.seen, s.repetition_penalty)
         chosen = (probabilities(logits, s) / draws).argmax(-1)
         # The text ends if EOS is drawn or is the likeliest id; EOS is not part of the text.

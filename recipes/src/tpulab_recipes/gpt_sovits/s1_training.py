@@ -28,13 +28,13 @@ from tpulab_recipes.torch_training import Resumable, backward_in_parts, compiled
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Semantic tokens of a second, and how many phonemes of a second are speech, as in the original.
-TOKENS_PER_S, LEAST_PHONEMES, MOST_PHONEMES = 25, 3, 25
+TOKENS_PER_S, MIN_PHONEMES, MAX_PHONEMES = 25, 3, 25
 #: The original trains its first update at five times the rate of all others.
 FIRST_UPDATE = 5.0
 
 
 @dataclass(frozen=True)
-class Spoken:
+class TokenExample:
     name: str
     text: np.ndarray
     """Int64[phoneme]."""
@@ -50,17 +50,17 @@ class Spoken:
         return -(-len(self.text) // 128) * 128, tokens
 
 
-def read_spoken(exp_dir: str | Path, c: FirstStageConfig) -> tuple[list[Spoken], dict[str, str]]:
+def read_examples(exp_dir: str | Path, c: FirstStageConfig) -> tuple[list[TokenExample], dict[str, str]]:
     """The clips of a prepared folder that have semantic tokens, and why others are left out. Raises
     `DataError` for a folder without any."""
-    root, reasons, found = Path(exp_dir), {}, []  # type: Path, dict[str, str], list[Spoken]
+    root, reasons, found = Path(exp_dir), {}, []  # type: Path, dict[str, str], list[TokenExample]
     table = root / "6-name2semantic.tsv"
     if not table.exists():
         raise DataError(f"{table} is missing; give prepare the second stage, with --pretrained-s2G.")
     tokens = dict(line.split("\t", 1) for _, line in read_lines(table) if "\t" in line)
     for name, row in sorted(read_rows(root).items()):
         try:
-            found.append(_spoken(root, name, row, tokens.get(name), c))
+            found.append(_example_of(root, name, row, tokens.get(name), c))
         except (DataError, CheckpointError) as error:
             reasons[name] = str(error)
     if not found:
@@ -69,7 +69,9 @@ def read_spoken(exp_dir: str | Path, c: FirstStageConfig) -> tuple[list[Spoken],
     return found, reasons
 
 
-def _spoken(root: Path, name: str, row: Sequence[str], written: str | None, c: FirstStageConfig) -> Spoken:
+def _example_of(
+    root: Path, name: str, row: Sequence[str], written: str | None, c: FirstStageConfig
+) -> TokenExample:
     if written is None:
         raise DataError("6-name2semantic.tsv lacks it; prepare again, with --pretrained-s2G")
     try:
@@ -82,18 +84,20 @@ def _spoken(root: Path, name: str, row: Sequence[str], written: str | None, c: F
         raise DataError(f"its semantic tokens are not from 0 to below {c.codebook}")
     if seconds > c.max_sec:
         raise DataError(f"it lasts {seconds:.1f} s, and max_sec is {c.max_sec:g}")
-    if not LEAST_PHONEMES <= len(text) / seconds <= MOST_PHONEMES:
+    if not MIN_PHONEMES <= len(text) / seconds <= MAX_PHONEMES:
         rate = f"{len(text) / seconds:.1f} phonemes a second"
-        raise DataError(f"{rate} are not from {LEAST_PHONEMES} to {MOST_PHONEMES}; check its text")
+        raise DataError(f"{rate} are not from {MIN_PHONEMES} to {MAX_PHONEMES}; check its text")
     file, bert = root / "3-bert" / f"{name}.pt", None
     if file.exists():
         bert = np.asarray(read_tensors(file).float().numpy())
         if bert.shape != (c.bert_channels, len(text)):
             raise DataError(f"{file} is {bert.shape}, not {(c.bert_channels, len(text))}")
-    return Spoken(name, text, tokens, bert)
+    return TokenExample(name, text, tokens, bert)
 
 
-def batch_of(rows: Sequence[Spoken], c: FirstStageConfig, count: int, with_bert: bool) -> dict[str, Any]:
+def batch_of(
+    rows: Sequence[TokenExample], c: FirstStageConfig, count: int, with_bert: bool
+) -> dict[str, Any]:
     """Arrays of one size; only the first `count` rows count."""
     (text, tokens), size = rows[0].size, len(rows)
     batch: dict[str, Any] = {
@@ -113,17 +117,19 @@ def batch_of(rows: Sequence[Spoken], c: FirstStageConfig, count: int, with_bert:
     return batch
 
 
-def steps_per_epoch(spoken: Sequence[Spoken], c: FirstStageConfig) -> int:
+def steps_per_epoch(spoken: Sequence[TokenExample], c: FirstStageConfig) -> int:
     return len(_epoch(spoken, c, 0))
 
 
-def _epoch(spoken: Sequence[Spoken], c: FirstStageConfig, epoch: int) -> list[tuple[Any, list[int]]]:
+def _epoch(spoken: Sequence[TokenExample], c: FirstStageConfig, epoch: int) -> list[tuple[Any, list[int]]]:
     return shuffled_batches(
         [one.size for one in spoken], c.batch_size * c.grad_accum_steps, [c.seed, 3, epoch]
     )
 
 
-def train_batches(spoken: Sequence[Spoken], c: FirstStageConfig, first: int) -> Iterator[dict[str, Any]]:
+def train_batches(
+    spoken: Sequence[TokenExample], c: FirstStageConfig, first: int
+) -> Iterator[dict[str, Any]]:
     """All batches of the epochs from number `first` on."""
     with_bert, in_epoch = any(one.bert is not None for one in spoken), steps_per_epoch(spoken, c)
     for epoch in range(first // in_epoch, c.epochs):
@@ -132,7 +138,9 @@ def train_batches(spoken: Sequence[Spoken], c: FirstStageConfig, first: int) -> 
                 yield batch_of([spoken[each] for each in numbers], c, len(numbers), with_bert)
 
 
-def eval_batches(spoken: Sequence[Spoken], c: FirstStageConfig, with_bert: bool) -> Iterator[dict[str, Any]]:
+def eval_batches(
+    spoken: Sequence[TokenExample], c: FirstStageConfig, with_bert: bool
+) -> Iterator[dict[str, Any]]:
     """Every clip once; rows that fill do not count."""
     rows = c.batch_size * c.grad_accum_steps
     for size in sorted({one.size for one in spoken}):
@@ -198,10 +206,10 @@ class ScaledAdam(torch.optim.Optimizer):
             if members[0].numel() > 1:
                 self._resize(state, p, grad * clip, rate, count)
                 # The original clips only what sizes learn from.
-                self._move(state, grad, rate * state["rms"].clamp(min=_LEAST_RMS), count)
+                self._move(state, grad, rate * state["rms"].clamp(min=_MIN_RMS), count)
             else:
                 self._move(state, grad, rate * _SCALAR_RATE, count)
-                p = p.clamp(-_MOST_SCALAR, _MOST_SCALAR)
+                p = p.clamp(-_MAX_SCALAR, _MAX_SCALAR)
             for member, value in zip(members, p + state["delta"], strict=True):
                 member.copy_(value)
         count.add_(1)
@@ -234,8 +242,8 @@ class ScaledAdam(torch.optim.Optimizer):
         rounds = torch.floor((count + 1) / _SIZE_PERIOD)
         size_rate = rate * _SCALAR_RATE
         step = -size_rate * (1 - beta**rounds).sqrt() * grads.sum(0) / (square.sqrt() + _EPS)
-        step = torch.where(rms < _LEAST_RMS, 0.0, step)
-        step = torch.where(rms > _MOST_RMS, -size_rate * _SIZE_PERIOD, step)
+        step = torch.where(rms < _MIN_RMS, 0.0, step)
+        step = torch.where(rms > _MAX_RMS, -size_rate * _SIZE_PERIOD, step)
         state["delta"].add_(torch.where(measured, p * step * (1 - self._betas[0]), 0.0))
 
     def _move(self, state: dict[str, Any], grad: Any, rate: Any, count: Any) -> None:
@@ -249,7 +257,7 @@ class ScaledAdam(torch.optim.Optimizer):
 
 #: icefall's constants: steps between two changes of size, their share of the rate, and limits.
 _SIZE_PERIOD, _SCALAR_RATE, _EPS = 4, 0.1, 1e-8
-_LEAST_RMS, _MOST_RMS, _MOST_SCALAR = 1e-5, 3.0, 10.0
+_MIN_RMS, _MAX_RMS, _MAX_SCALAR = 1e-5, 3.0, 10.0
 
 
 def loss_sum(model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

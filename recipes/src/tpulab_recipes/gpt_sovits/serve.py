@@ -24,9 +24,9 @@ from tpulab_recipes.gpt_sovits.s1 import Sampling
 from tpulab_recipes.gpt_sovits.text import language_of
 
 #: Characters of a text, and bytes of a request.
-LONGEST_TEXT, LONGEST_BODY = 2000, 2**16
+MAX_TEXT, MAX_BODY = 2000, 2**16
 #: Maximum characters of an error answer, which repeats the refused value.
-LONGEST_MESSAGE = 500
+MAX_MESSAGE = 500
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 #: Parameters that are used, with the type of each.
 _NUMBERS: dict[str, Callable[[Any], Any]] = {
@@ -51,7 +51,7 @@ _WORDS = (
 #: Accepted without effect, when they request the default behaviour.
 _FIXED, _IDLE = {"media_type": ("wav",)}, ("batch_threshold", "split_bucket", "parallel_infer")
 #: Maximum number of pieces spoken at once, and of seconds between two pieces.
-MOST_AT_ONCE, LONGEST_PAUSE_S = 16, 5.0
+MAX_AT_ONCE, MAX_PAUSE_S = 16, 5.0
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ def parsed_request(values: Mapping[str, Any], most_ids: int) -> Wanted:
     text, reference, known, language, known_language, method, stream = (
         str(values.get(name) or "") for name in _WORDS
     )
-    if not 0 < len(text.strip()) <= LONGEST_TEXT:
-        raise ConfigError("text", f"give 1 to {LONGEST_TEXT} characters, not {len(text)}.")
+    if not 0 < len(text.strip()) <= MAX_TEXT:
+        raise ConfigError("text", f"give 1 to {MAX_TEXT} characters, not {len(text)}.")
     speed, batch = numbers.pop("speed_factor", 1.0), numbers.pop("batch_size", 1)
     pause = numbers.pop("fragment_interval", 0.3)
-    if not (1 <= batch <= MOST_AT_ONCE and 0 <= pause <= LONGEST_PAUSE_S):
+    if not (1 <= batch <= MAX_AT_ONCE and 0 <= pause <= MAX_PAUSE_S):
         raise ConfigError(
             "batch_size",
-            f"it must be 1 to {MOST_AT_ONCE}, and fragment_interval 0 to {LONGEST_PAUSE_S:g} s.",
+            f"it must be 1 to {MAX_AT_ONCE}, and fragment_interval 0 to {MAX_PAUSE_S:g} s.",
         )
     return Wanted(
         text,
@@ -133,8 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > LONGEST_BODY:
-            self._refuse(413, f"A request has a Content-Length of at most {LONGEST_BODY} bytes.")
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY:
+            self._refuse(413, f"A request has a Content-Length of at most {MAX_BODY} bytes.")
             return
         body = self.rfile.read(int(length))
         try:
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: int, message: str) -> None:
         self.close_connection = True
-        self._send(status, "application/json", json.dumps({"message": message[:LONGEST_MESSAGE]}).encode())
+        self._send(status, "application/json", json.dumps({"message": message[:MAX_MESSAGE]}).encode())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """The base class calls it for other methods and for invalid HTTP."""

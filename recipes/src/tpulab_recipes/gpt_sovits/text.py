@@ -235,7 +235,7 @@ _ENDS, _STOPS = "，。？！,.?!~:：—…", ",.;?!、，。？！：…"
 #: The original's ways to cut a text: never, after 4 pieces, after 50 characters, at 。, at ., at all marks.
 SPLITS = ("cut0", "cut1", "cut2", "cut3", "cut4", "cut5")
 #: BERT cannot read a longer piece.
-_LONGEST_PIECE = 510
+_MAX_PIECE = 510
 
 
 def split(text: str, method: str = "cut5", language: str = "en") -> list[str]:
@@ -264,7 +264,7 @@ def split(text: str, method: str = "cut5", language: str = "en") -> list[str]:
         parts = re.split(f"([{_ENDS}])", piece if piece[-1] in _ENDS else piece + stop)
         found.append("")
         for part in parts:
-            if len(found[-1] + part) > _LONGEST_PIECE and found[-1]:
+            if len(found[-1] + part) > _MAX_PIECE and found[-1]:
                 found.append("")
             found[-1] += part
     # The mark at the end of a longest piece has become a piece itself.

@@ -27,10 +27,10 @@ from tpulab_recipes.torch_training import (
 from tpulab_recipes.torch_training.snapshot import set_random_state
 
 #: Modules with a lower learning rate (`text_low_lr_rate`), one group each, in the original's order.
-SLOW = ("text_embedding", "encoder_text", "mrte")
+SLOW_MODULES = ("text_embedding", "encoder_text", "mrte")
 #: The generator's inputs in a batch.
-GIVEN = ("ssl", "spec", "spec_lengths", "text", "text_lengths")
-FORWARD = (*GIVEN, "noise", "uniform")
+DATA_INPUTS = ("ssl", "spec", "spec_lengths", "text", "text_lengths")
+FORWARD_INPUTS = (*DATA_INPUTS, "noise", "uniform")
 
 
 class Trainer:
@@ -51,7 +51,7 @@ class Trainer:
         options: dict[str, Any] = {"betas": config.betas, "eps": config.eps}
         rate = config.learning_rate
         enc_p = self.generator.enc_p
-        slow = [list(getattr(enc_p, name).parameters()) for name in SLOW]
+        slow = [list(getattr(enc_p, name).parameters()) for name in SLOW_MODULES]
         held = {id(each) for group in slow for each in group}
         groups: list[dict[str, Any]] = [
             {"params": [each for each in self.generator.parameters() if id(each) not in held]}
@@ -96,7 +96,7 @@ class Trainer:
     def before_step(self) -> None:
         """Rates and weights are tensors, so a change compiles nothing."""
         self.rate = rate = self.rate_of_epoch(self.epoch)
-        shares = [1.0] + [self.config.text_low_lr_rate] * len(SLOW)
+        shares = [1.0] + [self.config.text_low_lr_rate] * len(SLOW_MODULES)
         set_learning_rate(self.backend, self.optimizer, rate, shares)
         set_learning_rate(self.backend, self.optimizer_d, rate)
         self.weights = self.backend.replicate(torch.tensor([self.c_mel, self.config.c_kl]))
@@ -122,7 +122,7 @@ class Trainer:
     def _update_discriminator(self, batch: Any) -> dict[str, Any]:
         y = batch["segment"]
         with self.backend.precision(self.config.precision):
-            made = self.generator(*(batch[name] for name in FORWARD))
+            made = self.generator(*(batch[name] for name in FORWARD_INPUTS))
             y_hat = made[0]
             real, generated, _, _ = self.discriminator(y, y_hat.detach())
             loss = discriminator_loss(real, generated)
@@ -172,7 +172,7 @@ class Trainer:
 
     @torch.no_grad()
     def _mel_distance(self, batch: Any) -> Any:
-        given = [batch[name] for name in GIVEN]
+        given = [batch[name] for name in DATA_INPUTS]
         with self.backend.precision(self.config.precision):
             silent = torch.zeros_like(batch["noise"])
             wave, mask, _ = self.generator.infer(*given, noise_scale=0.0, noise=silent)

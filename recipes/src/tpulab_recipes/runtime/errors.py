@@ -33,7 +33,7 @@ class DeviceRuntimeError(RuntimeError):
         self.code: RuntimeErrorCode = code
 
 
-def reads_back() -> DeviceRuntimeError:
+def several_programs() -> DeviceRuntimeError:
     """For a step that compiles to several programs instead of one."""
     return DeviceRuntimeError(
         "bad_program",

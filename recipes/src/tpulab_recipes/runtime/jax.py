@@ -47,7 +47,7 @@ class JaxBackend(Backend):
         found = self._start(platform)
         self.platform: Platform = "tpu" if found == "tpu" else "cpu"
         if platform is not None and platform != self.platform:
-            raise self._not_there(platform, found)
+            raise self._unavailable(platform, found)
         configured = os.environ.get("JAX_PLATFORMS", "")
         if platform is None and not configured and self.platform == "cpu" and count_chips() > 0:
             raise DeviceRuntimeError(
@@ -70,7 +70,7 @@ class JaxBackend(Backend):
                 "unset JAX_PLATFORMS for whatever there is, or run on a machine with a TPU.",
             ) from error
 
-    def _not_there(self, platform: Platform, found: str) -> DeviceRuntimeError:
+    def _unavailable(self, platform: Platform, found: str) -> DeviceRuntimeError:
         if platform == "tpu":
             return DeviceRuntimeError(
                 "no_chip",

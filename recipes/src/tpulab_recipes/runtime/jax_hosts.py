@@ -41,7 +41,7 @@ def compile_on_all_hosts(program: Any, *arguments: Any) -> None:
 Make = Callable[[int, int], tuple[np.ndarray, ...]]
 
 
-def dealt_out(count: int, batch: int, make: Make) -> Iterator[tuple[np.ndarray, ...]]:
+def batches_over_hosts(count: int, batch: int, make: Make) -> Iterator[tuple[np.ndarray, ...]]:
     """`make` of `range(count)`, in batches and in order, the same on every host. Each host makes
     its share of the batches; what it makes must not depend on which host it is."""
     process, processes = jax.process_index(), jax.process_count()

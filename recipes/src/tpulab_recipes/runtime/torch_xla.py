@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tpulab_recipes.runtime.backend import Reduction, Step
 from tpulab_recipes.runtime.chips import count_chips
-from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
+from tpulab_recipes.runtime.errors import DeviceRuntimeError, several_programs
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
 from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
 from tpulab_recipes.runtime.torch_group import group_size
@@ -141,7 +141,7 @@ class TorchXlaBackend(TorchBackend):
             except RuntimeError as error:
                 if "Unexpected execution" not in str(error):
                     raise
-                raise reads_back() from error
+                raise several_programs() from error
 
         return cast(Step, run)
 

@@ -92,7 +92,7 @@ def ancestral_step(
     return jnp.where(last, prediction.x, q.mean + deviation * noise)
 
 
-class Known(NamedTuple):
+class Inpainting(NamedTuple):
     """What must not change: `x` where `mask` is 0. The mask is 1 where something is to be made."""
 
     x: Array  # Float[batch, height, width, channel]
@@ -110,7 +110,7 @@ def sample_loop(
     logvar_type: str = "fixed_large",
     logvar_coefficient: float = 0.5,
     clip: bool = False,
-    known: Known | None = None,
+    known: Inpainting | None = None,
 ) -> Array:
     """x from noise z. The number of steps is data, not shape: changing it recompiles nothing."""
 

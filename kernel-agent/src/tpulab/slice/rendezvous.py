@@ -42,7 +42,7 @@ def connections(folder: Path) -> list[dict[str, Any]] | None:
         return None  # not yet, or half written
 
 
-def meeting_point(spec: SliceSpec) -> dict[str, str]:
+def coordinator_address(spec: SliceSpec) -> dict[str, str]:
     """Where process 0 listens for the others: on loopback when all of them are here."""
     address = "127.0.0.1" if spec.is_local else spec.address or _own_address(spec)
     with socket.socket() as probe:

@@ -21,13 +21,13 @@ REPORT_S = 1.0
 _POLL_S = 0.05
 
 
-def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | None:
-    """Returns the place once it is free. None: this system has no places, or the place stays occupied."""
+def acquire_host_lock(name: str, write_line: Callable[[str], None]) -> socket.socket | None:
+    """Returns the lock once it is free. None: this system has no such locks, or the lock stays claimed."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     began = time.monotonic()
     has_reported = False
-    while (place := _bound(name)) is None:
+    while (lock := _bound(name)) is None:
         waited_s = time.monotonic() - began
         if waited_s > WAIT_S:
             return None
@@ -41,40 +41,40 @@ def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | 
             holder.connect(_address(name))
             holder.recv(1)  # it ends with the other process
         time.sleep(_POLL_S)
-    return place
+    return lock
 
 
-def give_place(place: socket.socket, end: Callable[[], None]) -> None:
-    """Calls `end` when the next process requests the place. The place is free when `end` returns."""
+def release_host_lock_on_request(lock: socket.socket, end: Callable[[], None]) -> None:
+    """Calls `end` when the next process requests the lock. The lock is free when `end` returns."""
 
     def listen() -> None:
         while True:
-            asking, _ = place.accept()
-            with asking:
-                if _user_of(asking) == os.getuid():
+            requester, _ = lock.accept()
+            with requester:
+                if _user_of(requester) == os.getuid():
                     end()
-                    place.close()
+                    lock.close()
                     return
 
-    place.listen()
-    threading.Thread(target=listen, name="tpulab-place", daemon=True).start()
+    lock.listen()
+    threading.Thread(target=listen, name="tpulab-host-lock", daemon=True).start()
 
 
 def _bound(name: str) -> socket.socket | None:
-    place = socket.socket(socket.AF_UNIX)
+    lock = socket.socket(socket.AF_UNIX)
     try:
-        place.bind(_address(name))
+        lock.bind(_address(name))
     except OSError:
-        place.close()
+        lock.close()
         return None
-    return place
+    return lock
 
 
 def _address(name: str) -> str:
     return f"\0tpulab-slice-{os.getuid()}-{name}"
 
 
-def _user_of(asking: socket.socket) -> int:
+def _user_of(requester: socket.socket) -> int:
     form = "3i"  # pid, uid, gid
-    credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
+    credentials = requester.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
     return int(struct.unpack(form, credentials)[1])

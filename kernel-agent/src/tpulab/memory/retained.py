@@ -12,14 +12,14 @@ from typing import Any
 
 from tpulab.runtimes.device_value import byte_size
 from tpulab.runtimes.jax_internals import backends_ready
-from tpulab.runtimes.torch_arrays import held_tensors
+from tpulab.runtimes.torch_arrays import device_storages
 from tpulab.telemetry.cells import notebook_shell
 
 _LAST = ("last_traceback", "last_value", "last_type", "last_exc")
 _RECENT = ("_", "__", "___")
 
 
-def free_held() -> str:
+def free_retained() -> str:
     """Drops both and collects garbage. Returns the released items, in words. User variables stay."""
     before = live_bytes()
     # The exception has other references (IPython's result of the last cell), so its frames are cleared.
@@ -55,7 +55,7 @@ def live_bytes() -> int:
     jax = sys.modules.get("jax")
     found = 0
     with contextlib.suppress(Exception):
-        found += sum(one.nbytes for one in held_tensors())
+        found += sum(one.nbytes for one in device_storages())
     with contextlib.suppress(Exception):
         if jax is not None and backends_ready():
             found += sum(map(byte_size, jax.live_arrays()))

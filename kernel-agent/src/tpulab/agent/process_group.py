@@ -9,7 +9,7 @@ from typing import Any
 Agree = Callable[[Any], Any]
 
 
-class Together:
+class ProcessGroup:
     def __init__(self) -> None:
         #: Process index. The first one keeps the logs.
         self.index = 0
@@ -27,4 +27,4 @@ class Together:
         return value if self._agree is None else self._agree(value)
 
 
-together = Together()
+process_group = ProcessGroup()

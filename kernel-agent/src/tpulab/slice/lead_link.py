@@ -18,14 +18,14 @@ ANSWER = "tpulab_answer"
 _POLL_S = 0.2
 
 
-class LeadLine:
+class LeadLink:
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._numbers = itertools.count(1)
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         kernel.control_handlers[ANSWER] = self._take
 
-    def ask(self, kind: str, **content: Any) -> dict[str, Any]:
+    def request(self, kind: str, **content: Any) -> dict[str, Any]:
         """Waits until the lead answers, the user interrupts, or the group is ended."""
         number = next(self._numbers)
         for stream in (sys.stdout, sys.stderr):
@@ -48,7 +48,7 @@ class LeadLine:
 
     def agree(self, value: Any) -> Any:
         """The value of the first host of the cell."""
-        return self.ask("agree", value=value)["value"]
+        return self.request("agree", value=value)["value"]
 
     def _take(self, _stream: Any, _identity: Any, message: dict[str, Any]) -> None:
         self._answers.put(message["content"])
