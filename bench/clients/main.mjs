@@ -79,7 +79,7 @@ async function measure(server, kernelId, count, messages) {
   }
   const before = sampleTree(server.pid);
   const { sentAt } = await first.execute(displayData(messages, 64), SILENCE_MS);
-  await allHave(clients, messages);
+  await waitForAll(clients, messages);
   const cpuMs = cpuMsBetween(before, sampleTree(server.pid));
   const tallies = clients.map(client => client.tally);
   const delivered = tallies.reduce((sum, tally) => sum + tally.delivered, 0);
@@ -104,7 +104,7 @@ async function measure(server, kernelId, count, messages) {
  * @param {readonly Client[]} clients
  * @param {number} messages
  */
-async function allHave(clients, messages) {
+async function waitForAll(clients, messages) {
   const isDone = (/** @type {Client} */ client) =>
     client.tally.delivered >= messages || performance.now() - client.receivedAt > SILENCE_MS;
   while (!clients.every(isDone)) await new Promise(resolve => setTimeout(resolve, 10));

@@ -9,43 +9,19 @@
  * code 1: with the static cache on XLA, row 1,000 takes over 20 % longer than row 10, or there are more than three programs;
  * or training does not halve the cross-entropy of the held-out clips; or fewer than half of the held-out words are recognised.
  */
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
+import { torchXla } from '../measure/torch-xla.mjs';
 
 const LIMIT = { growth: 1.2, programs: 3, learnt: 0.5, heard: 0.5 };
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PYTHON = join(
-  process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
-  'torch-xla',
-  'bin',
-  'python'
-);
 
 const { values } = parseArgs({
   options: { corpus: { type: 'string' }, 'no-save': { type: 'boolean', default: false } }
 });
-if (!existsSync(PYTHON)) {
-  console.error('The environment "torch-xla" is missing; `npx tpulab env create torch-xla` makes it.');
-  process.exit(2);
-}
-const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla', 'transformers']) };
-
-/** @param {string} part @param {string[]} options @returns {any} the part's last line */
-function measure(part, ...options) {
-  console.error(`measuring ${part} …`);
-  const output = execFileSync(PYTHON, [join(ROOT, 'bench', 'dia', `${part}.py`), ...options], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-    timeout: 1_200_000
-  });
-  return JSON.parse(output.trim().split('\n').at(-1) ?? '');
-}
+const { machine, measure } = torchXla('dia', ['transformers']);
 
 /** @type {{ steps: Record<string, { step_ms: number, codes_per_s: number, compile_s: number }>, input_batches_per_s: number }} */
 const training = measure('training');

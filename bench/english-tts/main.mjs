@@ -7,54 +7,29 @@
  * take over 1 % of a step, fewer than 70 % of the held-out words are recognised, a stop token is more than three frames from the
  * end, or 24 hours of sound need more than five minutes of two cores to be prepared.
  */
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
+import { torchXla } from '../measure/torch-xla.mjs';
 
 const LIMIT = { overheadPercent: 1, words: 0.7, stopFrames: 3, preparationProcessorS: 600 };
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PYTHON = join(
-  process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
-  'torch-xla',
-  'bin',
-  'python'
-);
 
 const { values } = parseArgs({ options: { 'no-save': { type: 'boolean', default: false } } });
-if (!existsSync(PYTHON)) {
-  console.error('The environment "torch-xla" is missing; `npx tpulab env create torch-xla` makes it.');
-  process.exit(2);
-}
-const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla']) };
+const { machine, measure } = torchXla('english-tts');
 const folder = mkdtempSync(join(tmpdir(), 'english-tts-'));
 
-/** @param {string} part @returns {any} the part's last line */
-function measure(part) {
-  console.error(`measuring ${part} …`);
-  const script = join(ROOT, 'bench', 'english-tts', 'measure.py');
-  const output = execFileSync(PYTHON, [script, part, join(folder, part)], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-    timeout: 1_800_000
-  });
-  return JSON.parse(output.trim().split('\n').at(-1) ?? '');
-}
-
 /** @type {{ steps: Record<string, number>, input: number, overhead: Record<string, number> }} */
-const training = measure('training');
+const training = measure('measure', 'training', join(folder, 'training'));
 printTable('a training step', ['ms'], Object.entries(training.steps));
 console.log(`The input side alone: ${Math.round(training.input)} utterances a second.\n`);
 printTable('cost, percent of a step', ['%'], Object.entries(training.overhead));
 
 /** @type {{ rows: { epoch: number, wall_s: number, processor_s: number, words: number, val: number }[], stop_frames: number[], stopped: boolean }} */
-const learning = measure('learning');
+const learning = measure('measure', 'learning', join(folder, 'learning'));
 /** @type {{ clips: number, hours: number, wall_s: number, processor_s: number }} */
-const preparation = measure('preparation');
+const preparation = measure('measure', 'preparation', join(folder, 'preparation'));
 printTable(
   'preparation',
   ['clips', 'hours', 's', 'processor, s'],

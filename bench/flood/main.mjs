@@ -40,13 +40,17 @@ const folder = await mkdtemp(join(tmpdir(), 'tpulab-flood-bench-'));
 try {
   const file = join(folder, 'times.json');
   const runner = join(CHECKOUT, 'node_modules/@playwright/test/cli.js');
-  const child = spawn(process.execPath, [runner, 'test', '-c', join(HERE, 'playwright.config.mts')], {
-    stdio: ['ignore', 2, 2],
-    env: {
-      ...process.env,
-      TPULAB_FLOOD_BENCH: JSON.stringify({ seconds, file, sides: values.sides, cells: values.cells })
+  const child = spawn(
+    process.execPath,
+    [runner, 'test', '-c', join(CHECKOUT, 'bench/measure/loads.config.mts'), 'flood.loads'],
+    {
+      stdio: ['ignore', 2, 2],
+      env: {
+        ...process.env,
+        TPULAB_FLOOD_BENCH: JSON.stringify({ seconds, file, sides: values.sides, cells: values.cells })
+      }
     }
-  });
+  );
   const [exitCode] = await once(child, 'exit');
   if (exitCode !== 0) throw new Error(`The browser runs ended with ${exitCode}.`);
   /** @type {Record<string, Record<string, { letterP50Ms: number | null, letterP95Ms: number | null, pageMB: number, interruptMs: number | null, letters: number }>>} */

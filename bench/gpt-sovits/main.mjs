@@ -6,41 +6,15 @@
  * Needs the environment `torch-xla`; about two minutes. Option: `--no-save`. Exit code 1: more than three
  * programs for a step or for all tokens.
  */
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
+import { torchXla } from '../measure/torch-xla.mjs';
 
 /** The step's two programs and the program of the batch's transfer; the text, a token, and their common start. */
 const LIMIT = { programsOfStep: 3, programsOfTokens: 3 };
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PYTHON = join(
-  process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
-  'torch-xla',
-  'bin',
-  'python'
-);
 
 const { values } = parseArgs({ options: { 'no-save': { type: 'boolean', default: false } } });
-if (!existsSync(PYTHON)) {
-  console.error('The environment "torch-xla" is missing; `npx tpulab env create torch-xla` makes it.');
-  process.exit(2);
-}
-const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla']) };
-
-/** @param {string} part @returns {any} the part's last line */
-function measure(part) {
-  console.error(`measuring ${part} …`);
-  const output = execFileSync(PYTHON, [join(ROOT, 'bench', 'gpt-sovits', `${part}.py`)], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-    timeout: 1_200_000
-  });
-  return JSON.parse(output.trim().split('\n').at(-1) ?? '');
-}
+const { machine, measure } = torchXla('gpt-sovits');
 
 /** @type {Record<string, { step_ms: number, programs: number, compile_s: number }>} */
 const training = measure('training');

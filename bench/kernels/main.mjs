@@ -77,7 +77,7 @@ async function measureStarts(servers) {
   for (let round = -1; round < STARTS; round++) {
     for (const server of servers) {
       const start = performance.now();
-      const kernel = await startAndAsk(server, 'bench');
+      const kernel = await startAndExecute(server, 'bench');
       // The first one warms the disk's cache for all.
       if (round >= 0) times.get(server.name)?.push(performance.now() - start);
       await server.endKernel(kernel);
@@ -93,7 +93,7 @@ async function measureStarts(servers) {
  * @param {import('../servers/server.mjs').Server} server
  * @param {string} spec
  */
-async function startAndAsk(server, spec) {
+async function startAndExecute(server, spec) {
   const kernel = await server.startKernel(spec);
   const client = new Client(await server.connect(kernel));
   await client.ready();
@@ -109,7 +109,7 @@ async function startAndAsk(server, spec) {
  */
 async function startMore(server, kernels, count) {
   try {
-    while (kernels.length < count) kernels.push(await startAndAsk(server, 'light'));
+    while (kernels.length < count) kernels.push(await startAndExecute(server, 'light'));
     return null;
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));

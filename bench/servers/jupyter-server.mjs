@@ -8,7 +8,7 @@ import { freePort } from './free-port.mjs';
 import { openWebSocket } from './websocket-connection.mjs';
 
 /** Frames of 50 MB are part of the measurement; tornado's own limit is 10 MiB. */
-const LARGEST_FRAME_BYTES = 256 * 2 ** 20;
+const MAX_FRAME_BYTES = 256 * 2 ** 20;
 
 /** Small packets wait for an acknowledgement unless the socket has TCP_NODELAY; the server has no setting for it. */
 const NODELAY = `
@@ -116,6 +116,6 @@ export async function openJupyterServer(variant, python, { folder, jupyterPath }
 /** @param {Variant} variant */
 function settings({ limitRate = true, noDelay = false }) {
   const unlimited = `c.ZMQChannelsWebsocketConnection.limit_rate = False\n`;
-  const frames = `c.ServerApp.tornado_settings = {"websocket_max_message_size": ${LARGEST_FRAME_BYTES}}\n`;
+  const frames = `c.ServerApp.tornado_settings = {"websocket_max_message_size": ${MAX_FRAME_BYTES}}\n`;
   return frames + (limitRate ? '' : unlimited) + (noDelay ? NODELAY : '');
 }

@@ -19,7 +19,7 @@ const peersEnvironment = {
   make: context => makePythonEnvironment({ name: 'bench-peers', place: PLACE }, context)
 };
 
-/** Its Python; on machines without a checkout's set-up, the variable names another one with the same packages. */
+/** Its Python; on machines without a checkout's setup, the variable names another one with the same packages. */
 export async function peersPython() {
   const named = process.env['TPULAB_BENCH_PEERS_PYTHON'];
   if (named !== undefined) return named;

@@ -34,10 +34,14 @@ const folder = await mkdtemp(join(tmpdir(), 'tpulab-session-bench-'));
 try {
   const file = join(folder, 'times.json');
   const runner = join(CHECKOUT, 'node_modules/@playwright/test/cli.js');
-  const child = spawn(process.execPath, [runner, 'test', '-c', join(HERE, 'playwright.config.mts')], {
-    stdio: ['ignore', 2, 2],
-    env: { ...process.env, TPULAB_SESSION_BENCH: JSON.stringify({ loads, file }) }
-  });
+  const child = spawn(
+    process.execPath,
+    [runner, 'test', '-c', join(CHECKOUT, 'bench/measure/loads.config.mts'), 'session.loads'],
+    {
+      stdio: ['ignore', 2, 2],
+      env: { ...process.env, TPULAB_SESSION_BENCH: JSON.stringify({ loads, file }) }
+    }
+  );
   const [exitCode] = await once(child, 'exit');
   if (exitCode !== 0) throw new Error(`The browser runs ended with ${exitCode}.`);
   /** @type {{ loads: Record<string, Load[]>, scroll: Record<string, object>, flood: Record<string, object> }} */
