@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The check that the set-up depends on nothing on this machine: clones the committed state into a temporary folder, with
+ * The check that the setup depends on nothing on this machine: clones the committed state into a temporary folder, with
  * an empty home folder and empty caches, and runs `npm start -- --setup-only` there, and then `npm test` in the clone made
  * empty again, as a new user would: each of the two commands sets up automatically.
  */

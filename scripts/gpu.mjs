@@ -24,7 +24,7 @@ const HELP = `npm run test:gpu [-- OPTIONS]
 
 /** Packages that the machine has, or that nothing here needs at run time. Its own JAX fits its own CUDA. */
 const NOT_PACKED = /^(jax|jaxlib|numpy|scipy|ml-dtypes|torch|nvidia-.*|triton|debugpy|jedi|tensorstore)$/;
-const MOST_MIB = 60;
+const MAX_MIB = 60;
 const SECONDS = 480;
 /** Without an accelerator, on a possibly busy machine, the script is tested and nothing is measured. */
 const SECONDS_ON_CPU = 3 * SECONDS;
@@ -83,11 +83,8 @@ async function pack() {
   });
   const mib = statSync(archive).size / 2 ** 20;
   console.log(`${path.relative(checkout.root, archive)}: ${mib.toFixed(1)} MiB`);
-  if (mib > MOST_MIB) {
-    throw new SetupProblem(
-      'too-large',
-      `The pack may have ${MOST_MIB} MiB; leave packages out (NOT_PACKED).`
-    );
+  if (mib > MAX_MIB) {
+    throw new SetupProblem('too-large', `The pack may have ${MAX_MIB} MiB; leave packages out (NOT_PACKED).`);
   }
 }
 

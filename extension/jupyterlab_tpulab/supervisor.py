@@ -25,7 +25,7 @@ from .start_lock import start_lock
 
 # Limit for an orderly end of all kernels; a remaining one is ended by its keeper or stays under it.
 KERNELS_TIMEOUT_S = 20.0
-LONGEST_PAUSE_S = 30.0
+MAX_PAUSE_S = 30.0
 # A gateway that ran this long was healthy, so the next failure starts with a short pause again.
 STABLE_S = 60.0
 # After this number of failures on the old port another program may have claimed it.
@@ -124,9 +124,7 @@ class BridgeSupervisor:
                 self.status = BridgeStatus("failed", message=message)
             await self._release()
             self._failures = 1 if loop.time() - since > STABLE_S else self._failures + 1
-            await asyncio.sleep(
-                min(LONGEST_PAUSE_S, self._settings.first_pause_s * 2 ** (self._failures - 1))
-            )
+            await asyncio.sleep(min(MAX_PAUSE_S, self._settings.first_pause_s * 2 ** (self._failures - 1)))
 
     async def _obtain(self) -> None:
         async with start_lock(self._settings.state_dir):

@@ -4,7 +4,7 @@ import type { Machine, PreparedHost, RemoteShell, SetupOptions } from './machine
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { recoveryOf, RemoteProblem, remoteErrorOf } from './remote-error.js';
-import { type ConnectionOwner, findAgain, type Targets, withOtherHost } from './open-machine.js';
+import { type ConnectionOwner, refreshAddress, type Targets, withOtherHost } from './open-machine.js';
 import { prepareMachine } from './prepare-machine.js';
 import { Failures } from './next-attempt.js';
 import { setsUpAllHosts } from './resolve-source.js';
@@ -15,7 +15,7 @@ import { aborted, orAborted, pause } from '@tpulab/platform/waiting.js';
 /** A stage that takes longer than this installs something, instead of only checking it. */
 const SETTING_UP_MS = 1_500;
 /** An attempt younger than this already uses the current network, and is not restarted. */
-const HANGING_MS = 3_000;
+const NEW_ATTEMPT_MS = 3_000;
 
 export class RemoteConnection {
   readonly #stopped = new AbortController();
@@ -23,7 +23,7 @@ export class RemoteConnection {
   #targets: Targets | null = null;
   #machine: Machine | null = null;
   #watch: GatewayWatch | null = null;
-  #waking = new AbortController();
+  #retrySignal = new AbortController();
   /** Ends an attempt, or marks a connection as ended, so that the next attempt begins immediately. */
   #restart = new AbortController();
   /** Start time of the current attempt; null: none. */
@@ -54,17 +54,17 @@ export class RemoteConnection {
 
   /** Ends all waiting and retries now, even if ssh hangs; an open connection is probed. */
   wake(): void {
-    this.#waking.abort();
+    this.#retrySignal.abort();
     this.#watch?.probe();
     const { current, wasAnswered } = this.remote.prompts;
     // While a prompt is open or was just answered, the person gets no second one.
     if (this.#machine !== null || current !== null || wasAnswered || this.#since === null) return;
-    if (performance.now() - this.#since > HANGING_MS) this.#restart.abort();
+    if (performance.now() - this.#since > NEW_ATTEMPT_MS) this.#restart.abort();
   }
 
   /** The wanted setup has changed. A login in progress continues: the new setup is read after it. */
-  prepareAgain(): void {
-    this.#waking.abort();
+  reprepare(): void {
+    this.#retrySignal.abort();
     if (this.#machine === null) return;
     this.#restart.abort();
     this.#watch?.end(new RemoteProblem('remote_lost', "The machine's settings have changed."));
@@ -145,7 +145,7 @@ export class RemoteConnection {
     const isShown = remote.phase.kind === 'connecting' || this.#failures.isAwaited(remote.phase);
     if (!isShown) remote.move({ kind: 'connecting' });
     remote.beginAttempt();
-    this.#waking = new AbortController();
+    this.#retrySignal = new AbortController();
     const machine = this.#machine ?? (await this.#logIn(signal));
     return { machine, prepared: await this.#prepare(machine, signal) };
   }
@@ -254,7 +254,7 @@ export class RemoteConnection {
    * Sets the hosts up again when the kernel of the slice could not reach one: the cloud may have recreated that host. Never
    * rejects.
    */
-  async #keepSlice(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
+  async #maintainSlice(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
     const { equipped } = prepared;
     const { log, context } = this.remote;
     const isOver = (): boolean => signal.aborted;
@@ -263,7 +263,7 @@ export class RemoteConnection {
         const lost = await lostHosts({ shell: machine.shell, equipped }, signal);
         if (lost.length === 0) continue;
         log.add(`the kernel of the slice did not reach host ${lost.join(', ')}; looking for it again`);
-        while (!isOver() && !(await this.#setUpAgain(machine, prepared, signal))) {
+        while (!isOver() && !(await this.#repeatSetup(machine, prepared, signal))) {
           await pause(context.queuePollMs, signal);
         }
       } catch (error) {
@@ -275,11 +275,11 @@ export class RemoteConnection {
   }
 
   /** False: not all hosts are ready yet. */
-  async #setUpAgain(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<boolean> {
+  async #repeatSetup(machine: Machine, prepared: PreparedHost, signal: AbortSignal): Promise<boolean> {
     const remote = this.remote;
     const offered = this.#offered;
     try {
-      const targets = await findAgain(remote, signal);
+      const targets = await refreshAddress(remote, signal);
       // The connection itself detects a change of the first host.
       if (targets === null || targets[0].destination !== this.#targets?.[0].destination) return true;
       this.#targets = targets;
@@ -336,7 +336,7 @@ export class RemoteConnection {
     this.#watch = watch;
     const over = new AbortController();
     const balance = remote.colab?.watchBalance(check => remote.report.check(check), over.signal);
-    const keeping = this.#keepSlice(machine, prepared, AbortSignal.any([signal, over.signal]));
+    const keeping = this.#maintainSlice(machine, prepared, AbortSignal.any([signal, over.signal]));
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
     try {
       const failed = watch.failed.then(async ({ problem, isSilent }) => {
@@ -388,7 +388,7 @@ export class RemoteConnection {
 
   /** True: retry. A wake-up ends the pause early. */
   async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
-    await pause(ms, AbortSignal.any([signal, this.#waking.signal]));
+    await pause(ms, AbortSignal.any([signal, this.#retrySignal.signal]));
     return !signal.aborted;
   }
 

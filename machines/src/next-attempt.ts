@@ -6,13 +6,13 @@ import type { RemoteRecord } from './remote-store.js';
 
 /** The wait doubles from the first value to the longest; the number of attempts is unlimited. */
 const FIRST_MS = 1_000;
-const LONGEST_MS = 30_000;
+const MAX_MS = 30_000;
 
 /** The machine no longer exists, and all data that was only on it is lost. */
 const PREEMPTED: ReadonlySet<string> = new Set(['remote_preempted', 'colab_reclaimed']);
 
 /** Errors of a preempted machine until another machine is created under its name. */
-const NOT_BACK: ReadonlySet<string> = new Set([
+const UNTIL_RECREATED: ReadonlySet<string> = new Set([
   'remote_preempted',
   'remote_machine_stopped',
   'gcloud_not_found'
@@ -65,7 +65,7 @@ export class Failures {
     if (failure instanceof RemoteQueued) return this.#inQueue(remote, failure);
     const error = remoteErrorOf(failure);
     if (this.#mayBeRecreated(remote, failure))
-      return this.#untilAnother(remote, error, isCloudSilent(failure));
+      return this.#untilRecreated(remote, error, isCloudSilent(failure));
     this.#preempted = null;
     // A person who connects for the first time needs an answer instead of a long wait, unless the cloud required a wait
     // anyway or the setup had begun: a long one continues automatically.
@@ -86,11 +86,11 @@ export class Failures {
   #mayBeRecreated({ record }: FailedRemote, failure: unknown): boolean {
     if (record.source.kind !== 'gcloud' || !(failure instanceof RemoteProblem)) return false;
     if (failure.code === 'remote_preempted') return true;
-    return this.#preempted !== null && (NOT_BACK.has(failure.code) || isCloudSilent(failure));
+    return this.#preempted !== null && (UNTIL_RECREATED.has(failure.code) || isCloudSilent(failure));
   }
 
   /** @param isSilent Google Cloud cannot be queried; only a person who requested the connection is notified */
-  #untilAnother({ phase, queuePollMs }: FailedRemote, error: RemoteError, isSilent: boolean): NextAttempt {
+  #untilRecreated({ phase, queuePollMs }: FailedRemote, error: RemoteError, isSilent: boolean): NextAttempt {
     if (error.code === 'remote_preempted') this.#preempted = error;
     const shown = isSilent ? error : (this.#preempted ?? error);
     const isNews = phase.kind !== 'preempted' || (!isSilent && phase.error.code !== shown.code);
@@ -119,7 +119,7 @@ export class Failures {
  * @param random 0 to 1: shortens the wait by up to a quarter, so that several remotes do not retry in step
  */
 export function waitBefore(failures: number, random = Math.random()): number {
-  const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
+  const full = Math.min(MAX_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
   return Math.max(FIRST_MS, Math.round(full * (1 - random / 4)));
 }
 

@@ -77,7 +77,7 @@ export interface ConnectionOwner {
 }
 
 /** Errors that another machine at the old address can also cause. */
-const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
+const ADDRESS_MAY_BE_STALE: ReadonlySet<RemoteErrorCode> = new Set([
   'remote_host_key_changed',
   'remote_host_key_unknown',
   'remote_auth_refused'
@@ -104,7 +104,7 @@ async function openHost(
     if (remote.consumeKeyRequest()) await addHostKey(remote, signal);
     else if (previous !== null) return await logIn(remote, previous, signal);
   } catch (error) {
-    const isElsewhere = source.kind === 'gcloud' && hasCode(error, MAY_HAVE_MOVED);
+    const isElsewhere = source.kind === 'gcloud' && hasCode(error, ADDRESS_MAY_BE_STALE);
     if (previous === null || !isElsewhere || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
     remote.log.add(
       'another machine answers at the last known address; asking Google Cloud for the current one'
@@ -155,20 +155,20 @@ async function addHostKey(remote: ConnectionOwner, signal: AbortSignal): Promise
 }
 
 /** The current hosts, with the keys that Google Cloud currently reports. */
-export async function findAgain(remote: ConnectionOwner, signal: AbortSignal): Promise<Targets | null> {
+export async function refreshAddress(remote: ConnectionOwner, signal: AbortSignal): Promise<Targets | null> {
   const { source } = remote.record;
   return source.kind === 'gcloud' ? resolveTargets(remote, source, signal, true) : null;
 }
 
-/** @param forgets a machine may have been recreated under the same number, and then has other keys */
+/** @param forgetsAddress a machine may have been recreated under the same number, and then has other keys */
 async function resolveTargets(
   remote: ConnectionOwner,
   source: Parameters<typeof resolveSource>[0],
   signal: AbortSignal,
-  forgets: boolean
+  forgetsAddress: boolean
 ): Promise<Targets> {
   const knownHosts = path.join(remote.context.logDir, `${remote.name}.known_hosts`);
-  if (forgets) await rm(knownHosts, { force: true });
+  if (forgetsAddress) await rm(knownHosts, { force: true });
   const resolve = (): Promise<Targets> => resolveSource(source, remote.context.gcloud, knownHosts, signal);
   const targets =
     source.kind === 'gcloud'

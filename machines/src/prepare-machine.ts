@@ -22,11 +22,12 @@ export async function prepareMachine(
   await machine.forward(prepared.socketPath, options.signal);
   using gateway = new RemoteGateway({ socketPath: machine.socketPath, token: prepared.token });
   const gatewayId = await serving(machine, gateway, prepared.socketPath, options.signal);
-  if (options.hostOnly !== undefined) await keepToHost(machine, gateway, options.hostOnly, options.signal);
+  if (options.hostOnly !== undefined)
+    await restrictToHost(machine, gateway, options.hostOnly, options.signal);
   return { ...prepared, gatewayId };
 }
 
-async function keepToHost(
+async function restrictToHost(
   { shell }: Machine,
   gateway: RemoteGateway,
   hostOnly: boolean,

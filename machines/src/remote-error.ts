@@ -114,7 +114,7 @@ export class RemoteQueued extends RemoteProblem {
   }
 }
 
-const CLOUD_IS_SILENT: ReadonlySet<RemoteErrorCode> = new Set([
+const CLOUD_UNREACHABLE: ReadonlySet<RemoteErrorCode> = new Set([
   'gcloud_login',
   'gcloud_offline',
   'gcloud_failed',
@@ -127,11 +127,11 @@ const CLOUD_IS_SILENT: ReadonlySet<RemoteErrorCode> = new Set([
 
 /** Whether Google Cloud cannot be queried now, or not by this account: the machine may still run at its old address. */
 export function isCloudSilent(error: unknown): error is RemoteProblem {
-  return error instanceof RemoteProblem && CLOUD_IS_SILENT.has(error.code);
+  return error instanceof RemoteProblem && CLOUD_UNREACHABLE.has(error.code);
 }
 
 /** Temporary errors of a setup: another laptop is setting up the host, or a network is down. */
-const PASSING = new Set([
+const TRANSIENT = new Set([
   'setup_busy',
   'setup_download_failed',
   'setup_gateway_failed',
@@ -140,7 +140,7 @@ const PASSING = new Set([
 
 export function recoveryOf(error: unknown): Recovery {
   if (error instanceof RemoteProblem) return error.recovery;
-  return PASSING.has(String((error as { code?: unknown } | null)?.code)) ? 'again' : 'person';
+  return TRANSIENT.has(String((error as { code?: unknown } | null)?.code)) ? 'again' : 'person';
 }
 
 /** The error as people and programs see it. */

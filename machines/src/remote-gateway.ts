@@ -28,7 +28,7 @@ const MESSAGE_BYTES = 256 * 1024 * 1024;
 /** Methods without side effects at the far side (RFC 9110, section 9.2.1). */
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 /** Headers of an answer that are passed on, each with its valid values. */
-const PASSED_HEADERS: Readonly<Record<string, RegExp>> = {
+const FORWARDED_HEADERS: Readonly<Record<string, RegExp>> = {
   'accept-ranges': /^(bytes|none)$/,
   allow: /^[A-Z, ]*$/,
   'cache-control': /^[\w=", -]*$/,
@@ -284,7 +284,7 @@ function checkedHeaders(raw: readonly string[]): Record<string, string> {
     if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value)) {
       throw new BadAnswer(`it sends control characters in the header ${shownName(lower)}`);
     }
-    const allowed = Object.hasOwn(PASSED_HEADERS, lower) ? PASSED_HEADERS[lower] : undefined;
+    const allowed = Object.hasOwn(FORWARDED_HEADERS, lower) ? FORWARDED_HEADERS[lower] : undefined;
     if (allowed === undefined) return;
     if (value.length > HEADER_CHARACTERS || !allowed.test(value)) {
       throw new BadAnswer(`it sends a header ${lower} that is not valid`);

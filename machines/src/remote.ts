@@ -111,7 +111,7 @@ export class Remote implements ConnectionOwner {
       const isSame = (['environment', 'install', 'hostOnly'] as const).every(
         key => before[key] === this.#record[key]
       );
-      if (!isSame || this.#connection.lacksHosts) this.#connection.prepareAgain();
+      if (!isSame || this.#connection.lacksHosts) this.#connection.reprepare();
       else this.#connection.wake();
     }
   }
@@ -216,13 +216,13 @@ export class Remote implements ConnectionOwner {
   }
 
   located(hosts: readonly string[]): void {
-    this.#isThere();
+    this.#reportIfFound();
     this.change({ hosts: [...hosts] });
   }
 
   loggedIn(targets: readonly SshTarget[]): void {
     // This includes the case in which Google Cloud could not be queried, and the last known address was used.
-    this.#isThere();
+    this.#reportIfFound();
     // The target of a Colab runtime is looked up each time.
     if (this.#record.source.kind !== 'gcloud') return;
     this.change({
@@ -247,7 +247,7 @@ export class Remote implements ConnectionOwner {
   }
 
   /** While a machine is being looked up, its phase says so until it is found. */
-  #isThere(): void {
+  #reportIfFound(): void {
     if (this.#phase.kind === 'queued' || this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
   }
 }

@@ -8,7 +8,7 @@ const SEQUENCES =
   /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]P]|[\x9d\x90])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -/]*[0-OQ-Z^-~]/g;
 const CONTROLS = /[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g;
 /** Overrides and isolates (UAX 9), and invisible characters. */
-const UNSEEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+const INVISIBLE_CHARACTERS = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const LONE_SURROGATES = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 /** Longer than any message of TPULab. */
@@ -24,7 +24,7 @@ export function plainText(text: string, maxCharacters = MAX_CHARACTERS): string 
     .slice(0, 4 * maxCharacters)
     .replace(SEQUENCES, '')
     .replace(CONTROLS, ' ')
-    .replace(UNSEEN, '');
+    .replace(INVISIBLE_CHARACTERS, '');
   const cut = plain.length > maxCharacters ? `${plain.slice(0, maxCharacters - 1)}…` : plain;
   return cut.replace(LONE_SURROGATES, '\ufffd');
 }

@@ -23,7 +23,7 @@ export const HEARTBEAT_MS = 5_000;
 export const FRESH_MS = 60_000;
 /** Longer than two heartbeats: a file that is unchanged for this long is not touched by any process, whatever the clocks show. */
 const WATCH_MS = 12_000;
-const WATCH_AGAIN_MS = 500;
+const WATCH_RETRY_MS = 500;
 /** The namespace of a machine's processes, and of every container without its own; the same on every Linux. */
 const FIRST_PID_NAMESPACE = 'pid:[4026531836]';
 
@@ -115,7 +115,7 @@ export async function beating(files: readonly string[], watchMs = WATCH_MS): Pro
   const before = await Promise.all(files.map(beatOf));
   const moved = new Set<string>();
   for (const end = performance.now() + watchMs; performance.now() < end && moved.size < files.length;) {
-    await delay(Math.min(WATCH_AGAIN_MS, watchMs));
+    await delay(Math.min(WATCH_RETRY_MS, watchMs));
     const now = await Promise.all(files.map(beatOf));
     files.forEach((file, index) => {
       if (now[index] !== before[index]) moved.add(file);

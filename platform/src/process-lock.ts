@@ -38,7 +38,7 @@ export interface ProcessLock extends AsyncDisposable {
   /** The last holder, which had ended without releasing the lock. */
   readonly replaced: LockHolder | null;
   /** Touches this file too while the lock is held. */
-  alsoBeat(file: string): void;
+  touchWithLock(file: string): void;
 }
 
 interface LockOptions {
@@ -143,7 +143,7 @@ class HeldLock implements ProcessLock {
     return this.paths.at(-1) ?? this.file;
   }
 
-  alsoBeat(file: string): void {
+  touchWithLock(file: string): void {
     this.#beaten.add(file);
     void beat([file]);
   }

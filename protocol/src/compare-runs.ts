@@ -11,7 +11,7 @@ export type RunSpan = (typeof RUN_SPANS)[number];
 /** Steps without a compilation that a comparison needs from each run. */
 export const STEADY_STEPS = 10;
 /** A difference below this share is too small to matter. */
-const SAME_SHARE = 0.03;
+const NEGLIGIBLE_SHARE = 0.03;
 
 export interface StepMeans {
   readonly steps: number;
@@ -99,7 +99,7 @@ function verdictOf(
   if (!meansOfA || !meansOfB || Math.min(meansOfA.steps, meansOfB.steps) < STEADY_STEPS) return 'too-early';
   const moreMs = meansOfB.stepMs - meansOfA.stepMs;
   const noiseMs = 2 * Math.hypot(meansOfA.errorMs, meansOfB.errorMs);
-  return moreMs < Math.max(noiseMs, SAME_SHARE * meansOfA.stepMs) ? 'same' : 'slower';
+  return moreMs < Math.max(noiseMs, NEGLIGIBLE_SHARE * meansOfA.stepMs) ? 'same' : 'slower';
 }
 
 /** Whether a run compiles a program for every fourth step, at a noticeable cost in time. */

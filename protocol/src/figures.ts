@@ -17,11 +17,11 @@ export function wholePercents(parts: readonly number[]): number[] {
   if (!(total > 0)) return parts.map(() => 0);
   const exact = parts.map(part => (part / total) * 100);
   const percents = exact.map(Math.floor);
-  const byRemainder = exact
+  const byLargestRemainder = exact
     .map((value, at) => ({ at, remainder: value - Math.floor(value) }))
     .sort((a, b) => b.remainder - a.remainder || a.at - b.at);
   const missing = 100 - percents.reduce((sum, percent) => sum + percent, 0);
-  for (const { at } of byRemainder.slice(0, missing)) percents[at] = (percents[at] ?? 0) + 1;
+  for (const { at } of byLargestRemainder.slice(0, missing)) percents[at] = (percents[at] ?? 0) + 1;
   return percents;
 }
 

@@ -1,6 +1,9 @@
 /** Files below the gateway's root folder, as `/bridge/v1/files` and `/bridge/v1/folders` describe them. */
 import { type Static, Type } from '@sinclair/typebox';
 
+/** Size of one file that `/bridge/v1/files` reads or writes. */
+export const MAX_FILE_BYTES = 64 * 2 ** 20;
+
 const Kind = Type.Union([Type.Literal('file'), Type.Literal('folder')]);
 
 const FilePath = Type.String({

@@ -2,6 +2,9 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { RemoteNotice } from './remotes.js';
 
+/** Version of the `/bridge/v1` API and of the telemetry messages. A breaking change raises it. */
+export const PROTOCOL_VERSION = 1;
+
 /** `GET /bridge/v1/health` */
 export const Health = Type.Object({
   status: Type.Union([Type.Literal('ok'), Type.Literal('starting')]),
@@ -61,3 +64,13 @@ export type ErrorBody = Static<typeof ErrorBody>;
 /** The line that `tpulab serve` prints on stdout when it is ready. */
 export const ServeReady = Type.Object({ url: Type.String(), pid: Type.Integer() });
 export type ServeReady = Static<typeof ServeReady>;
+
+/** Answer of `POST /bridge/v1/examples` and of `tpulab examples FOLDER --json`. */
+export const LessonsCopied = Type.Object({
+  folder: Type.String({
+    description: 'relative to the root folder of the gateway; of the command: absolute'
+  }),
+  copied: Type.Array(Type.String(), { description: 'names of notebooks' }),
+  kept: Type.Array(Type.String(), { description: 'those that were there already, and are as they were' })
+});
+export type LessonsCopied = Static<typeof LessonsCopied>;

@@ -51,7 +51,7 @@ export const NOTEBOOK_LIMIT = 1_200_000;
 /** Sound and pictures, whose letters have no meaning: base64 has slashes too. */
 const DATA = /(?:base64,|"image\/png":\s*")[A-Za-z0-9+/=\\n]+/g;
 /** Text in an output that identifies the machine. */
-const OF_A_MACHINE = /\/(home|root|tmp|work|Users|var)\/|\bat 0x[0-9a-f]{6,}/;
+const MACHINE_TEXT = /\/(home|root|tmp|work|Users|var)\/|\bat 0x[0-9a-f]{6,}/;
 
 /**
  * @param {{ source: string | string[], cell_type: string }[]} cells
@@ -77,7 +77,7 @@ export function findNotebookOutputs(path, text) {
     for (const output of cell.outputs ?? []) {
       if (output.output_type === 'error')
         found.push({ path, line, what: 'the error of a notebook cell (line = cell)' });
-      const machine = OF_A_MACHINE.exec(JSON.stringify(output).replace(DATA, ''))?.[0];
+      const machine = MACHINE_TEXT.exec(JSON.stringify(output).replace(DATA, ''))?.[0];
       if (machine !== undefined)
         found.push({ path, line, what: `"${machine}" in the output of a cell (line = cell)` });
     }

@@ -30,7 +30,7 @@ describe('tracked files', () => {
   const stream = { output_type: 'stream', name: 'stdout', text: '1\n2\n' };
 
   /** @param {object} changes to the one cell that has outputs @param {string} [outputsOf] */
-  const whatIsWrong = (changes, outputsOf = codeHash([cell])) =>
+  const problemsOf = (changes, outputsOf = codeHash([cell])) =>
     findNotebookOutputs(
       'a.ipynb',
       JSON.stringify({
@@ -43,8 +43,8 @@ describe('tracked files', () => {
     ).map(({ line, what }) => `${line}: ${what}`);
 
   it('accepts a notebook with the outputs of its own code', () => {
-    expect(whatIsWrong({})).toEqual([]);
-    expect(whatIsWrong({ outputs: [] }, '')).toEqual([]);
+    expect(problemsOf({})).toEqual([]);
+    expect(problemsOf({ outputs: [] }, '')).toEqual([]);
   });
 
   it('hashes code the same however it is stored, and not the text around it', () => {
@@ -58,20 +58,20 @@ describe('tracked files', () => {
   });
 
   it('finds outputs of other code', () => {
-    expect(whatIsWrong({ source: 'print(3)' })).toEqual([expect.stringContaining('npm run notebooks')]);
-    expect(whatIsWrong({}, '')).toEqual([expect.stringContaining('outputs of other code')]);
+    expect(problemsOf({ source: 'print(3)' })).toEqual([expect.stringContaining('npm run notebooks')]);
+    expect(problemsOf({}, '')).toEqual([expect.stringContaining('outputs of other code')]);
   });
 
   it('finds execution counts and errors', () => {
-    expect(whatIsWrong({ execution_count: 3 })).toEqual([expect.stringContaining('2: an execution count')]);
+    expect(problemsOf({ execution_count: 3 })).toEqual([expect.stringContaining('2: an execution count')]);
     const error = { output_type: 'error', ename: 'ValueError', evalue: '', traceback: [] };
-    expect(whatIsWrong({ outputs: [error] })).toEqual(['2: the error of a notebook cell (line = cell)']);
+    expect(problemsOf({ outputs: [error] })).toEqual(['2: the error of a notebook cell (line = cell)']);
   });
 
   it.each(['/root/x', '/tmp/tmpabc/run', '/home/jane/a', '<object at 0x7f31aa5511d0>'])(
     'finds text that identifies the machine in an output: %s',
     text => {
-      expect(whatIsWrong({ outputs: [{ ...stream, text }] })).toEqual([
+      expect(problemsOf({ outputs: [{ ...stream, text }] })).toEqual([
         expect.stringMatching(/^2: ".*" in the output/)
       ]);
     }
@@ -79,7 +79,7 @@ describe('tracked files', () => {
 
   it('finds a notebook that has become too large', () => {
     const text = 'x'.repeat(NOTEBOOK_LIMIT);
-    expect(whatIsWrong({ outputs: [{ ...stream, text }] })).toEqual([expect.stringContaining('more than')]);
+    expect(problemsOf({ outputs: [{ ...stream, text }] })).toEqual([expect.stringContaining('more than')]);
   });
 
   describe('sources that a notebook prints', () => {

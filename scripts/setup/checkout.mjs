@@ -1,5 +1,5 @@
 // @ts-check
-/** Where things are in this checkout. All results of the set-up are below `.tpulab`, and `node_modules`. */
+/** Where things are in this checkout. All results of the setup are below `.tpulab`, and `node_modules`. */
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -10,7 +10,7 @@ export const checkout = Object.freeze({
   root,
   /** Everything that is made here and is not a source. */
   made,
-  /** One file for each finished set-up stage. */
+  /** One file for each finished setup stage. */
   stamps: path.join(made, 'stamps'),
   caches: path.join(made, 'cache'),
   /** Environment of uv, and of ruff and mypy. */

@@ -16,7 +16,7 @@ const NETWORK =
 
 /** Also used by the tests, so that each sentence is checked. */
 export const SENTENCES = Object.freeze({
-  'disk-full': 'The disk is full; free some space (the whole set-up takes about 3 GB) and start again.',
+  'disk-full': 'The disk is full; free some space (the whole setup takes about 3 GB) and start again.',
   'package-refused':
     'A package that was downloaded is not the one in the lock file; check what serves your packages (a proxy or mirror?) and start again.',
   'no-permission': `A folder cannot be written; make ${checkout.root} and your cache folders writable for you and start again.`,

@@ -105,7 +105,7 @@ async function remove(folder) {
 }
 
 /**
- * Remains of killed runs beside the place. The set-up lock ensures that no other run builds there now.
+ * Remains of killed runs beside the place. The setup lock ensures that no other run builds there now.
  *
  * @param {string} place
  */

@@ -1,11 +1,11 @@
 // @ts-check
-/** Runs the stages of the set-up in order, two at a time where one does not need the other's result. */
+/** Runs the stages of the setup in order, two at a time where one does not need the other's result. */
 import { Interrupted } from './setup-problem.mjs';
 
 /** @typedef {import('./stage.mjs').Stage} Stage */
 
 /** npm and uv each keep a core busy while they unpack. */
-const AT_A_TIME = 2;
+const MAX_CONCURRENT = 2;
 
 /**
  * When a stage fails, the stages beside it are ended, and no more are started.
@@ -45,7 +45,7 @@ export async function runStages(stages, signal, run) {
   };
 
   for (;;) {
-    while (running.size < AT_A_TIME && !either.aborted) {
+    while (running.size < MAX_CONCURRENT && !either.aborted) {
       const next = waiting.find(mayBegin);
       if (!next) break;
       waiting.splice(waiting.indexOf(next), 1);

@@ -53,7 +53,7 @@ function running() {
   };
 }
 
-describe('the stages of the set-up', () => {
+describe('the stages of the setup', () => {
   it('run two at a time, and none before the stages that it needs', async () => {
     const { begun, run, end } = running();
     const all = run([stage('npm', []), stage('build', ['npm']), stage('uv', []), stage('lab', ['uv'])]);

@@ -1,5 +1,5 @@
 // @ts-check
-/** The set-up of `npm start` and `npm test`: its stages, each skipped while it is up to date. */
+/** The setup of `npm start` and `npm test`: its stages, each skipped while it is up to date. */
 import { build } from './build.mjs';
 import { bridgeBundle } from './bridge-bundle.mjs';
 import { explainError } from './explain-failure.mjs';
@@ -10,7 +10,7 @@ import { requireNode } from './node-version.mjs';
 import { npmPackages } from './npm-packages.mjs';
 import { runStages } from './run-stages.mjs';
 import { sessionPage } from './session-page.mjs';
-import { withSetUpLock } from './set-up-lock.mjs';
+import { withSetupLock } from './setup-lock.mjs';
 import { runStage } from './stage.mjs';
 import { formatSeconds, StagePrinter } from './stage-printer.mjs';
 import { testEnvironments } from './test-environments.mjs';
@@ -40,9 +40,9 @@ export async function setUp({ stages, signal, printer = new StagePrinter() }) {
   /** @type {Promise<import('./find-python.mjs').Python> | undefined} */
   let python;
   const findOnce = () => (python ??= findPython(signal));
-  printer.line('Set-up');
+  printer.line('Setup');
   try {
-    await withSetUpLock(
+    await withSetupLock(
       async () => {
         const made = await runStages(stages, signal, (stage, stageSignal) =>
           runStage(stage, { signal: stageSignal, python: findOnce }, printer)
@@ -51,7 +51,7 @@ export async function setUp({ stages, signal, printer = new StagePrinter() }) {
         printer.line(made === 0 ? `  ✓ everything is up to date (${time})` : `  ✓ ready after ${time}`);
       },
       signal,
-      pid => printer.line(`  Another set-up is running here (process ${pid}); waiting for it.`)
+      pid => printer.line(`  Another setup is running here (process ${pid}); waiting for it.`)
     );
   } catch (error) {
     throw explainError(error);

@@ -1,5 +1,5 @@
 // @ts-check
-/** A failure of the set-up that a person can fix: one sentence, with the remedy in it. */
+/** A failure of the setup that a person can fix: one sentence, with the remedy in it. */
 
 export class SetupProblem extends Error {
   /**

@@ -1,5 +1,5 @@
 // @ts-check
-/** Shows the stages of the set-up: one aligned line each, with a spinner for those that run where the output is a terminal. */
+/** Shows the stages of the setup: one aligned line each, with a spinner for those that run where the output is a terminal. */
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const TITLE_WIDTH = 30;

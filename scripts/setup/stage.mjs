@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * A stage of the set-up: made from inputs, and skipped while they have not changed.
+ * A stage of the setup: made from inputs, and skipped while they have not changed.
  *
  * @typedef {object} StageContext
  * @property {AbortSignal} signal

@@ -49,7 +49,7 @@ function run(stage) {
   return runStage(stage, context, new StagePrinter({ write: () => undefined }));
 }
 
-describe('a stage of the set-up', () => {
+describe('a stage of the setup', () => {
   it('is done once, again when its inputs change, and when its result was removed', async () => {
     const { stage, state } = stageOf({});
     expect(await run(stage)).toBe('made');

@@ -1,5 +1,5 @@
 // @ts-check
-/** Remembers the inputs of each finished set-up stage, so that the next start skips it. */
+/** Remembers the inputs of each finished setup stage, so that the next start skips it. */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';

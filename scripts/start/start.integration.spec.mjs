@@ -1,5 +1,5 @@
 // @ts-check
-/** The real `npm start`: JupyterLab, the bridge and a kernel, ended by each signal. Needs the set-up to be done. */
+/** The real `npm start`: JupyterLab, the bridge and a kernel, ended by each signal. Needs the setup to be done. */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';

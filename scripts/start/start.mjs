@@ -18,7 +18,7 @@ export async function start(signal, argv) {
     printer.line(HELP);
     return;
   }
-  // Before the set-up: a user should not wait minutes for this error.
+  // Before the setup: a user should not wait minutes for this error.
   if (options.port !== null) await choosePort(options.port);
   await setUp({ stages: START_STAGES, signal, printer });
   if (options.setupOnly || signal.aborted) return;

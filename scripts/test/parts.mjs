@@ -26,7 +26,7 @@ import { inRoot, inTwo, NOT_LONG, playwright, pytest, reportFile, vitest } from 
  * @property {number} load how many cores it keeps busy, on average; parts run side by side as far as that allows
  * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<unknown>} [prepare] fetches what it needs, while other
  *   parts run
- * @property {boolean} [setsUp] it runs the set-up or `npm start`, which wait while something is fetched
+ * @property {boolean} [setsUp] it runs the setup or `npm start`, which wait while something is fetched
  * @property {() => string | null} [leftOut] why it does not run unless it is named; null when it does
  * @property {(signal: AbortSignal, say: (text: string) => void, selection: Selection) => Promise<readonly Step[]>} steps
  *

@@ -6,7 +6,7 @@ import path from 'node:path';
 /**
  * @typedef {object} ReportedTest
  * @property {string} name file and test
- * @property {number} ms its own time; the set-up of a file for all its tests may count for the first of them
+ * @property {number} ms its own time; the setup of a file for all its tests may count for the first of them
  * @property {string} [error] its first line; missing: it did not fail
  */
 

@@ -2,7 +2,7 @@
 /**
  * Runs the parts of the tests, side by side as far as two cores carry them: a part that waits for half of its time leaves a core to
  * another one. Downloads of a part run beside earlier parts; parts that set something up themselves wait for that, because
- * one set-up runs at a time.
+ * one setup runs at a time.
  */
 import { formatSeconds } from '../setup/stage-printer.mjs';
 import { coreUse } from './core-use.mjs';

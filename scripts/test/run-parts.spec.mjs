@@ -114,7 +114,7 @@ describe('the parts of the tests', () => {
     expect(await all).toHaveLength(3);
   });
 
-  it('that set something up themselves wait for fetches: one set-up runs at a time', async () => {
+  it('that set something up themselves wait for fetches: one setup runs at a time', async () => {
     const { events, run, end } = running();
     let arrive = () => undefined;
     /** @type {Promise<void>} */

@@ -68,7 +68,7 @@ export async function test(signal, argv) {
     const why = part.leftOut?.();
     if (why) print(`\n── ${part.name} was left out: ${why}`);
   }
-  return sumUp(results, print, isWhole ? chosen : []);
+  return printSummary(results, print, isWhole ? chosen : []);
 }
 
 /** @param {(line: string) => void} print */
@@ -98,15 +98,15 @@ async function printSlowest(print) {
  * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} budgeted all parts; none: only some have run, and
  *   budgets, which are shares of the whole, mean nothing
  */
-function sumUp(results, print, budgeted) {
+function printSummary(results, print, budgeted) {
   print('\nSummary');
   const spent = spentOf(results, budgeted);
   // Where tests have failed, the time of a part means nothing for the others.
-  const havePassed = results.every(({ counts }) => counts.failed === 0);
+  const allPassed = results.every(({ counts }) => counts.failed === 0);
   let tooLong = 0;
   for (const { name, counts, ms, problems, failures } of results) {
     const own = budgeted.length === 0 ? undefined : spent.get(name);
-    const isTooLong = havePassed && own?.verdict === 'far above';
+    const isTooLong = allPassed && own?.verdict === 'far above';
     if (isTooLong) tooLong += 1;
     const mark = counts.failed === 0 && !isTooLong ? '✓' : '✗';
     const numbers = [counts.passed, counts.failed, counts.skipped]

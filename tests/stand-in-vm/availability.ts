@@ -15,7 +15,7 @@ export function findProgram(name: string): string | null {
   return FOLDERS.map(folder => path.join(folder, name)).find(isExecutable) ?? null;
 }
 
-/** The program, for callers that have called `whyNoStandIn` before. */
+/** The program, for callers that have called `unavailableReason` before. */
 export function requireProgram(name: string): string {
   const found = findProgram(name);
   if (found === null) throw new Error(`There is no program ${name}.`);
@@ -25,7 +25,7 @@ export function requireProgram(name: string): string {
 let answer: string | null | undefined;
 
 /** The reason; null when it can. */
-export function whyNoStandIn(): string | null {
+export function unavailableReason(): string | null {
   return (answer ??= find());
 }
 

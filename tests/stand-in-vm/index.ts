@@ -1,6 +1,6 @@
-export { ENVIRONMENTS, equippedHost } from './equipped-host.js';
+export { ENVIRONMENTS, preparedHost } from './prepared-host.js';
 export { PASSWORD, USER } from './accounts.js';
-export { findProgram, whyNoStandIn } from './availability.js';
+export { findProgram, unavailableReason } from './availability.js';
 export { ColabAccount, type ColabAnswers } from './colab/account.js';
 export * from './gcloud.js';
 export { Laptop } from './laptop.js';

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
-const MOST = 250;
+const MAX_NETWORKS = 250;
 
 export class StandInNetwork implements AsyncDisposable {
   readonly vmNamespace: string;
@@ -165,9 +165,9 @@ async function removeForgotten(): Promise<void> {
 /** A unique number: a namespace of its name can be created only once. */
 async function takeNumber(): Promise<number> {
   await removeForgotten().catch(() => undefined);
-  const first = process.pid % MOST;
-  for (let tries = 0; tries < MOST; tries++) {
-    const number = (first + tries) % MOST;
+  const first = process.pid % MAX_NETWORKS;
+  for (let tries = 0; tries < MAX_NETWORKS; tries++) {
+    const number = (first + tries) % MAX_NETWORKS;
     try {
       await run('ip', ['netns', 'add', `tplvm${number}`]);
     } catch {

@@ -212,9 +212,9 @@ chmod +x '${python}'`);
     await this.#untilSshd('does not answer', answers => answers === true);
   }
 
-  async #untilSshd(otherwise: string, isSo: (answers: boolean | null) => boolean): Promise<void> {
+  async #untilSshd(otherwise: string, isExpected: (answers: boolean | null) => boolean): Promise<void> {
     const deadline = performance.now() + DEADLINE_MS;
-    while (!isSo(await answers(this.network.vmAddress))) {
+    while (!isExpected(await answers(this.network.vmAddress))) {
       if (performance.now() > deadline) throw new Error(`Its sshd ${otherwise}: ${await this.sshdLog()}`);
       await delay(50);
     }

@@ -8,7 +8,7 @@ import { ColabAccount, StandInVm } from '../../tests/stand-in-vm/index.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test as base, withLab } from './fixtures.js';
 import { setTheme } from './lab-page.js';
-import { expectNothingClipped } from './cut-parts.js';
+import { expectNothingClipped } from './clipped-parts.js';
 import { why } from './remote-fixtures.js';
 
 const test = base.extend<object, { vm: StandInVm; google: ColabAccount }>({

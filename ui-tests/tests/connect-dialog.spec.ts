@@ -1,6 +1,6 @@
 /** The dialog in every state, width and theme: nothing is cut, the footer is in view, and axe reports no violation. */
 import { checkAccessibility } from './accessibility.js';
-import { expectNothingClipped } from './cut-parts.js';
+import { expectNothingClipped } from './clipped-parts.js';
 import { BARE, HELD, NO_GCLOUD, RECENT, SETUPS, STATES } from './dialog-states.js';
 import { expect, test } from './fixtures.js';
 import { setTheme } from './lab-page.js';

@@ -2,7 +2,7 @@
 import { expect, test } from './fixtures.js';
 import { openNotebook, runInKernel } from './lab-page.js';
 import {
-  heldAt,
+  pausedStep,
   printedBy,
   readChart,
   runAbove,
@@ -80,7 +80,7 @@ test(
 
     await controls.getByRole('button', { name: 'Pause' }).click();
     await expect(run).toContainText('paused');
-    const held = await heldAt(panel, run);
+    const held = await pausedStep(panel, run);
     await run.getByRole('button', { name: 'Resume' }).click();
     await expect(controls).toContainText('running');
     // A point of the curve is made after the change.

@@ -6,7 +6,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Page, test as base } from '@playwright/test';
-import { StandInVm, tpuDryRun, USER, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
+import { StandInVm, tpuDryRun, USER, unavailableReason } from '../../tests/stand-in-vm/index.js';
 import { Newcomer } from '../lab/newcomer.js';
 import { LESSON } from '../lab/paths.js';
 import { expect } from './fixtures.js';
@@ -33,7 +33,7 @@ const test = base.extend<object, { vm: StandInVm; newcomer: Newcomer }>({
   ]
 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 test.skip(why !== null, why ?? '');
 // All tests use one machine. An environment of a gigabyte is downloaded, on a possibly busy computer.
 test.describe.configure({ mode: 'serial', timeout: 900_000 });

@@ -114,7 +114,7 @@ export async function stepOf(shown: Locator): Promise<number> {
 }
 
 /** The step at which a paused run is held, as its log names it; the display lags behind: the last steps are reported after the pause. */
-export async function heldAt(panel: TPULabPanel, shown: Locator): Promise<number> {
+export async function pausedStep(panel: TPULabPanel, shown: Locator): Promise<number> {
   const pauses = (await panel.requests()).getByRole('listitem').filter({ hasText: 'pause · applied' });
   const held = Number((await pauses.first().locator('.jp-TPULabLog-step').innerText()).replaceAll(',', ''));
   await expect.poll(() => stepOf(shown)).toBe(held);

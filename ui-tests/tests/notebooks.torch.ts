@@ -9,7 +9,7 @@ import type { Locator } from '@playwright/test';
 import { expect, test } from './fixtures.js';
 import { readCells, runInKernel } from './lab-page.js';
 import {
-  heldAt,
+  pausedStep,
   printedBy,
   setHyperparameter,
   startCell,
@@ -119,7 +119,7 @@ test(
     expect(saved.filter(file => /^step-\d{8}\.pt$/.test(file))).toHaveLength(1);
     await controls.getByRole('button', { name: 'Pause' }).click();
     await expect(run).toContainText('paused');
-    const held = await heldAt(panel, run);
+    const held = await pausedStep(panel, run);
     await controls.getByRole('button', { name: 'Sample now' }).click();
     await expect(log).toContainText(/sample · [\d.,]+ m?s/);
     await run.getByRole('button', { name: 'Resume' }).click();

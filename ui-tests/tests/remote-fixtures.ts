@@ -1,5 +1,5 @@
 /** A Lab with a stand-in for a TPU VM, to which nothing is connected yet. */
-import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
+import { StandInVm, type StandInVmOptions, unavailableReason } from '../../tests/stand-in-vm/index.js';
 import type { LabServer } from '../lab/lab-server.js';
 import { test as base, withLab } from './fixtures.js';
 
@@ -10,7 +10,7 @@ export interface RemoteFixtures {
 }
 
 /** Null where stand-ins can run. */
-export const why = whyNoStandIn();
+export const why = unavailableReason();
 
 export const test = base.extend<object, RemoteFixtures>({
   vmOptions: [{}, { scope: 'worker', option: true }],

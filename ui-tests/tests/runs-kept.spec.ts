@@ -27,7 +27,7 @@ train("first", 40, 1.0)`;
 /** A run that can be steered ends as `stopped`, whatever ended it. */
 const ENDED = /(finished|stopped)second/;
 
-const AGAIN = `train("second", 30, 2.0)`;
+const SECOND_RUN = `train("second", 30, 2.0)`;
 const ALL_STEPS = '30 of 30 steps';
 
 /** The name and the text of the file that a button of the panel downloads. */
@@ -46,7 +46,7 @@ test('the steps of a finished run are exported, stored over a reload, and compar
   lab,
   page
 }) => {
-  await writeFile(join(lab.rootDir, 'kept.ipynb'), notebookText([TRAIN, AGAIN]));
+  await writeFile(join(lab.rootDir, 'kept.ipynb'), notebookText([TRAIN, SECOND_RUN]));
   await writeFile(join(lab.rootDir, 'another.ipynb'), notebookText([TRAIN]));
   await openNotebook(page, 'kept.ipynb');
   const panel = new TPULabPanel(page);

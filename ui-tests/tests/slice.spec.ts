@@ -103,7 +103,7 @@ test('widgets of another host respond, and training continues with one click aft
   const cells = await readCells(page);
   expect(cells.find(({ id }) => id === 'unused')?.executionCount).toBeNull();
 
-  const again1 = Number(await runInKernel(page, '%%host 1\nprint(os.getpid())'));
+  const restartedPid = Number(await runInKernel(page, '%%host 1\nprint(os.getpid())'));
   await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:save').then(() => undefined));
   await page.goto('about:blank');
   const { url, token } = await lab.reach();
@@ -113,7 +113,7 @@ test('widgets of another host respond, and training continues with one click aft
     await session.getByRole('tab', { name: 'host 2' }).click();
     await expect(session.getByRole('tabpanel', { name: 'host 2' })).toContainText('two', { timeout: 2000 });
   }).toPass();
-  process.kill(again1, 'SIGKILL');
+  process.kill(restartedPid, 'SIGKILL');
   const hosts = cell(session, Object.keys(CELLS).indexOf('hosts'));
   await hosts.locator('.cm-content').click();
   await session.keyboard.press('Control+Enter');

@@ -5,7 +5,7 @@ import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells, setTheme } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
-import { heldAt, stepOf } from './notebook-training.js';
+import { pausedStep, stepOf } from './notebook-training.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
 const SET_UP = `import time
@@ -74,7 +74,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
 
   await run.getByRole('button', { name: 'Pause' }).click();
   await expect(run).toContainText('paused');
-  const held = await heldAt(panel, run);
+  const held = await pausedStep(panel, run);
   for (const theme of ['light', 'high contrast'] as const) {
     await setTheme(page, theme);
     await checkAccessibility(page, panel.root);

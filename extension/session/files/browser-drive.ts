@@ -48,7 +48,7 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
       throw error;
     }
     await writable.close();
-    this.notebooks.written(path, text);
+    this.notebooks.setStored(path, text);
     return this.seen(path, await this.handle.getFile());
   }
 
@@ -66,13 +66,13 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
     return this.beside.newUntitled();
   }
   async delete(): Promise<void> {
-    throw new Error(ELSEWHERE);
+    throw new Error(OUTSIDE_FOLDER);
   }
   async rename(): Promise<Contents.IModel> {
-    throw new Error(ELSEWHERE);
+    throw new Error(OUTSIDE_FOLDER);
   }
   async copy(): Promise<Contents.IModel> {
-    throw new Error(ELSEWHERE);
+    throw new Error(OUTSIDE_FOLDER);
   }
   private seen(path: string, file: File): Contents.IModel {
     const at = new Date(file.lastModified).toISOString();
@@ -86,7 +86,7 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
   private _version = '';
 }
 
-const ELSEWHERE = trans.__(
+const OUTSIDE_FOLDER = trans.__(
   'Rename, copy or delete this file where it is: the browser gives this page its content alone.'
 );
 const versionOf = ({ lastModified, size }: File): string => `${lastModified}-${size}`;

@@ -76,7 +76,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     const isText = format === 'text';
     const text = isText ? String(content) : this.notebooks.text(path, content);
     const entry = await this.files.write(path, text, this._versions.get(path) ?? null);
-    if (!isText) this.notebooks.written(path, text);
+    if (!isText) this.notebooks.setStored(path, text);
     const model = modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
     this.fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
     return model;

@@ -32,7 +32,7 @@ export class NotebookTexts {
   }
 
   /** The file has this text from now on. */
-  written(path: string, text: string): void {
+  setStored(path: string, text: string): void {
     this._texts.set(keyOf(path), text);
   }
 

@@ -13,7 +13,7 @@ import type { Part } from './notebook-text.js';
 
 /** Wait after the last change; during continuous changes, the longest wait after the first one. */
 const QUIET_MS = 1_500;
-const LONGEST_MS = 10_000;
+const MAX_MS = 10_000;
 /** Pause before a failed save is tried again. */
 const RETRY_MS = 15_000;
 /** Interval at which the file is checked for changes. */
@@ -212,7 +212,7 @@ export abstract class Saving implements IDisposable {
       }
     } finally {
       this._isSaving = false;
-      this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);
+      this._writeMs = Math.min(performance.now() - begin, MAX_MS / 2);
       // For changes made during the save; a failure has its own retry time.
       if (this._state.kind === 'saved') this.onModel();
     }
@@ -312,7 +312,7 @@ export abstract class Saving implements IDisposable {
     this._dirtySince ??= now;
     // A notebook that takes seconds to write would block typing again and again.
     const cost = this._writeMs > 1_000 ? 3 * this._writeMs : 0;
-    this.schedule(Math.max(0, Math.min(QUIET_MS + cost, this._dirtySince + LONGEST_MS + cost - now)));
+    this.schedule(Math.max(0, Math.min(QUIET_MS + cost, this._dirtySince + MAX_MS + cost - now)));
   }
 
   private schedule(waitMs: number): void {

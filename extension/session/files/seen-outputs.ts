@@ -2,7 +2,7 @@
  * The outputs that this browser trusts, by digest: outputs that a cell of this page has produced, or that the user trusted. The file's
  * own trust mark is ignored: anyone can write `"trusted": true` into a file.
  */
-import { savedModels, type SavedModels, shownModels, together } from './widget-state.js';
+import { savedModels, type SavedModels, shownModels, referencedModels } from './widget-state.js';
 import { isScriptable } from '../../src/reattach/trust.js';
 import { sha256Hex } from '../../src/platform/sha256.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
@@ -120,7 +120,7 @@ function scriptable({ outputs }: SavedCell, saved: SavedModels): string | null {
   const some = (outputs as (SavedOutput | null)[])
     .map(output => output?.data ?? {})
     .filter(data => Object.keys(data).some(isScriptable));
-  const models = together(shownModels(outputs), id => saved[id]?.state, saved);
+  const models = referencedModels(shownModels(outputs), id => saved[id]?.state, saved);
   const parts = [...some.map(withSortedKeys), ...[...models].sort().map(id => [id, saved[id]])];
   return some.length === 0 ? null : JSON.stringify(parts, sorted);
 }

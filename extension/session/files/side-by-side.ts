@@ -8,7 +8,7 @@ export interface Row {
 }
 
 /** A longer comparison would block the page: then everything between the first and the last difference counts as changed. */
-const MOST_PAIRS = 1_000_000;
+const MAX_PAIRS = 1_000_000;
 
 /** Rows in order, with as many equal rows as possible. */
 export function sideBySide(mine: readonly string[], theirs: readonly string[]): Row[] {
@@ -40,7 +40,7 @@ export function sideBySide(mine: readonly string[], theirs: readonly string[]): 
 /** The longest common subsequence, as pairs of indices. */
 function common(mine: readonly string[], theirs: readonly string[]): (readonly [number, number])[] {
   const width = theirs.length + 1;
-  if (mine.length * theirs.length > MOST_PAIRS) return [];
+  if (mine.length * theirs.length > MAX_PAIRS) return [];
   const longest = new Uint32Array((mine.length + 1) * width);
   const at = (a: number, b: number): number => longest[a * width + b] ?? 0;
   for (let a = mine.length - 1; a >= 0; a -= 1) {

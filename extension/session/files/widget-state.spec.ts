@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { expect, it } from 'vitest';
-import { savedModels, savedText, STATE, together } from './widget-state.js';
+import { savedModels, savedText, STATE, referencedModels } from './widget-state.js';
 
 const model = (model_name: string, state: object): object => ({
   model_name,
@@ -42,5 +42,5 @@ it.each([
   expect(savedModels(widgets)).toEqual({});
   expect(savedText(widgets, 'a')).toBe('');
   const links = savedModels(widgets);
-  expect([...together(['a'], id => links[id]?.state, links)]).toEqual([]);
+  expect([...referencedModels(['a'], id => links[id]?.state, links)]).toEqual([]);
 });

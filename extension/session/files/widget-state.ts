@@ -31,7 +31,7 @@ export function hasSavedState(notebook: INotebookModel, id: string): boolean {
 /** The last value of saved ipywidgets as text, which runs no code: for example of a progress bar. '' for others. */
 export function savedText(widgets: unknown, id: string): string {
   const saved = savedModels(widgets);
-  return [...together([id], each => saved[each]?.state)]
+  return [...referencedModels([id], each => saved[each]?.state)]
     .map(each => {
       const { description = '', value } = saved[each]?.state ?? {};
       const isText = /^(HTML|HTMLMath|Label)Model$/.test(saved[each]?.model_name ?? '');
@@ -60,7 +60,7 @@ export function* modelsIn(value: unknown): Generator<string> {
 }
 
 /** These models and all models that they reference, in display order, and the links between them. */
-export function together(
+export function referencedModels(
   ids: Iterable<string>,
   stateOf: (id: string) => unknown,
   links: SavedModels = {}

@@ -29,7 +29,7 @@ async function start({ content, port }: Received): Promise<void> {
   body.dataset['jpThemeLight'] = content.isLight ?? 'true';
   root.classList.toggle('dark', content.isLight === 'false');
   // Code that waits for the end of the document gets that event, as in a page that inserts the output immediately.
-  if (content.isStill === true) return;
+  if (content.isScriptless === true) return;
   for (const script of body.querySelectorAll('script')) await run(script, copyOf(script));
   for (const text of content.scripts) {
     const script = document.createElement('script');

@@ -8,7 +8,7 @@ export interface FrameContent {
   /** Run after the HTML is inserted. */
   readonly scripts: readonly string[];
   /** Show the HTML alone: its scripts navigate the frame away. */
-  readonly isStill?: boolean;
+  readonly isScriptless?: boolean;
   /** For scripts of this page, which also get the channel. */
   readonly data?: unknown;
 }

@@ -100,7 +100,7 @@ export class BundleOutput extends Panel {
     this.node.append(...lines);
   }
 
-  protected trustNote(text: string): HTMLElement {
+  protected trustNotice(text: string): HTMLElement {
     return trustLine(text, this.framed.trust);
   }
 
@@ -134,7 +134,7 @@ class ScriptedOutput extends BundleOutput implements IRenderMime.IRenderer {
     }
     const note = isScripted
       ? [
-          this.trustNote(
+          this.trustNotice(
             trans.__('This output has scripts. They run once you run its cell or trust the notebook.')
           )
         ]

@@ -31,7 +31,7 @@ interface KernelStartOptions {
   readonly onConnect: (remote: string) => void;
   /** Whether the server has no environment yet and can create one. */
   readonly canSetUp: () => Promise<boolean>;
-  readonly onSetUp: () => void;
+  readonly onSetup: () => void;
 }
 
 export class KernelStart {
@@ -93,7 +93,7 @@ export class KernelStart {
       }
       await managers.kernelspecs.refreshSpecs().catch(() => undefined);
       // First start without an environment: no list will arrive.
-      if (await this.needsSetUp()) return choice;
+      if (await this.needsSetup()) return choice;
       await wait(RETRY_MS / 3);
     }
   }
@@ -124,7 +124,7 @@ export class KernelStart {
     return names.some(name => remoteOfPlace(splitSpecName(name).place) === null);
   }
 
-  private async needsSetUp(): Promise<boolean> {
+  private async needsSetup(): Promise<boolean> {
     return !this.isListed && (await this.options.canSetUp());
   }
 
@@ -136,20 +136,22 @@ export class KernelStart {
         onClick: () => this.options.onConnect(remote)
       };
       this.show(
-        trans.__('This notebook runs on %1, which is not connected. %2', remote, UNCHANGED),
+        trans.__('This notebook runs on %1, which is not connected. %2', remote, FILE_UNCHANGED),
         null,
         connect
       );
-    } else if (await this.needsSetUp()) {
-      const setUp = { label: trans.__('Set up JAX'), onClick: this.options.onSetUp };
-      this.show(trans.__('No kernel is installed on this computer yet. %1', UNCHANGED), null, setUp);
+    } else if (await this.needsSetup()) {
+      const setUp = { label: trans.__('Set up JAX'), onClick: this.options.onSetup };
+      this.show(trans.__('No kernel is installed on this computer yet. %1', FILE_UNCHANGED), null, setUp);
     } else if (!this.isListed) {
-      this.show(trans.__('The server lists no kernels; "tpulab env create jax" makes one. %1', UNCHANGED));
+      this.show(
+        trans.__('The server lists no kernels; "tpulab env create jax" makes one. %1', FILE_UNCHANGED)
+      );
     } else {
       const what = displayName === '' ? language : displayName;
       const kernel = what === '' ? `"${name}"` : `${what} ("${name}")`;
       this.show(
-        trans.__('This notebook needs the kernel %1, which is not installed here. %2', kernel, UNCHANGED)
+        trans.__('This notebook needs the kernel %1, which is not installed here. %2', kernel, FILE_UNCHANGED)
       );
     }
   }
@@ -223,6 +225,6 @@ export class KernelStart {
 }
 
 const NOTICE = 'kernel-start';
-const UNCHANGED = trans.__('You can read and edit; cells cannot run. Nothing was changed in the file.');
+const FILE_UNCHANGED = trans.__('You can read and edit; cells cannot run. Nothing was changed in the file.');
 
 const wait = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));

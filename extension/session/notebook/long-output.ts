@@ -2,7 +2,7 @@
 const TEXT = '.jp-OutputArea-output.jp-RenderedText';
 const RUNNING = '[data-tpl-state="running"]';
 /** Distance from the end, in pixels. */
-const NEAR = 24;
+const END_DISTANCE_PX = 24;
 
 /** Active until `signal` is aborted. */
 export function followLongOutput(notebook: HTMLElement, signal: AbortSignal): void {
@@ -26,7 +26,7 @@ export function followLongOutput(notebook: HTMLElement, signal: AbortSignal): vo
   observer.observe(notebook, { subtree: true, childList: true, characterData: true });
   const onScroll = ({ target }: Event): void => {
     if (target instanceof Element && target.matches(TEXT) && !grown.has(target)) {
-      const isAtEnd = target.scrollHeight - target.scrollTop - target.clientHeight < NEAR;
+      const isAtEnd = target.scrollHeight - target.scrollTop - target.clientHeight < END_DISTANCE_PX;
       left[isAtEnd ? 'delete' : 'add'](target);
     }
   };

@@ -19,7 +19,7 @@ import type { Managers } from './managers.js';
 import { keepCharactersWhole } from '../../src/reattach/whole-characters.js';
 import { ButtonsContentFactory } from './cell-buttons.js';
 import { editorFactory, mimeTypes } from './editors.js';
-import { omitRemoteInputs } from './far-inputs.js';
+import { hideOffscreenInputs } from './offscreen-inputs.js';
 import { pageRendermime } from './rendering.js';
 
 keepCharactersWhole();
@@ -95,7 +95,7 @@ export function openNotebook({ path, managers, isReadOnly, links }: OpenOptions)
   });
   const panel = factory.createNew(context);
   scrollInView(panel.content);
-  omitRemoteInputs(panel);
+  hideOffscreenInputs(panel);
   ignoreKernelDetails(context.model, watchChoice(context.sessionContext), true);
   context.model.readOnly = isReadOnly;
   return { context, panel };
@@ -121,17 +121,17 @@ function scrollInView(notebook: Notebook): void {
     }
   };
   outerNode.addEventListener('scroll', onScroll, { capture: true, passive: true });
-  outerNode.addEventListener('keydown', goAtOnce);
+  outerNode.addEventListener('keydown', navigateImmediately);
 }
 
 /**
  * Jumps to the beginning or the end immediately. Chromium animates this over half a second and overrides scripts meanwhile:
  * a jump to a heading or a cell right after the key would be undone.
  */
-function goAtOnce(event: KeyboardEvent): void {
+function navigateImmediately(event: KeyboardEvent): void {
   const { key, currentTarget, target } = event;
-  const isOfCells = target === currentTarget || (target as Element).matches('.jp-Cell, .jp-Notebook');
-  if ((key !== 'Home' && key !== 'End') || !isOfCells || event.defaultPrevented) return;
+  const isInCells = target === currentTarget || (target as Element).matches('.jp-Cell, .jp-Notebook');
+  if ((key !== 'Home' && key !== 'End') || !isInCells || event.defaultPrevented) return;
   event.preventDefault();
   const scroller = currentTarget as Element;
   scroller.scrollTop = key === 'Home' ? 0 : scroller.scrollHeight;

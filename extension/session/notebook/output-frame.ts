@@ -53,7 +53,7 @@ export class OutputFrame {
   /** The window of our last document. */
   private ready: unknown = null;
   /** The frame has left its document, and would do so again. */
-  private isStill = false;
+  private isScriptless = false;
 
   constructor(private readonly host: FrameHost) {
     const { frame } = this;
@@ -118,7 +118,11 @@ export class OutputFrame {
       target?.postMessage(
         {
           boot,
-          content: { ...content, isStill: this.isStill, isLight: document.body.dataset['jpThemeLight'] }
+          content: {
+            ...content,
+            isScriptless: this.isScriptless,
+            isLight: document.body.dataset['jpThemeLight']
+          }
         },
         '*',
         [port2]
@@ -136,7 +140,7 @@ export class OutputFrame {
       if (this.ended.signal.aborted || this.loads <= this.begun) return;
       this.begun = this.loads;
       if (this.ready === this.frame.contentWindow) {
-        this.isStill = true;
+        this.isScriptless = true;
         this.showText(
           trans.__('This output tried to open another page in its place, which outputs cannot do.')
         );

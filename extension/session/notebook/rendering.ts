@@ -168,7 +168,7 @@ const latexTypesetter: IRenderMime.ILatexTypesetter = {
 };
 
 /** Text shown unchanged, unless it has colours, and pictures. */
-const WITHOUT_MARKUP = /^(text\/plain|application\/vnd\.jupyter\.std(out|err)|image\/.*)$/;
+const PLAIN_TYPES = /^(text\/plain|application\/vnd\.jupyter\.std(out|err)|image\/.*)$/;
 const COLOURS = '\x1b';
 const JSON_TYPE = 'application/json';
 /** Placeholder text of an object: the other types of the output have more detail. */
@@ -200,7 +200,7 @@ class PageRendermime extends RenderMimeRegistry {
     const render = renderer.renderModel.bind(renderer);
     renderer.renderModel = async model => {
       const text = model.data[mimeType] as string | readonly string[];
-      if (!WITHOUT_MARKUP.test(mimeType) || [text].flat().join('').includes(COLOURS)) await loadSanitizer();
+      if (!PLAIN_TYPES.test(mimeType) || [text].flat().join('').includes(COLOURS)) await loadSanitizer();
       await render(model);
     };
     return renderer;

@@ -164,12 +164,12 @@ function takeCells(
         return;
       }
       if (from !== at) shared.moveCell(from, at);
-      takeCell(shared, at, cell, running);
+      updateCell(shared, at, cell, running);
     });
   }, false);
 }
 
-function takeCell(shared: ISharedNotebook, at: number, cell: ICell, running: ReadonlySet<string>): void {
+function updateCell(shared: ISharedNotebook, at: number, cell: ICell, running: ReadonlySet<string>): void {
   const mine = shared.getCell(at);
   const source = textOf(cell.source);
   if (mine.getSource() !== source) mine.setSource(source);

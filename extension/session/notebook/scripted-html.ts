@@ -10,10 +10,10 @@ const LOADS = /_load\.v\d+\+json$/;
 /** The same libraries: a script that draws into the HTML of the previous output. */
 const DRAWS = /_exec\.v\d+\+json$/;
 /** Invisible elements: the start of each, and its end. */
-const UNSEEN = /<(script|style)\b|<!--|<(?:meta|link)\b/gi;
+const INVISIBLE_ELEMENTS = /<(script|style)\b|<!--|<(?:meta|link)\b/gi;
 /** A short script alone draws something itself; a long script, or one that loads another script, is a library. */
 const LIBRARY_CHARS = 50_000;
-const LOADS_ANOTHER = /<script\b[^>]*\ssrc=|\bimport\s*["'(]/i;
+const LOADS_SCRIPT = /<script\b[^>]*\ssrc=|\bimport\s*["'(]/i;
 
 export function hasScripts(data: Data): boolean {
   return scriptOf(data) !== null || SCRIPTED.test(textOf(data['text/html']) ?? '');
@@ -24,9 +24,9 @@ export function libraryOf(data: Data): string | null {
   const script = scriptOf(data);
   if (script !== null && Object.keys(data).some(mimeType => LOADS.test(mimeType))) return asElement(script);
   const html = textOf(data['text/html']) ?? '';
-  const isLibrary = html.length > LIBRARY_CHARS || LOADS_ANOTHER.test(html);
+  const isLibrary = html.length > LIBRARY_CHARS || LOADS_SCRIPT.test(html);
   if (!isLibrary || !hasScripts(data)) return null;
-  return isSeen(html) ? longScripts(html) : html;
+  return isVisible(html) ? longScripts(html) : html;
 }
 
 /** The libraries in an output that also shows something; null: none. */
@@ -105,9 +105,9 @@ function scriptOf(data: Data): string | null {
 }
 
 /** Whether there is content besides scripts, styles and comments. An element without an end tag is not run. */
-function isSeen(html: string): boolean {
+function isVisible(html: string): boolean {
   let at = 0;
-  for (const begin of html.matchAll(UNSEEN)) {
+  for (const begin of html.matchAll(INVISIBLE_ELEMENTS)) {
     if (begin.index < at) continue;
     if (html.slice(at, begin.index).trim() !== '') return true;
     const [, element] = begin;

@@ -19,7 +19,7 @@ import { type Kernel, type KernelMessage, ServerConnection } from '@jupyterlab/s
 import type { Widget } from '@lumino/widgets';
 import type { FramedOptions } from './framed-output.js';
 import { FramedModel, FramedView, framedWidget, type FramedParts, stateOf } from './framed-widgets.js';
-import { modelsIn, savedModels, shownModels, STATE, together } from '../files/widget-state.js';
+import { modelsIn, savedModels, shownModels, STATE, referencedModels } from '../files/widget-state.js';
 
 export interface WidgetOptions extends FramedOptions {
   /** Settings of the server that runs the notebook's kernel. */
@@ -29,17 +29,17 @@ export interface WidgetOptions extends FramedOptions {
 }
 
 /** Shown in the page itself: core widgets run no code of a notebook. */
-const IN_PAGE = new Set([
+const PAGE_MODULES = new Set([
   '@jupyter-widgets/base',
   '@jupyter-widgets/controls',
   '@jupyter-widgets/output',
   '@tpulab/widgets'
 ]);
 /** Shown in a frame as well as in the page. */
-const IN_BOTH = new Set(['@jupyter-widgets/base', '@jupyter-widgets/controls']);
+const PAGE_AND_FRAME = new Set(['@jupyter-widgets/base', '@jupyter-widgets/controls']);
 /** Limit for requests to a kernel that does not answer in the four seconds of ipywidgets, before its widgets are requested one by one. */
 const MAX_QUESTIONS = 5;
-const ONE_BY_ONE_MS = 20_000;
+const REQUEST_TIMEOUT_MS = 20_000;
 /** For megabytes of a package, from a machine behind a slow network. */
 const PACKAGE_MS = 120_000;
 /** A file with more widget state than this is hard to open for every other program. */
@@ -74,16 +74,16 @@ export class PageWidgetManager extends WidgetManager {
    * kernel is not busy: widgets may be closed meanwhile, and those do not answer.
    */
   protected override async _loadFromKernelModels(): Promise<void> {
-    await this.notBusy();
+    await this.untilIdle();
     if (this.isDisposed || this.kernel === null) return;
     if ((this.questions += 1) < MAX_QUESTIONS) return this._loadFromKernel();
     await Promise.race([
       super._loadFromKernelModels(),
-      new Promise(resolve => void setTimeout(resolve, ONE_BY_ONE_MS))
+      new Promise(resolve => void setTimeout(resolve, REQUEST_TIMEOUT_MS))
     ]).finally(() => (this.questions = 0));
   }
 
-  private async notBusy(): Promise<void> {
+  private async untilIdle(): Promise<void> {
     const { sessionContext } = this.context;
     while (sessionContext.session?.kernel?.status === 'busy')
       await new Promise(resolve => void sessionContext.statusChanged.connect(resolve));
@@ -92,7 +92,7 @@ export class PageWidgetManager extends WidgetManager {
   /** Only for a trusted output. */
   async fromFile(id: string): Promise<void> {
     const saved = savedModels(this.context.model.getMetadata('widgets'));
-    const ids = together([id], each => saved[each]?.state, saved);
+    const ids = referencedModels([id], each => saved[each]?.state, saved);
     const state = Object.fromEntries(
       [...ids].filter(each => !this.has_model(each)).map(each => [each, structuredClone(saved[each])])
     );
@@ -110,11 +110,11 @@ export class PageWidgetManager extends WidgetManager {
   }
 
   protected override async loadModelClass(...call: Parameters<WidgetManager['loadClass']>): Promise<never> {
-    return (IN_PAGE.has(call[1]) ? await super.loadModelClass(...call) : FramedModel) as never;
+    return (PAGE_MODULES.has(call[1]) ? await super.loadModelClass(...call) : FramedModel) as never;
   }
 
   protected override async loadViewClass(...call: Parameters<WidgetManager['loadClass']>): Promise<never> {
-    return (IN_PAGE.has(call[1]) ? await super.loadViewClass(...call) : FramedView) as never;
+    return (PAGE_MODULES.has(call[1]) ? await super.loadViewClass(...call) : FramedView) as never;
   }
 
   openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
@@ -178,8 +178,8 @@ export class PageWidgetManager extends WidgetManager {
       modules.add(model.get('_model_module') as string);
       open.push(...modelsIn(stateOf(model)));
     }
-    const others = [...modules].some(module => !IN_PAGE.has(module));
-    return others && [...modules].every(module => IN_BOTH.has(module) || !IN_PAGE.has(module));
+    const others = [...modules].some(module => !PAGE_MODULES.has(module));
+    return others && [...modules].every(module => PAGE_AND_FRAME.has(module) || !PAGE_MODULES.has(module));
   }
 
   /** Stores the state of visible widgets in the file, so that they can be shown without their kernel. */
@@ -194,7 +194,11 @@ export class PageWidgetManager extends WidgetManager {
     const { state: now } = serialize_state([...models.values()], { drop_defaults: true });
     // Untrusted state stays unchanged.
     const all = { ...before, ...(now as unknown as typeof before) };
-    const ids = together(shownModels(outputs), id => (this.closed.has(id) ? undefined : all[id]?.state), all);
+    const ids = referencedModels(
+      shownModels(outputs),
+      id => (this.closed.has(id) ? undefined : all[id]?.state),
+      all
+    );
     const state = Object.fromEntries([...ids].sort().map(id => [id, all[id]]));
     const saved = ids.size === 0 ? undefined : { [STATE]: { version_major: 2, version_minor: 0, state } };
     if (saved === undefined) {

@@ -85,7 +85,7 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
     if (!model.trusted) {
       const notes = hasSavedState(notebook, id)
         ? [
-            this.trustNote(
+            this.trustNotice(
               trans.__('This is a widget. It is shown once you run its cell or trust the notebook.')
             )
           ]

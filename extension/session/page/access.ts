@@ -36,7 +36,7 @@ export async function enter(
   token: string
 ): Promise<{ readonly access: Access; readonly key: string }> {
   if (isCode(token)) {
-    const key = await keyFor(gateway, token, LINK_SPENT);
+    const key = await keyFor(gateway, token, LINK_USED);
     return { key, access: await requestAccess(gateway, key, NO_COOKIES) };
   }
   const access = await requestAccess(gateway, token);
@@ -62,7 +62,7 @@ async function requestAccess(gateway: string, token: string, refusal?: string): 
 }
 
 const TOKEN_REFUSED = trans.__('The server refused this token. It may have been revoked or have expired.');
-const LINK_SPENT = trans.__(
+const LINK_USED = trans.__(
   'This link was opened before, or is older than ten minutes. A link works once; make another one.'
 );
 const NO_COOKIES = trans.__(

@@ -32,7 +32,7 @@ export async function moveFile(page: SessionPage, path: string): Promise<string 
   const { value } = await InputDialog.getItem({
     title: trans.__('Move %1', PathExt.basename(path)),
     label: trans.__('Folder'),
-    items: await foldersNear(page, before, path),
+    items: await nearbyFolders(page, before, path),
     current: ROOT + before,
     editable: true,
     okLabel: trans.__('Move')
@@ -132,7 +132,7 @@ function sessionsBelow({ managers }: SessionPage, path: string) {
 }
 
 /** The root folder, its subfolders, and the neighbours and subfolders of `folder`. */
-async function foldersNear(
+async function nearbyFolders(
   { drive: { files } }: SessionPage,
   folder: string,
   moved: string

@@ -72,7 +72,7 @@ export function openSession(
         found => offeredEnvironment(found) !== null,
         () => false
       ),
-    onSetUp: () => void import('./connect.js').then(({ setUp }) => setUp(page))
+    onSetup: () => void import('./connect.js').then(({ setUp }) => setUp(page))
   });
   if (!isReadOnly) saving.reloaded.connect(() => notices.show(reloadedNotice(context.path)));
   page.current.follow(context.sessionContext);

@@ -85,7 +85,7 @@ function noticeOf(props: FileBannersProps): Notice | null {
   const { state } = saving;
   const name = saving.path.split('/').at(-1) ?? '';
   const act = actions(props);
-  const elsewhere = { label: trans.__('Save elsewhere…'), onClick: act(() => saveElsewhere(props)) };
+  const elsewhere = { label: trans.__('Save elsewhere…'), onClick: act(() => saveCopyAs(props)) };
   const download = { label: trans.__('Download'), onClick: onDownload };
   const file = (text: string, ...others: Notice['actions']): Notice => ({
     ...{ id: 'file', tone: 'error', text, actions: [...others, download] }
@@ -113,7 +113,7 @@ function showCopy(notices: Notices, text: string, path: string): void {
   notices.show({ id: 'copy', tone: 'success', text, actions: [open] });
 }
 
-async function saveElsewhere({ saving, notices }: FileBannersProps): Promise<void> {
+async function saveCopyAs({ saving, notices }: FileBannersProps): Promise<void> {
   const { value } = await InputDialog.getText({
     title: trans.__('Save a copy'),
     label: trans.__("Path below the server's root folder"),

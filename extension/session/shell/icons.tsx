@@ -26,7 +26,7 @@ const PATHS = {
 } as const;
 
 export type IconName = keyof typeof PATHS;
-const FILLED: ReadonlySet<IconName> = new Set(['runAll', 'stop', 'resume']);
+const FILLED_ICONS: ReadonlySet<IconName> = new Set(['runAll', 'stop', 'resume']);
 
 export function Icon({ name }: { readonly name: IconName }): JSX.Element {
   return (
@@ -36,7 +36,7 @@ export function Icon({ name }: { readonly name: IconName }): JSX.Element {
       width="16"
       height="16"
       aria-hidden="true"
-      fill={FILLED.has(name) ? 'currentColor' : 'none'}
+      fill={FILLED_ICONS.has(name) ? 'currentColor' : 'none'}
       stroke="currentColor"
       strokeWidth={name === 'more' ? 3 : 2}
       strokeLinecap="round"

@@ -22,7 +22,7 @@ interface Entry {
   readonly run: () => void;
 }
 
-const SHOWN = 40;
+const MAX_SHOWN = 40;
 
 export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
   const [text, setText] = useState('');
@@ -33,7 +33,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all
     .filter(({ group, label }) => words.every(word => `${group} ${label}`.toLowerCase().includes(word)))
-    .slice(0, SHOWN);
+    .slice(0, MAX_SHOWN);
   const at = Math.min(chosen, found.length - 1);
   // Read before the field takes the focus, which happens when it is drawn.
   const [before] = useState(() => document.activeElement as HTMLElement | null);

@@ -159,7 +159,7 @@ interface CardProps {
 }
 
 /** Maximum number of listed notebooks that also use the environment. */
-const NAMED_OTHERS = 3;
+const MAX_NAMED = 3;
 
 function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Element | null {
   const kernel = page.current.current;
@@ -192,8 +192,8 @@ function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Element | n
     .filter(session => session.kernel?.name === kernelName && session.path !== path)
     .map(session => session.path)
     .reverse();
-  const named = others.slice(0, NAMED_OTHERS).join(', ');
-  const unnamed = others.length - NAMED_OTHERS;
+  const named = others.slice(0, MAX_NAMED).join(', ');
+  const unnamed = others.length - MAX_NAMED;
   return (
     <>
       <h2>{trans.__('Packages you added')}</h2>

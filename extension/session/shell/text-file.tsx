@@ -21,7 +21,7 @@ import { useOwned, useSignals } from './use-signal.js';
 import { messageOf, trans } from '../text.js';
 
 /** An editor with more text would slow the page down. */
-const LARGEST_BYTES = 5 * 1024 * 1024;
+const MAX_BYTES = 5 * 1024 * 1024;
 const PICTURE = /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i;
 
 class NotTextError extends Error {}
@@ -91,7 +91,7 @@ class TextSaving extends Saving {
 
   protected override async fetch(): Promise<Contents.IModel> {
     const { blob, model } = await this.page.drive.load(this.path);
-    if (blob.size > LARGEST_BYTES) {
+    if (blob.size > MAX_BYTES) {
       throw new NotTextError(trans.__('It has more than 5 MB, which this editor does not open.'));
     }
     const content = await utf8(blob, { ignoreBOM: true });

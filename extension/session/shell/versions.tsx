@@ -6,9 +6,9 @@ import type { Saving } from '../files/saving.js';
 import { messageOf, trans } from '../text.js';
 
 /** Lines around a change that are shown with it. */
-const AROUND = 2;
+const CONTEXT_LINES = 2;
 /** A card shows no more: the copy has all lines. */
-const MOST_LINES = 40;
+const MAX_LINES = 40;
 
 /** The user may type on, and outputs arrive, while the card is open. */
 const UPDATE_MS = 2_000;
@@ -130,7 +130,7 @@ function compare(mine: readonly Part[], theirs: readonly Part[]): Compared {
   const different = rows.filter(({ isSame }) => !isSame);
   const lines = (parts: readonly Part[], at: number | null): string[] =>
     at === null ? [] : (parts[at]?.text ?? '').split('\n');
-  let room = MOST_LINES;
+  let room = MAX_LINES;
   const changes = different.flatMap((row): Change[] => {
     const [a, b] = [lines(mine, row.mine), lines(theirs, row.theirs)];
     const found = sideBySide(a, b);
@@ -145,6 +145,6 @@ function compare(mine: readonly Part[], theirs: readonly Part[]): Compared {
 /** The changes and the lines around them; null: omitted lines. */
 function around(rows: readonly Row[]): (Row | null)[] {
   const isNear = (at: number): boolean =>
-    rows.slice(Math.max(0, at - AROUND), at + AROUND + 1).some(({ isSame }) => !isSame);
+    rows.slice(Math.max(0, at - CONTEXT_LINES), at + CONTEXT_LINES + 1).some(({ isSame }) => !isSame);
   return rows.flatMap((row, at) => (isNear(at) ? [row] : at > 0 && isNear(at - 1) ? [null] : []));
 }

@@ -6,7 +6,7 @@ import { CompositeSessionClient } from '../kernels/session-client.js';
 import { SpecCache } from '../kernels/spec-cache.js';
 import { CompositeSpecClient } from '../kernels/spec-client.js';
 import { FakeJupyterServer } from '../testing/fake-jupyter-server.js';
-import { longWaits, Page, until } from '../testing/page.js';
+import { longTimeouts, Page, until } from '../testing/page.js';
 import { remote } from '../testing/remotes.js';
 
 const ACCELERATOR = { type: 'v5litepod-8', chip: 'v5e', chips: 8 };
@@ -34,7 +34,12 @@ afterEach(async () => {
 });
 
 test('kernelspecs of a remote are listed beside those of this machine, with their place', async () => {
-  const client = new CompositeSpecClient(page.backends, new SpecCache(null), new LogoLoader(), longWaits());
+  const client = new CompositeSpecClient(
+    page.backends,
+    new SpecCache(null),
+    new LogoLoader(),
+    longTimeouts()
+  );
   const { kernelspecs } = await client.get();
   expect(Object.keys(kernelspecs)).toEqual([
     'python3',
@@ -47,7 +52,12 @@ test('kernelspecs of a remote are listed beside those of this machine, with thei
 
 test('the first list of a new page has the connected remotes', async () => {
   const fresh = new Page(page.jupyter, page.bridge);
-  const client = new CompositeSpecClient(fresh.backends, new SpecCache(null), new LogoLoader(), longWaits());
+  const client = new CompositeSpecClient(
+    fresh.backends,
+    new SpecCache(null),
+    new LogoLoader(),
+    longTimeouts()
+  );
   const first = client.get();
   fresh.backends.bridge.start();
   expect(Object.keys((await first).kernelspecs)).toContain('remote/my-tpu/tpulab-jax');
@@ -56,7 +66,7 @@ test('the first list of a new page has the connected remotes', async () => {
 
 test('a remote that begins to serve during a list request is in the next list, which joining that request would miss', async () => {
   const { backends, bridge } = page;
-  const client = new CompositeSpecClient(backends, new SpecCache(null), new LogoLoader(), longWaits());
+  const client = new CompositeSpecClient(backends, new SpecCache(null), new LogoLoader(), longTimeouts());
   const get = client.get.bind(client);
   let release = (): void => undefined;
   let held: Promise<void> | null = null;
@@ -82,7 +92,7 @@ test('a remote that begins to serve during a list request is in the next list, w
 });
 
 test('a session starts on its remote, moves to the bridge and back, under one id', async () => {
-  const sessions = new CompositeSessionClient(page.backends, longWaits());
+  const sessions = new CompositeSessionClient(page.backends, longTimeouts());
   await sessions.listRunning();
   const kernel = { name: 'remote/my-tpu/tpulab-jax' };
   const begun = await sessions.startNew({ path: 'a.ipynb', name: 'a', type: 'notebook', kernel });

@@ -35,7 +35,7 @@ export class BridgeBackend extends GatewayBackend {
  * bridge with every socket. So the other loopback name comes first, and the same name is only the fallback on a
  * machine where the other one does not lead to the bridge.
  */
-const OTHER_NAMES: Readonly<Record<string, string>> = {
+const RENAMED: Readonly<Record<string, string>> = {
   '127.0.0.1': 'localhost',
   localhost: '127.0.0.1',
   '[::1]': '127.0.0.1'
@@ -50,7 +50,7 @@ export function addressesFor(
   proxy: string | null,
   page: { readonly base: string; readonly pageHostname: string }
 ): IBridgeAddress[] {
-  const isLocal = OTHER_NAMES[page.pageHostname] !== undefined;
+  const isLocal = RENAMED[page.pageHostname] !== undefined;
   if (direct !== null && (isLocal || proxy === null)) {
     const { token, proof } = direct;
     return bridgeUrlsFor(direct.url, page.pageHostname).map(url => ({
@@ -65,8 +65,8 @@ export function addressesFor(
 /** Base URLs to try in order, each ending in a slash. `pageHostname` as in `window.location.hostname`. */
 export function bridgeUrlsFor(url: string, pageHostname: string): string[] {
   const given = withSlash(new URL(url));
-  const other = OTHER_NAMES[pageHostname];
-  if (other === undefined || OTHER_NAMES[given.hostname] === undefined) return [given.href];
+  const other = RENAMED[pageHostname];
+  if (other === undefined || RENAMED[given.hostname] === undefined) return [given.href];
   const preferred = new URL(given);
   preferred.hostname = other;
   return preferred.href === given.href ? [given.href] : [preferred.href, given.href];

@@ -159,7 +159,7 @@ export class ChannelLink {
   }
 
   /** The next message with this id is not sent: the kernel has it from an earlier page. */
-  keepBack(msgId: string): void {
+  skipSent(msgId: string): void {
     this.#unsent.add(msgId);
   }
 

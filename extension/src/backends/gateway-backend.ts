@@ -41,7 +41,11 @@ interface IGatewayFinder {
 /** Short interval while the bridge reports that it is starting. */
 const STARTING_RETRY_MS = 1_000;
 /** After these errors the identity of the server is uncertain. */
-const UNPROVEN: ReadonlySet<string> = new Set(['bridge.unreachable', 'bridge.timeout', 'bridge.notABridge']);
+const UNPROVEN_ERRORS: ReadonlySet<string> = new Set([
+  'bridge.unreachable',
+  'bridge.timeout',
+  'bridge.notABridge'
+]);
 
 export abstract class GatewayBackend implements IBackend, IDisposable {
   /** For managers and connections: always the present address, every request with a deadline. */
@@ -57,7 +61,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     const settings = liveBridgeSettings({
       address: () => this.trusted(),
       suspect: () => this.suspect(),
-      lost: () => this.doubt(),
+      lost: () => this.requireProof(),
       ...(options.fetch && { fetch: options.fetch }),
       ...(options.readTimeoutMs !== undefined && { readTimeoutMs: options.readTimeoutMs }),
       ...(options.writeTimeoutMs !== undefined && { writeTimeoutMs: options.writeTimeoutMs })
@@ -112,14 +116,14 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   /** There was no answer: before the next request, the server there has to prove its identity. */
-  private doubt(): void {
-    this._isDoubted = this._address?.proof !== undefined;
+  private requireProof(): void {
+    this._needsProof = this._address?.proof !== undefined;
     this.suspect();
   }
 
   private trusted(): IBridgeAddress | null {
-    this._wasRefused ||= this._isDoubted;
-    return this._isDoubted ? null : this._address;
+    this._wasRefused ||= this._needsProof;
+    return this._needsProof ? null : this._address;
   }
 
   /** The displayed data has changed, though the state has not. */
@@ -165,7 +169,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 
   private async watch(): Promise<void> {
     while (!this.isOver()) {
-      this._isWoken = false;
+      this._retryRequested = false;
       const refusal = this.finder.refusal();
       if (refusal !== null) {
         const { code, message } = refusal.error;
@@ -196,7 +200,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       this._attempt = starting ? 0 : this._attempt + 1;
       this.update({
         state:
-          error.code === 'bridge.unauthorized' ? 'auth' : starting && !this._everServed ? 'starting' : 'down',
+          error.code === 'bridge.unauthorized' ? 'auth' : starting && !this._hasServed ? 'starting' : 'down',
         lastError: { code: error.code, message: error.message },
         nextRetryAt: Date.now() + delayMs
       });
@@ -213,15 +217,15 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     };
     // A bridge that serves at the known address needs no request to the Jupyter server, which may be unreachable itself.
     const known = this._address;
-    const knownError = known === null ? null : await this.check([known], options);
-    this._isDoubted ||= known?.proof !== undefined && UNPROVEN.has(knownError?.code ?? '');
-    if (known !== null && knownError === null) return null;
+    const cachedError = known === null ? null : await this.check([known], options);
+    this._needsProof ||= known?.proof !== undefined && UNPROVEN_ERRORS.has(cachedError?.code ?? '');
+    if (known !== null && cachedError === null) return null;
     try {
       return await this.check(await this.finder.candidates(options), options);
     } catch (error) {
       const failure = asBackendError(error);
       // Without the Jupyter server, the bridge's own error is more informative.
-      return failure.code === 'bridge.addressUnreachable' && knownError !== null ? knownError : failure;
+      return failure.code === 'bridge.addressUnreachable' && cachedError !== null ? cachedError : failure;
     }
   }
 
@@ -250,7 +254,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   private adopt(address: IBridgeAddress): void {
-    this._isDoubted = false;
+    this._needsProof = false;
     const { url, token, proof } = this._address ?? {};
     if (url === address.url && token === address.token && proof?.key === address.proof?.key) return;
     this._address = address;
@@ -264,7 +268,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }): void {
     if (this.isDisposed) return;
     this._state = next.state;
-    this._everServed ||= next.state === 'ok';
+    this._hasServed ||= next.state === 'ok';
     this._lastError = next.lastError;
     this._nextRetryAt = next.nextRetryAt;
     this.changed.emit();
@@ -272,7 +276,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 
   /** Waits for a wake-up, at most `timeoutMs` (null: no limit). A wake-up since the start of the last attempt counts. */
   private wait(timeoutMs: number | null): Promise<void> {
-    if (this._isWoken) return Promise.resolve();
+    if (this._retryRequested) return Promise.resolve();
     return new Promise(resolve => {
       const timer = timeoutMs === null ? null : setTimeout(() => this._wake?.(), timeoutMs);
       this._wake = () => {
@@ -284,7 +288,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   private wake(): void {
-    this._isWoken = true;
+    this._retryRequested = true;
     this._wake?.();
   }
 
@@ -297,7 +301,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   private _isRefused = false;
-  private _isDoubted = false;
+  private _needsProof = false;
   private _wasRefused = false;
   private _state: BackendState = 'starting';
   private _lastError: IBackendError | null = null;
@@ -305,13 +309,13 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   private _settings: ServerConnection.ISettings | null = null;
   private _address: IBridgeAddress | null = null;
   private _disabled: BackendError | null = null;
-  private _everServed = false;
+  private _hasServed = false;
   private _started = false;
   private _attempt = 0;
   /** Ends the wait, if any. */
   private _wake: (() => void) | null = null;
   /** A new attempt was requested during the present one. */
-  private _isWoken = false;
+  private _retryRequested = false;
   private readonly _abort = new AbortController();
 }
 

@@ -18,7 +18,7 @@ const MAX_LINKS = 256;
 const ACK_INTERVAL_MS = 1_000;
 
 /** Close codes of a page that closes a socket itself, or gives no code. */
-const CLOSED_BY_US: ReadonlySet<number> = new Set([1000, 1005]);
+const NORMAL_CLOSE_CODES: ReadonlySet<number> = new Set([1000, 1005]);
 /** The form of message ids that the gateway accepts; it refuses a socket that names another. */
 const LAST_ID = /^.{1,256}$/;
 
@@ -61,7 +61,7 @@ function numberedSocket(
       super(isOurs ? address : url, isOurs ? [...ours] : offered);
       this.#link = isOurs ? link : null;
       this.addEventListener('close', ({ code }) => {
-        if (!CLOSED_BY_US.has(code)) broken();
+        if (!NORMAL_CLOSE_CODES.has(code)) broken();
       });
       if (isOurs) {
         link.opening();

@@ -52,10 +52,10 @@ export class RemoteBackend extends GatewayBackend {
   }
 
   remoteChanged(): void {
-    const isUp = this.remote?.state === 'connected';
+    const isConnected = this.remote?.state === 'connected';
     const refusal = refusalOf(this.remoteName, this.remote);
     if (
-      isUp !== (this.state === 'ok') ||
+      isConnected !== (this.state === 'ok') ||
       this.nextRetryAt !== (this.remote?.nextAttemptAt ?? null) ||
       (refusal !== null && refusal.error.message !== this.lastError?.message)
     ) {

@@ -70,8 +70,8 @@ export class RemotesApi {
     return this.request('POST', 'bridge/v1/machines', request);
   }
 
-  connect(name: string, wishes?: ConnectRemote): Promise<unknown> {
-    return this.request('POST', path(name, 'connect'), wishes);
+  connect(name: string, request?: ConnectRemote): Promise<unknown> {
+    return this.request('POST', path(name, 'connect'), request);
   }
 
   /** `stop`: ends a Colab runtime too. */

@@ -60,7 +60,7 @@ export class SessionRoutes {
     }
     state.sessions = sessions;
     for (const model of sessions.values()) this.learnKernel(place, model.kernel);
-    this.dropDeadAliases();
+    this.dropUnusedAliases();
   }
 
   /** A session was started or changed at a backend; `model.id` is the backend's. */
@@ -86,7 +86,7 @@ export class SessionRoutes {
     } else {
       state.facts.delete(id);
     }
-    this.dropDeadAliases();
+    this.dropUnusedAliases();
   }
 
   /** The session that Lab knows as `labId` is now `model` at `place`. */
@@ -119,7 +119,7 @@ export class SessionRoutes {
     const byId = new Map<string, Session.IModel>();
     for (const [place, { sessions }] of this._places) {
       for (const model of sessions.values()) {
-        const seen = this.asLabSees(place, model);
+        const seen = this.toLab(place, model);
         if (!byId.has(seen.id)) byId.set(seen.id, seen);
       }
     }
@@ -127,7 +127,7 @@ export class SessionRoutes {
   }
 
   /** The model with the id that Lab knows. */
-  asLabSees(place: Place, model: Session.IModel): Session.IModel {
+  toLab(place: Place, model: Session.IModel): Session.IModel {
     for (const [labId, target] of this._aliases) {
       if (target.place === place && target.id === model.id) return { ...model, id: labId };
     }
@@ -150,7 +150,7 @@ export class SessionRoutes {
     return this._kernels.get(kernelId) ?? null;
   }
 
-  private dropDeadAliases(): void {
+  private dropUnusedAliases(): void {
     for (const [labId, target] of this._aliases) {
       if (!this.at(target.place).sessions.has(target.id)) this._aliases.delete(labId);
     }
@@ -162,7 +162,7 @@ export class SessionRoutes {
     for (const [id, where] of this._kernels) {
       if (where === place) this._kernels.delete(id);
     }
-    this.dropDeadAliases();
+    this.dropUnusedAliases();
   }
 
   private at(place: Place): IPlaceState {

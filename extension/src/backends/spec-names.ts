@@ -5,7 +5,7 @@
 /** `jupyter`: the page's own server. `bridge`: the bridge on this machine. `remote/NAME`: a remote behind it. */
 export type Place = string;
 
-const OURS = 'tpulab-';
+const SPEC_PREFIX = 'tpulab-';
 const BRIDGE = 'bridge/';
 const REMOTE = 'remote/';
 const SLICE_KERNEL = /(^|\/)tpulab-slice-[^/]+$/;
@@ -23,13 +23,13 @@ export function remoteOfPlace(place: Place): string | null {
 /** The name that the page uses for the kernelspec `name` of `place`. */
 export function labSpecName(place: Place, name: string): string {
   if (place === 'jupyter') return name;
-  if (place === 'bridge') return name.startsWith(OURS) ? name : BRIDGE + name;
+  if (place === 'bridge') return name.startsWith(SPEC_PREFIX) ? name : BRIDGE + name;
   return `${place}/${name}`;
 }
 
 /** Where a name of the page starts a kernel, and the name of the kernelspec there. */
 export function splitSpecName(name: string): { place: Place; name: string } {
-  if (name.startsWith(OURS)) return { place: 'bridge', name };
+  if (name.startsWith(SPEC_PREFIX)) return { place: 'bridge', name };
   if (name.startsWith(BRIDGE)) return { place: 'bridge', name: name.slice(BRIDGE.length) };
   const remote = /^(remote\/[^/]+)\/(.+)$/.exec(name);
   return remote?.[1] !== undefined && remote[2] !== undefined

@@ -19,7 +19,7 @@ interface CompilationsViewProps {
   /** Unix milliseconds by the kernel's clock; used only while something is being compiled. */
   readonly now: number;
   /** Why this kernel's compilations cannot be observed; null where they can. */
-  readonly whyUnknown: string | null;
+  readonly unknownReason: string | null;
   /** Null where the code cannot be shown, for example when the notebook is not open. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly trans: TranslationBundle;
@@ -29,7 +29,7 @@ interface CompilationsViewProps {
 export const CompilationsView = memo(function CompilationsView({
   log,
   now,
-  whyUnknown,
+  unknownReason,
   onGoTo,
   trans
 }: CompilationsViewProps): JSX.Element {
@@ -41,11 +41,11 @@ export const CompilationsView = memo(function CompilationsView({
     return (
       <div className="jp-TPULabEmpty">
         <p>
-          {whyUnknown === null
+          {unknownReason === null
             ? trans.__(
                 'Nothing compiled yet. A function under jax.jit appears here when it is compiled, with the reason.'
               )
-            : trans.__('Compilations are unknown here. %1', whyUnknown)}
+            : trans.__('Compilations are unknown here. %1', unknownReason)}
         </p>
       </div>
     );

@@ -27,7 +27,7 @@ type DeviceFigure = `device.${number}.${DeviceField}`;
 export type Figure = (typeof FIGURES)[number] | DeviceFigure;
 
 /** With more devices, their lines could not be distinguished. */
-export const LINES_UP_TO = 16;
+export const MAX_LINES = 16;
 
 export function deviceFigure(ordinal: number, field: DeviceField): DeviceFigure {
   return `device.${ordinal}.${field}`;
@@ -56,7 +56,7 @@ export function figuresOf({ host, devices, sdk }: MachineSample): [Figure, numbe
     ['host.networkReceivedBytesPerS', host.networkReceivedBytesPerS],
     ['host.networkSentBytesPerS', host.networkSentBytesPerS]
   ];
-  if (devices.length <= LINES_UP_TO) {
+  if (devices.length <= MAX_LINES) {
     devices.forEach(({ ordinal, ...fields }, at) => {
       all.push(
         [deviceFigure(ordinal, 'hbmUsedBytes'), fields.hbmUsedBytes],

@@ -28,15 +28,15 @@ interface GridShape {
   readonly pitch: number;
 }
 
-const LARGEST_CELL = 22;
-const SMALLEST_CELL = 7;
+const MAX_CELL = 22;
+const MIN_CELL = 7;
 
 /** About as many columns as rows; if they fit, a multiple of eight, because hosts and slices have multiples of eight devices. */
 export function gridShape(count: number, width: number): GridShape {
-  const most = Math.max(1, Math.floor(width / SMALLEST_CELL));
+  const most = Math.max(1, Math.floor(width / MIN_CELL));
   const wanted = Math.max(8, Math.ceil(Math.sqrt(count) / 8) * 8);
   const columns = Math.min(most, wanted, Math.max(1, count));
-  const pitch = Math.min(LARGEST_CELL, Math.max(SMALLEST_CELL, Math.floor(width / columns)));
+  const pitch = Math.min(MAX_CELL, Math.max(MIN_CELL, Math.floor(width / columns)));
   return { columns, rows: Math.ceil(count / columns), pitch };
 }
 

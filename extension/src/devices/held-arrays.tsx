@@ -30,13 +30,13 @@ interface MemoryViewProps {
   /** Null before the first request. */
   readonly memory: MemoryMessage | null;
   readonly onRequest: () => void;
-  readonly isAsking: boolean;
+  readonly isLoading: boolean;
   readonly failure: string | null;
   readonly trans: TranslationBundle;
 }
 
 /** The holders of memory now; requested when it is opened, because the lookup costs the kernel some time. */
-export function MemoryView({ memory, onRequest, isAsking, failure, trans }: MemoryViewProps): JSX.Element {
+export function MemoryView({ memory, onRequest, isLoading, failure, trans }: MemoryViewProps): JSX.Element {
   const held = memory ? memory.heldBytes.traceback + memory.heldBytes.outputs : 0;
   return (
     <details
@@ -60,8 +60,8 @@ export function MemoryView({ memory, onRequest, isAsking, failure, trans }: Memo
           {failure}
         </p>
       )}
-      <button type="button" className="jp-TPULab-option" disabled={isAsking} onClick={onRequest}>
-        {isAsking ? trans.__('Looking…') : trans.__('Refresh')}
+      <button type="button" className="jp-TPULab-option" disabled={isLoading} onClick={onRequest}>
+        {isLoading ? trans.__('Looking…') : trans.__('Refresh')}
       </button>
     </details>
   );

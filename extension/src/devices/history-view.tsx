@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useEffect, useState } from 'react';
 import { clockText, type DevicesHistory, percentText, sizeText } from '@tpulab/protocol';
 import { type LineTicks, LineView, type LineViewSeries } from '../ui/charts/line-view.js';
-import { type DeviceField, deviceFigure, type Figure, LINES_UP_TO } from './figures.js';
+import { type DeviceField, deviceFigure, type Figure, MAX_LINES } from './figures.js';
 import { type Range, type RangeName, RANGES, windowOf } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
@@ -45,7 +45,7 @@ export function HistoryView(props: HistoryViewProps): JSX.Element {
   const version = `${name} ${isEach} ${history?.times.at(-1) ?? 0} ${machine.ring.lastTime}`;
   const ordinals = machine.sample?.devices.map(({ ordinal }) => ordinal) ?? [];
   const hasDevices = ordinals.length > 0;
-  const hasLines = ordinals.length > 1 && ordinals.length <= LINES_UP_TO;
+  const hasLines = ordinals.length > 1 && ordinals.length <= MAX_LINES;
   const chart = { ...props, name, version, history, each: isEach && hasLines ? ordinals : null };
   return (
     <div className="jp-TPULabHistory">

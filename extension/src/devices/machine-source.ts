@@ -9,7 +9,7 @@ import type { MachineTelemetry } from './machine-telemetry.js';
 /** Owners of chips come and go with kernels; the lookup costs the bridge some milliseconds. */
 const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
-const UNSURE =
+const ADDRESS_UNSURE =
   'The TPULab server did not report whether it removed the lock file; check whether it still exists.';
 const UNREADABLE = 'an answer that this page cannot read; update page and server';
 
@@ -74,10 +74,10 @@ export class MachineSource implements IDisposable {
   async removeLock(): Promise<string | null> {
     try {
       const answer = await this._request('bridge/v1/devices/lock', { method: 'DELETE' });
-      if (answer.response.ok) return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : UNSURE;
+      if (answer.response.ok) return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : ADDRESS_UNSURE;
       return messageOf(answer) ?? `The TPULab server answered with status ${answer.response.status}.`;
     } catch {
-      return UNSURE;
+      return ADDRESS_UNSURE;
     } finally {
       this.refresh();
     }

@@ -17,7 +17,7 @@ import {
   type DevicesSummary,
   type DeviceTile,
   linkText,
-  ROWS_UP_TO,
+  MAX_ROWS,
   summaryOf,
   tilesOf,
   tileText
@@ -42,7 +42,7 @@ export function DevicesNow({ devices, machine, loop, trans }: DevicesNowProps): 
     <>
       {tiles.length > 0 ? (
         <>
-          {tiles.length > ROWS_UP_TO ? (
+          {tiles.length > MAX_ROWS ? (
             <HeatView tiles={tiles} loop={loop} trans={trans} />
           ) : (
             <TilesView tiles={tiles} trans={trans} />
@@ -227,9 +227,9 @@ interface TilesViewProps {
 
 /** A row for each device: number, duty cycle, memory, and its problems. */
 function TilesView({ tiles, trans }: TilesViewProps): JSX.Element {
-  const isBare = tiles.every(({ memory, dutyPercent }) => memory === null && dutyPercent === null);
+  const hasNoMetrics = tiles.every(({ memory, dutyPercent }) => memory === null && dutyPercent === null);
   const ofSeveral = new Set(tiles.map(({ processIndex }) => processIndex)).size > 1;
-  const shape = isBare && !ofSeveral ? 'jp-mod-bare' : 'jp-mod-rows';
+  const shape = hasNoMetrics && !ofSeveral ? 'jp-mod-bare' : 'jp-mod-rows';
   return (
     <>
       <ul className={`jp-TPULabDevices-chips ${shape}`} aria-label={trans.__('Devices by number')}>
@@ -237,7 +237,7 @@ function TilesView({ tiles, trans }: TilesViewProps): JSX.Element {
           <Tile key={`${tile.processIndex ?? ''} ${tile.id}`} {...tile} ofSeveral={ofSeveral} trans={trans} />
         ))}
       </ul>
-      {isBare ? null : <Legend tiles={tiles} trans={trans} />}
+      {hasNoMetrics ? null : <Legend tiles={tiles} trans={trans} />}
     </>
   );
 }

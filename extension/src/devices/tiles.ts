@@ -72,8 +72,8 @@ export function tilesOf(
   });
   // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not. Computation on the
   // CPU of a machine with chips is reported in words.
-  const elsewhere = inside.filter(device => !seen.has(device) && device.platform !== 'cpu');
-  return [...tiles, ...elsewhere.map(fromRuntime)].sort(
+  const otherDevices = inside.filter(device => !seen.has(device) && device.platform !== 'cpu');
+  return [...tiles, ...otherDevices.map(fromRuntime)].sort(
     (a, b) => (a.processIndex ?? 0) - (b.processIndex ?? 0) || a.id - b.id
   );
 }
@@ -149,7 +149,7 @@ export function summaryOf(tiles: readonly DeviceTile[]): DevicesSummary {
 }
 
 /** More devices are drawn as a grid: a row each would fill the panel. */
-export const ROWS_UP_TO = 16;
+export const MAX_ROWS = 16;
 
 /** All known data of a device, in one line: for a title, a readout and screen readers. */
 export function tileText(tile: DeviceTile, trans: TranslationBundle): string {

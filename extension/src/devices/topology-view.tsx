@@ -13,7 +13,7 @@ interface TopologyViewProps {
 const CELL = 18;
 const CHIP = 10;
 /** Larger slices are described in words: their cells would be too small. */
-const MOST_CHIPS = 512;
+const MAX_CHIPS = 512;
 
 /** Draws nothing if the arrangement is unknown or is a single chip. */
 export const TopologyView = memo(function TopologyView({
@@ -29,7 +29,7 @@ export const TopologyView = memo(function TopologyView({
   const size = shape.chips.filter((n, at) => at < 2 || n > 1).join(' × ');
   const label = trans.__('%1: %2 chips on %3 hosts', size, count, hosts);
   if (count === 1) return null;
-  if (count > MOST_CHIPS) return <p className="jp-TPULab-quiet">{label}</p>;
+  if (count > MAX_CHIPS) return <p className="jp-TPULab-quiet">{label}</p>;
   const worker = Number(accelerator.workerId ?? '0');
   const planeWidth = width * CELL + 8;
   const total = depth * planeWidth - 8;
@@ -189,6 +189,6 @@ export function placedChips({ chips: [width, height, depth], host: [hx, hy, hz] 
 function boundsOf(text: string | null): [number, number, number] | null {
   const numbers = (text ?? '').split(',').map(Number);
   const [x = 0, y = 1, z = 1] = numbers;
-  const isFine = numbers.length <= 3 && [x, y, z].every(n => Number.isInteger(n) && n >= 1 && n <= 64);
-  return text !== null && isFine && x * y * z <= 16_384 ? [x, y, z] : null;
+  const isValid = numbers.length <= 3 && [x, y, z].every(n => Number.isInteger(n) && n >= 1 && n <= 64);
+  return text !== null && isValid && x * y * z <= 16_384 ? [x, y, z] : null;
 }

@@ -38,7 +38,7 @@ interface DevicesViewProps {
   readonly memory: MemoryMessage | null;
   /** Null where no request can be sent to the kernel, or it has no arrays. */
   readonly onRequestMemory: (() => void) | null;
-  readonly isAskingMemory: boolean;
+  readonly isLoadingMemory: boolean;
   /** Why the newest request had no answer. */
   readonly memoryFailure: string | null;
   readonly onRemoveLock: () => void;
@@ -71,7 +71,7 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
         <MemoryView
           memory={props.memory}
           onRequest={props.onRequestMemory}
-          isAsking={props.isAskingMemory}
+          isLoading={props.isLoadingMemory}
           failure={props.memoryFailure}
           trans={trans}
         />

@@ -2,6 +2,6 @@
 import type { Capability, HelloMessage } from '@tpulab/protocol';
 
 /** Why this is unknown; null where it is known, and where no reason was reported. */
-export function whyUnknown(agent: HelloMessage | null, name: Capability['name']): string | null {
+export function unavailableReason(agent: HelloMessage | null, name: Capability['name']): string | null {
   return agent?.capabilities?.find(one => one.name === name && !one.available)?.reason ?? null;
 }

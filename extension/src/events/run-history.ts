@@ -44,7 +44,7 @@ export class RunHistory {
 
   /** What belongs to a run and has no effect on which run is shown. */
   apply(message: RunDetail): void {
-    this._apart(message.run).apply(message);
+    this._addArchived(message.run).apply(message);
   }
 
   /** Shows this run regardless of times: for pages that receive only the newest run, chosen by the kernel. */
@@ -82,7 +82,7 @@ export class RunHistory {
   }
 
   /** The run of a message without a time: it never replaces a live run. */
-  private _apart(id: string): Run {
+  private _addArchived(id: string): Run {
     const { run } = this._of(id);
     if (!this._isLive) {
       this._show(run);

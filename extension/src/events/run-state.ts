@@ -45,7 +45,7 @@ interface ControlButton {
 }
 
 /** No step follows, unless the loop is started again. */
-const OVER: ReadonlySet<ControlState> = new Set(['stopping', 'stopped', 'finished', 'failed']);
+const FINAL_STATES: ReadonlySet<ControlState> = new Set(['stopping', 'stopped', 'finished', 'failed']);
 
 /** The buttons in display order; none for a run that cannot be steered. */
 export function buttonsOf(run: Run): ControlButton[] {
@@ -53,7 +53,7 @@ export function buttonsOf(run: Run): ControlButton[] {
   if (!control) {
     return [];
   }
-  const continues = run.state === 'running' && !OVER.has(control.state);
+  const continues = run.state === 'running' && !FINAL_STATES.has(control.state);
   const isPaused = control.state === 'paused' || control.state === 'pausing';
   const understood = (action: ControlAction): boolean => control.actions.includes(action);
   const first: ControlAction = isPaused ? 'resume' : 'pause';

@@ -36,7 +36,7 @@ export class BridgeKernelClient implements Kernel.IKernelAPIClient {
         `${this.gateway.label} is not ready, so its kernels cannot be listed.`
       );
     }
-    const models = (await this._client.listRunning()).map(model => asLabSees(this.gateway.id, model));
+    const models = (await this._client.listRunning()).map(model => toLab(this.gateway.id, model));
     this._known = new Map(models.map(model => [model.id, model]));
     this.routes.kernelsListed(this.gateway.id, models);
     return models;
@@ -52,7 +52,7 @@ export class BridgeKernelClient implements Kernel.IKernelAPIClient {
   async getModel(id: string): Promise<Kernel.IModel | undefined> {
     try {
       const model = await this._client.getModel(id);
-      return model && asLabSees(this.gateway.id, model);
+      return model && toLab(this.gateway.id, model);
     } catch {
       this.gateway.suspect();
       return this._known.get(id);
@@ -63,7 +63,7 @@ export class BridgeKernelClient implements Kernel.IKernelAPIClient {
     await readyToStart(this.gateway);
     const name = options.name === undefined ? undefined : splitSpecName(options.name).name;
     const started = await this._client.startNew({ ...options, ...(name !== undefined && { name }) });
-    const model = asLabSees(this.gateway.id, started);
+    const model = toLab(this.gateway.id, started);
     this.routes.learnKernel(this.gateway.id, model);
     return model;
   }
@@ -84,6 +84,6 @@ export class BridgeKernelClient implements Kernel.IKernelAPIClient {
   private _known = new Map<string, Kernel.IModel>();
 }
 
-export function asLabSees(place: Place, model: Kernel.IModel): Kernel.IModel {
+export function toLab(place: Place, model: Kernel.IModel): Kernel.IModel {
   return { ...model, name: labSpecName(place, model.name) };
 }

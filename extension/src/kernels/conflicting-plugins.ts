@@ -5,14 +5,14 @@ interface IPluginFacts {
   readonly provides: { readonly name: string } | string | null;
 }
 
-const KNOWN = ['@tpulab/labextension:', '@jupyterlab/services-extension:'];
+const EXPECTED_PREFIXES = ['@tpulab/labextension:', '@jupyterlab/services-extension:'];
 
 export function conflictingPlugins(
   plugins: readonly IPluginFacts[],
   tokenNames: readonly string[]
 ): string[] {
   return plugins
-    .filter(({ id, enabled }) => enabled && !KNOWN.some(prefix => id.startsWith(prefix)))
+    .filter(({ id, enabled }) => enabled && !EXPECTED_PREFIXES.some(prefix => id.startsWith(prefix)))
     .filter(({ provides }) => {
       const name = typeof provides === 'string' ? provides : provides?.name;
       return name !== undefined && tokenNames.includes(name);

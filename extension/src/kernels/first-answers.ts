@@ -14,8 +14,8 @@ export async function firstAnswers(
   bridgeMs = timeoutMs
 ): Promise<void> {
   const end = Date.now() + timeoutMs;
-  const isUp = await backends.bridge.settled(bridgeMs);
-  if (!isUp) return;
+  const isConnected = await backends.bridge.settled(bridgeMs);
+  if (!isConnected) return;
   await backends.remotes.settled(Math.max(0, end - Date.now()));
   if (backends.remoteBackends.length === 0) return;
   // A remote is one more round trip away, often on another continent.

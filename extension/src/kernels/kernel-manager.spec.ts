@@ -2,7 +2,7 @@ import { CommsOverSubshells } from '@jupyterlab/services';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Fault } from '../testing/fake-jupyter-server.js';
 import { Backends } from '../backends/backends.js';
-import { longWaits, Page, until } from '../testing/page.js';
+import { longTimeouts, Page, until } from '../testing/page.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { LogoLoader } from './logos.js';
 import { CompositeSessionClient } from './session-client.js';
@@ -183,7 +183,7 @@ function withoutJupyter(): Backends {
 
 test('needs no Jupyter server', async () => {
   const bare = withoutJupyter();
-  const waits = { ...longWaits(), firstListMs: 10 };
+  const waits = { ...longTimeouts(), firstListMs: 10 };
   const specClient = new CompositeSpecClient(bare, new SpecCache(null), new LogoLoader(), waits);
   const kernels = new CompositeKernelManager({ backends: bare, specClient });
   const sessions = new CompositeSessionClient(bare, waits);

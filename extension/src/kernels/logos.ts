@@ -7,7 +7,7 @@ import { ServerConnection } from '@jupyterlab/services';
 type Resources = Readonly<Record<string, string>>;
 
 /** Larger images are not logos, and every notebook toolbar would carry them. */
-const LARGEST_BYTES = 256 * 1024;
+const MAX_BYTES = 256 * 1024;
 
 export class LogoLoader {
   /** Loads logos that were not requested yet; true when a new one was loaded. Never rejects. */
@@ -37,7 +37,7 @@ export class LogoLoader {
     }
     const response = await ServerConnection.makeRequest(url.href, {}, settings);
     const blob = await response.blob();
-    if (response.status !== 200 || !blob.type.startsWith('image/') || blob.size > LARGEST_BYTES) {
+    if (response.status !== 200 || !blob.type.startsWith('image/') || blob.size > MAX_BYTES) {
       throw new Error('Not a logo.');
     }
     const bytes = new Uint8Array(await blob.arrayBuffer());

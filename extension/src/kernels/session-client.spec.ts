@@ -1,7 +1,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Fault } from '../testing/fake-jupyter-server.js';
-import { longWaits, Page, until } from '../testing/page.js';
+import { longTimeouts, Page, until } from '../testing/page.js';
 import { CompositeSessionClient, type ISessionWaits } from './session-client.js';
 
 let page: Page;
@@ -9,7 +9,7 @@ let client: CompositeSessionClient;
 let waits: ISessionWaits;
 beforeEach(async () => {
   page = await Page.open();
-  waits = longWaits();
+  waits = longTimeouts();
   client = new CompositeSessionClient(page.backends, waits);
 });
 afterEach(() => page[Symbol.asyncDispose]());

@@ -8,7 +8,7 @@ import { within } from '../platform/wait.js';
 import { firstAnswers } from './first-answers.js';
 import { unknownPlace } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
-import { asLabSees, readyToStart } from './bridge-kernel-client.js';
+import { toLab, readyToStart } from './bridge-kernel-client.js';
 import { asConnectionFailure } from './failure.js';
 import type { ISessionTarget } from '../backends/session-routes.js';
 import type { Place } from '../backends/spec-names.js';
@@ -78,10 +78,10 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const place = this.placeFor(options.kernel ?? null) ?? 'jupyter';
     await this.ready(place);
     await this._removing.get(leftoverKey(place, options.path));
-    const request = await this.inSyncedFolder(place, asBackendSees(place, options));
+    const request = await this.inSyncedFolder(place, toBackend(place, options));
     const model = this.seen(place, await this.client(place).startNew(request));
     this.backends.routes.sessionSeen(place, model);
-    return this.backends.routes.asLabSees(place, model);
+    return this.backends.routes.toLab(place, model);
   }
 
   async shutdown(id: string): Promise<void> {
@@ -103,11 +103,11 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const wanted = change.kernel ? this.placeFor(change.kernel) : null;
     if (wanted !== null && wanted !== target.place) return this.move(change, target, wanted);
     const patched = await this.client(target.place).update(
-      asBackendSees(target.place, { ...change, id: target.id })
+      toBackend(target.place, { ...change, id: target.id })
     );
     const model = this.seen(target.place, patched);
     this.backends.routes.sessionSeen(target.place, model);
-    return this.backends.routes.asLabSees(target.place, model);
+    return this.backends.routes.toLab(target.place, model);
   }
 
   /** Starts the session at the other backend and ends the old one; Lab continues with the id that it knows. */
@@ -118,10 +118,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     await this.ready(place);
     const path = change.path ?? old.path;
     await this._removing.get(leftoverKey(place, path));
-    const { kernel } = await this.inSyncedFolder(
-      place,
-      asBackendSees(place, { path, kernel: change.kernel })
-    );
+    const { kernel } = await this.inSyncedFolder(place, toBackend(place, { path, kernel: change.kernel }));
     const client = this.client(place);
     let model = await client.startNew({
       path,
@@ -140,7 +137,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const moved = this.seen(place, model);
     routes.sessionMoved(change.id, place, moved);
     await within(this.removeOld(from, old.path), this.waits.oldSessionMs);
-    return routes.asLabSees(place, moved);
+    return routes.toLab(place, moved);
   }
 
   /** Ends a session that was moved away. Never rejects: a session that cannot be ended now is ended later. */
@@ -274,7 +271,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   /** A model from a backend, with the page's kernelspec names. */
   private seen(place: Place, model: Session.IModel): Session.IModel {
-    return place !== 'jupyter' && model.kernel ? { ...model, kernel: asLabSees(place, model.kernel) } : model;
+    return place !== 'jupyter' && model.kernel ? { ...model, kernel: toLab(place, model.kernel) } : model;
   }
 
   private readonly _clients = new Map<Place, Session.ISessionAPIClient>();
@@ -289,7 +286,7 @@ function leftoverKey(place: Place, path: string): string {
 }
 
 /** The request with the backend's own kernelspec name; `id` of a kernel outranks its name, as in Jupyter's API. */
-function asBackendSees<T extends { kernel?: unknown }>(place: Place, request: T): T {
+function toBackend<T extends { kernel?: unknown }>(place: Place, request: T): T {
   const kernel = request.kernel as Partial<Kernel.IModel> | null | undefined;
   if (!kernel) return request;
   if (kernel.id !== undefined) return { ...request, kernel: { id: kernel.id } };

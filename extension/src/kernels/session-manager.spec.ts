@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { longWaits, Page, until } from '../testing/page.js';
+import { longTimeouts, Page, until } from '../testing/page.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { CompositeSessionManager } from './managers.js';
 import { CompositeSessionClient, type ISessionWaits } from './session-client.js';
@@ -11,7 +11,7 @@ let waits: ISessionWaits;
 beforeEach(async () => {
   page = await Page.open();
   kernels = new CompositeKernelManager({ backends: page.backends, specClient: undefined });
-  waits = longWaits();
+  waits = longTimeouts();
   const sessionAPIClient = new CompositeSessionClient(page.backends, waits);
   sessions = new CompositeSessionManager({
     kernelManager: kernels,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FakeJupyterServer, type Fault } from '../testing/fake-jupyter-server.js';
-import { longWaits, Page, until } from '../testing/page.js';
+import { longTimeouts, Page, until } from '../testing/page.js';
 import { LogoLoader } from './logos.js';
 import { CompositeSpecManager } from './managers.js';
 import { SpecCache } from './spec-cache.js';
@@ -12,7 +12,7 @@ let waits: ISpecWaits;
 beforeEach(async () => {
   page = await Page.open();
   storage = new Map();
-  waits = longWaits();
+  waits = longTimeouts();
 });
 afterEach(() => page[Symbol.asyncDispose]());
 

@@ -119,7 +119,7 @@ function offerSetup(
   const { kernelspecs } = app.serviceManager;
   const { api } = remotes;
   let card: IDisposable | null = null;
-  let isAsking = false;
+  let isPrompting = false;
   const offered = async (): Promise<EnvironmentInfo | null> => offeredEnvironment(await api.environments());
   app.commands.addCommand(SET_UP, {
     label: trans.__('Set up JAX on this machine'),
@@ -136,17 +136,17 @@ function offerSetup(
       await kernelspecs.refreshSpecs();
     }
   });
-  const hasOurs = (): boolean =>
+  const hasKernelspec = (): boolean =>
     Object.keys(kernelspecs.specs?.kernelspecs ?? {}).some(name => name.startsWith('tpulab-'));
   const refresh = async (): Promise<void> => {
-    if (hasOurs()) {
+    if (hasKernelspec()) {
       card?.dispose();
       card = null;
-    } else if (card === null && !isAsking && bridge.state === 'ok') {
-      isAsking = true;
+    } else if (card === null && !isPrompting && bridge.state === 'ok') {
+      isPrompting = true;
       const environment = await offered().catch(() => null);
-      isAsking = false;
-      if (environment !== null && !hasOurs()) {
+      isPrompting = false;
+      if (environment !== null && !hasKernelspec()) {
         const category = trans.__('TPULab');
         card = launcher.add({ command: SET_UP, category, categoryRank: CATEGORY_RANK, rank: 90 });
       }

@@ -44,11 +44,11 @@ export function ignoreKernelDetails(
   isChosen: () => boolean = () => true,
   ofDefault = false
 ): void {
-  let isPutBack = false;
+  let isRestored = false;
   notebook.metadataChanged.connect((_, change) => {
     const { key, oldValue } = change;
     const isFirst = ofDefault && key === 'kernelspec' && nameOf(oldValue) === undefined;
-    const isSame = isFirst || isPutBack || isOfSameKernel(change);
+    const isSame = isFirst || isRestored || isOfSameKernel(change);
     const isSubstitute = !isSame && key === 'kernelspec' && nameOf(oldValue) !== undefined && !isChosen();
     if (!isSame && !isSubstitute) {
       return;
@@ -57,9 +57,9 @@ export function ignoreKernelDetails(
     const wasDirty = notebook.dirty;
     queueMicrotask(() => {
       if (isSubstitute) {
-        isPutBack = true;
+        isRestored = true;
         notebook.setMetadata(key, oldValue);
-        isPutBack = false;
+        isRestored = false;
       }
       if (!wasDirty) {
         notebook.dirty = false;

@@ -86,7 +86,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     panel.id = PANEL_ID;
     panel.title.caption = trans.__('TPULab: devices, steps and runs');
     panel.node.setAttribute('aria-label', trans.__('TPULab'));
-    const firstUse = showAtFirstUse(currentKernel, pageMemory(), () => showBeside(app));
+    const firstUse = showAtFirstUse(currentKernel, pageMemory(), () => showPanel(app));
     panel.disposed.connect(() => {
       firstUse.dispose();
       actions.dispose();
@@ -195,7 +195,7 @@ function pageMemory(): Memory | null {
 }
 
 /** Opens the panel without moving the focus. */
-function showBeside(app: JupyterFrontEnd): void {
+function showPanel(app: JupyterFrontEnd): void {
   void app.restored.then(() => {
     const inUse = app.shell.currentWidget;
     app.shell.activateById(PANEL_ID);

@@ -8,7 +8,7 @@ import { type JSX, lazy, memo, Suspense, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
 import { devicesText } from '../devices/now-view.js';
 import { DevicesView } from '../devices/view.js';
-import { whyUnknown } from '../events/capabilities.js';
+import { unavailableReason } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { stateText } from '../events/run-state.js';
@@ -20,7 +20,7 @@ import { linesOf, LogView } from '../runs/log-view.js';
 import { metricNames, sourcesOf } from '../runs/metric-data.js';
 import { MediaView } from '../runs/media-view.js';
 import { MetricsView } from '../runs/metrics-view.js';
-import { addPast, lacksPast } from '../runs/past.js';
+import { addPast, lacksHistory } from '../runs/past.js';
 import { ConfigView, HypersView, loggedRun, NoRun } from '../runs/view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { summarize } from '../steps/summary.js';
@@ -130,7 +130,7 @@ const DevicesSection = memo(function DevicesSection({
           onRelease={kernelId => actions.release(kernelId, machineSource)}
           memory={kernel?.memory ?? null}
           onRequestMemory={control && (() => void control.request({ action: 'memory', run: null }))}
-          isAskingMemory={control !== null && control.pendingOf('memory') !== null}
+          isLoadingMemory={control !== null && control.pendingOf('memory') !== null}
           memoryFailure={control?.failed.find(({ action }) => action === 'memory')?.text ?? null}
           onRemoveLock={() => machineSource && actions.removeLock(machineSource)}
           trans={trans}
@@ -188,7 +188,7 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         isTracing={control !== null && control.pendingOf('profile') !== null}
         traceFailure={control?.failed.find(({ action }) => action === 'profile')?.text ?? null}
         onExport={run => actions.exportSteps(run)}
-        isCountedElsewhere={state.settings.sections.includes('run')}
+        hidesProgress={state.settings.sections.includes('run')}
         trans={trans}
       />
     </Section>
@@ -207,7 +207,7 @@ function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProp
       <CompilationsView
         log={compilations}
         version={compilations.version}
-        whyUnknown={whyUnknown(kernel.agent, 'compilations')}
+        unknownReason={unavailableReason(kernel.agent, 'compilations')}
         now={compilations.running.length > 0 ? Date.now() + kernel.clockAheadMs : 0}
         onGoTo={onGoTo}
         trans={trans}
@@ -252,7 +252,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
   useChanges(kernel, paused, CALM_INTERVAL_MS);
   useChanges(stored, paused, 0);
   useChanges(control, paused, 0);
-  usePast(kernel, run, stored);
+  useHistoryBefore(kernel, run, stored);
   if (!run) {
     return null;
   }
@@ -309,17 +309,17 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
 });
 
 /** A page opened late requests the earlier part of a run from the bridge once. */
-function usePast(kernel: KernelTelemetry, run: Run | null, stored: StoredRunList | null): void {
+function useHistoryBefore(kernel: KernelTelemetry, run: Run | null, stored: StoredRunList | null): void {
   const key = stored?.runs.find(
     ({ summary }) => summary.kernelId === kernel.kernelId && summary.run === run?.id
   )?.key;
   useEffect(() => {
-    if (!run || !stored || key === undefined || !lacksPast(run)) {
+    if (!run || !stored || key === undefined || !lacksHistory(run)) {
       return;
     }
     void stored.open(key).then(() => {
       const body = stored.runs.find(one => one.key === key)?.body;
-      if (body && lacksPast(run)) {
+      if (body && lacksHistory(run)) {
         addPast(run, body);
         kernel.noteChange();
       }

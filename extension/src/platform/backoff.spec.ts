@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { backoffMs, FIRST_WAIT_MS, LONGEST_WAIT_MS } from './backoff.js';
+import { backoffMs, FIRST_WAIT_MS, MAX_WAIT_MS } from './backoff.js';
 
 describe('backoffMs', () => {
   it('doubles from one second to thirty seconds', () => {
@@ -12,7 +12,7 @@ describe('backoffMs', () => {
       for (const random of [0, 0.25, 0.999]) {
         const waitMs = backoffMs(attempt, random);
         expect(waitMs).toBeGreaterThanOrEqual(FIRST_WAIT_MS);
-        expect(waitMs).toBeLessThanOrEqual(LONGEST_WAIT_MS);
+        expect(waitMs).toBeLessThanOrEqual(MAX_WAIT_MS);
       }
     }
   });

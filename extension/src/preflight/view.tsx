@@ -31,8 +31,8 @@ import {
 } from './report-text.js';
 
 /** Machine types that are offered; others are typed. */
-const USUAL = ['v4-8', 'v5e-1', 'v5e-8', 'v5p-8', 'v6e-1', 'v6e-8', '7x-8'];
-const AT_FIRST = 'v5e-8, v6e-8, v5p-8, 7x-8';
+const COMMON_MACHINES = ['v4-8', 'v5e-1', 'v5e-8', 'v5p-8', 'v6e-1', 'v6e-8', '7x-8'];
+const DEFAULT_MACHINES = 'v5e-8, v6e-8, v5p-8, 7x-8';
 
 interface PreflightViewProps {
   readonly preflight: Preflight;
@@ -86,7 +86,7 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
   const { compiler, machines, last } = check;
   const isElsewhere = compiler.state === 'unsupported';
   const [on, setOn] = useState(machines[0] ?? '');
-  const [text, setText] = useState(last?.chips ?? AT_FIRST);
+  const [text, setText] = useState(last?.chips ?? DEFAULT_MACHINES);
   const [propose, setPropose] = useState(false);
   const [saveCompiled, setSaveCompiled] = useState(last !== null && last.report.compiled !== null);
   const id = useId();
@@ -127,7 +127,7 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
       ) : null}
       <fieldset>
         <legend>{trans.__('Chips')}</legend>
-        {USUAL.map(name => (
+        {COMMON_MACHINES.map(name => (
           <label key={name}>
             <input
               type="checkbox"

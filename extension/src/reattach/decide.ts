@@ -42,8 +42,8 @@ export function decide(
     return execution.outputs.some(({ displayId }) => displayId !== null) ? 'follow' : 'leave';
   }
   // A file that was saved in the middle of a run has outputs and no count.
-  const isHalf = shown.executionCount === null && shown.outputs.length > 0;
-  return isNews || isHalf || (hasSameCount && execution.executionCount !== null) ? 'fill' : 'leave';
+  const isIncomplete = shown.executionCount === null && shown.outputs.length > 0;
+  return isNews || isIncomplete || (hasSameCount && execution.executionCount !== null) ? 'fill' : 'leave';
 }
 
 export function isFinished({ state }: Pick<CellExecution, 'state'>): boolean {

@@ -9,7 +9,7 @@ import { wait } from '../platform/wait.js';
 import { whenever } from '../platform/wait.js';
 
 /** How long a shared document may take to report who else has it open, and two pages to see each other's claim. */
-const OTHERS_WAIT_MS = 1_000;
+const PEERS_WAIT_MS = 1_000;
 const CLAIM_WAIT_MS = 500;
 
 /** The used part of y-protocols' `Awareness`. */
@@ -89,7 +89,7 @@ export class FillTurn implements IDisposable {
  */
 export async function waitForTurn(awareness: IAwareness, what: string, signal: AbortSignal): Promise<void> {
   const isOver = (): boolean => signal.aborted;
-  await wait(OTHERS_WAIT_MS, signal);
+  await wait(PEERS_WAIT_MS, signal);
   if (isOver()) return;
   const turn = new FillTurn(awareness, what);
   signal.addEventListener('abort', () => turn.dispose(), { once: true });

@@ -82,7 +82,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
         showUntrusted(panel, trustNotice, result.untrusted, parts);
       }
       if (result?.isCutOff === true) await showEnd();
-    } while (await (runs?.next() ?? hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal)));
+    } while (await (runs?.next() ?? untilOneLeaves(result?.elsewhere ?? [], kernel.id, parts, signal)));
   };
   const onKernel = (
     _: unknown,
@@ -112,7 +112,7 @@ async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Pr
 }
 
 /** Waits until one of these pages has left; its cells are then filled here. False when there is none, or at the end. */
-async function hasLeft(
+async function untilOneLeaves(
   sessions: readonly string[],
   kernelId: string,
   { events }: IFollowParts,
@@ -356,7 +356,7 @@ class OtherRuns {
 
   /** True once there is an unseen run; false at the end. */
   next(): Promise<boolean> {
-    return whenever([this._noted], () => this._isNews, this.signal).then(
+    return whenever([this._changed], () => this._isNews, this.signal).then(
       () => true,
       () => false
     );
@@ -364,9 +364,9 @@ class OtherRuns {
 
   private note(): void {
     this._isNews = true;
-    this._noted.emit();
+    this._changed.emit();
   }
 
-  private readonly _noted = new Signal<this, void>(this);
+  private readonly _changed = new Signal<this, void>(this);
   private _isNews = false;
 }

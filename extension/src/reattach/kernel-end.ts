@@ -10,7 +10,7 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import { type INoticeAction, NoticePlace } from '../ui/notebook-notice.js';
 
 /** Period before the end of a killed kernel in which its RAM is looked up. */
-const RAM_MS = 60_000;
+const RAM_PERIOD_MS = 60_000;
 const ANSWER_MS = 10_000;
 
 interface KernelModel {
@@ -41,13 +41,13 @@ export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): (
     }
   });
   let shownRun: Run | null = null;
-  const show = async (isNow: boolean): Promise<void> => {
+  const show = async (immediately: boolean): Promise<void> => {
     const id = sessionContext.session?.kernel?.id;
     const settings = settingsOf(id);
     if (id === undefined || settings === null) return;
     const end = await endOf(id, settings);
-    if (end === null && !isNow) return;
-    const ram = isNow && end?.includes('SIGKILL') === true ? await ramOf(settings) : null;
+    if (end === null && !immediately) return;
+    const ram = immediately && end?.includes('SIGKILL') === true ? await ramOf(settings) : null;
     const run = events?.telemetryOf(id).runs.current ?? null;
     const cutOff = run === shownRun || run?.state !== 'interrupted' ? null : run;
     shownRun = cutOff ?? shownRun;
@@ -73,14 +73,14 @@ function reached(run: Run, trans: TranslationBundle): string {
   const { name, steps, totalSteps } = run;
   if (steps.length === 0) return trans.__('The run "%1" had no steps yet.', name);
   const step = countText(steps.index(steps.length - 1));
-  const far = totalSteps === null ? step : trans.__('%1 of %2', step, countText(totalSteps));
+  const progress = totalSteps === null ? step : trans.__('%1 of %2', step, countText(totalSteps));
   const saved = checkpointOf(run);
   return saved === null
-    ? trans.__('The run "%1" had reached step %2 and saved no checkpoint.', name, far)
+    ? trans.__('The run "%1" had reached step %2 and saved no checkpoint.', name, progress)
     : trans.__(
         'The run "%1" had reached step %2; its last checkpoint is from step %3.',
         name,
-        far,
+        progress,
         countText(saved)
       );
 }
@@ -107,7 +107,7 @@ async function endOf(id: string, settings: ServerConnection.ISettings): Promise<
 
 /** RAM of the machine, in bytes; null where there are no samples. */
 async function ramOf(settings: ServerConnection.ISettings): Promise<number | null> {
-  const route = `bridge/v1/devices/history?tier=1&from=${Date.now() - RAM_MS}`;
+  const route = `bridge/v1/devices/history?tier=1&from=${Date.now() - RAM_PERIOD_MS}`;
   const used = (await answerOf<DevicesHistory>(route, settings))?.series['host.memoryUsedBytes']?.max;
   return used === undefined ? null : Math.max(...used.map(Number)) || null;
 }

@@ -86,7 +86,7 @@ function entryMessages({ output, displayId, cursor }: OutputEntry, make: Make): 
   switch (output.output_type) {
     case 'stream': {
       const { name, text } = output;
-      const back = cursor === null ? null : writtenAgain(text, cursor);
+      const back = cursor === null ? null : rewriteLine(text, cursor);
       return [text, ...(back === null ? [] : [back])].map(part => make('stream', { name, text: part }));
     }
     case 'display_data':
@@ -103,7 +103,7 @@ function entryMessages({ output, displayId, cursor }: OutputEntry, make: Make): 
 }
 
 /** Moves the next character's position back into the last line: repeats the line from its start up to the cursor. */
-function writtenAgain(text: string, cursor: number): string | null {
+function rewriteLine(text: string, cursor: number): string | null {
   return cursor >= text.length ? null : `\r${text.slice(text.lastIndexOf('\n') + 1, cursor)}`;
 }
 

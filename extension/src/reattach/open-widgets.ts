@@ -13,7 +13,7 @@ import { messageStart } from '../backends/message-id.js';
 import { frameOf } from './messages.js';
 
 const METHOD = 'update_states';
-const ONE = 'request_state';
+const REQUEST_STATE = 'request_state';
 /** Received states are useless later: the widgets continue to change. */
 const FRESH_MS = 30_000;
 const V1 = 'v1.kernel.websocket.jupyter.org';
@@ -48,7 +48,7 @@ class LateStates {
       this._message === null ||
       Date.now() - this._openedAt > FRESH_MS ||
       start?.header.includes('"comm_msg"') !== true ||
-      !start.content.includes(ONE)
+      !start.content.includes(REQUEST_STATE)
     ) {
       return false;
     }
@@ -56,7 +56,7 @@ class LateStates {
     const { header, content } = serializer.deserialize(data, V1) as KernelMessage.ICommMsgMsg;
     const { states, buffer_paths: paths = [] } = this._message.content.data as IStates;
     const known = states?.[content.comm_id];
-    if (known === undefined || (content.data as { method?: unknown }).method !== ONE) return false;
+    if (known === undefined || (content.data as { method?: unknown }).method !== REQUEST_STATE) return false;
     const buffers = this._message.buffers ?? [];
     const own = paths.flatMap(([id, ...path], at) => (id === content.comm_id ? [{ path, at }] : []));
     const answer = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'iopub'>>({

@@ -147,14 +147,14 @@ class UnplacedOutputs extends Panel {
       const model = new OutputAreaModel({ values, trusted: isTrusted });
       const area = new OutputArea({ model, rendermime });
       area.disposed.connect(() => model.dispose());
-      if (!isTrusted && hasScriptable(execution)) this.addWidget(untrustedNote(model, trans));
+      if (!isTrusted && hasScriptable(execution)) this.addWidget(untrustedNotice(model, trans));
       this.addWidget(area);
     }
   }
 }
 
 /** Reports that an output is shown without its scripts, until the button is pressed. */
-function untrustedNote(model: OutputAreaModel, trans: TranslationBundle): Widget {
+function untrustedNotice(model: OutputAreaModel, trans: TranslationBundle): Widget {
   const note = text('p', trans.__('Not requested from this computer, so shown without scripts.'));
   const button = document.createElement('button');
   button.type = 'button';

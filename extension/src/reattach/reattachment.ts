@@ -295,8 +295,9 @@ class Reattachment {
     const { api, kernel, link, signal } = this.options;
     let isIdle = false;
     const check = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
-      const isOfOurs = 'msg_id' in message.parent_header && message.parent_header.msg_id === execution.msgId;
-      if (isOfOurs && message.header.msg_type === 'status') {
+      const isOfExecution =
+        'msg_id' in message.parent_header && message.parent_header.msg_id === execution.msgId;
+      if (isOfExecution && message.header.msg_type === 'status') {
         isIdle = (message as KernelMessage.IStatusMsg).content.execution_state === 'idle';
       }
     };
@@ -350,7 +351,7 @@ function adopt(
   execution: CellExecution,
   request: { readonly code: string; readonly clientSession: string }
 ): ExecuteFuture {
-  link.keepBack(execution.msgId);
+  link.skipSent(execution.msgId);
   const message = requestMessage(execution, request.code, request.clientSession);
   // Retained after its end, as Lab retains futures of its own cells: a display may be updated by another cell.
   return kernel.sendShellMessage(message, true, false) as ExecuteFuture;

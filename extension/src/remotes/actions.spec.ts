@@ -25,7 +25,7 @@ test('a known machine gets the requested environment, keeps its own without a re
   expect(await actions.connectTo(source, { environment: null, reach: 'iap', install: null })).toBe('my-tpu');
   const path = '/bridge/v1/machines/my-tpu/connect';
   expect(page.bridge.requested).toEqual([path, path]);
-  expect(page.bridge.wishes).toEqual([{ environment: 'torch-xla' }, {}]);
+  expect(page.bridge.bodies).toEqual([{ environment: 'torch-xla' }, {}]);
 });
 
 test('a runtime that is being ended is named until it has ended, or the failure is reported', async () => {
@@ -43,7 +43,7 @@ test('a runtime that is being ended is named until it has ended, or the failure 
 
 test('a user who insists claims a machine from another build', async () => {
   expect(await actions.connect('my-tpu', { takeOver: true })).toBe(true);
-  expect(page.bridge.wishes).toEqual([{ takeOver: true }]);
+  expect(page.bridge.bodies).toEqual([{ takeOver: true }]);
 });
 
 test('a Google Cloud machine is reached by the chosen route from then on, and repeating the choice changes nothing', async () => {
@@ -59,7 +59,7 @@ test('a Google Cloud machine is reached by the chosen route from then on, and re
   await choose('iap');
   await choose(null);
   await choose('external');
-  expect(page.bridge.wishes).toEqual([{ reach: 'iap' }, {}, {}, { reach: 'external' }]);
+  expect(page.bridge.bodies).toEqual([{ reach: 'iap' }, {}, {}, { reach: 'external' }]);
 });
 
 test('a new machine is added with its route', async () => {

@@ -57,8 +57,8 @@ export class RemoteActions {
     return added?.name ?? null;
   }
 
-  connect(name: string, wishes?: ConnectRemote): Promise<boolean> {
-    return this.done(() => this.remotes.api.connect(name, wishes));
+  connect(name: string, request?: ConnectRemote): Promise<boolean> {
+    return this.done(() => this.remotes.api.connect(name, request));
   }
 
   /** `stop`: ends a Colab runtime too. */

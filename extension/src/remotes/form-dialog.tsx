@@ -3,7 +3,7 @@ import { Dialog } from '@jupyterlab/apputils';
 import type { ReactWidget } from '@jupyterlab/ui-components';
 
 /** Keys that Lab's dialogs capture, for buttons that this dialog lacks. */
-const OURS = new Set(['Enter', 'ArrowLeft', 'ArrowRight']);
+const CAPTURED_KEYS = new Set(['Enter', 'ArrowLeft', 'ArrowRight']);
 
 export class FormDialog extends Dialog<unknown> {
   /** @param titleId id of the element in `form` that names it */
@@ -27,9 +27,12 @@ export class FormDialog extends Dialog<unknown> {
   }
 
   private _isOurs({ key, target }: KeyboardEvent): boolean {
-    const isInForm = target instanceof Element && this._form.node.contains(target);
+    const isInsideForm = target instanceof Element && this._form.node.contains(target);
     // A field with text in it is cleared first.
-    return isInForm && (OURS.has(key) || (key === 'Escape' && target.hasAttribute('data-tpulab-escape')));
+    return (
+      isInsideForm &&
+      (CAPTURED_KEYS.has(key) || (key === 'Escape' && target.hasAttribute('data-tpulab-escape')))
+    );
   }
 
   /** The first button follows the last one: nothing below the dialog can be reached. */

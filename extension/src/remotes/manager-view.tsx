@@ -7,7 +7,7 @@ import type { RemoteActions } from './actions.js';
 import { sourceName } from '../backends/remote-names.js';
 import { NoticeText } from './notice-view.js';
 import { ErrorCard } from './dialog/error-card.js';
-import { figuresText, isUnderWay, stateText } from './state-text.js';
+import { figuresText, canCancel, stateText } from './state-text.js';
 import { Remedies } from './dialog/remedies.js';
 import { progressOf } from './dialog/stage-rows.js';
 import { StagesView } from './dialog/stages-view.js';
@@ -103,7 +103,7 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
           : null}
         {state === 'disconnected' || state === 'failed' || state === 'preempted'
           ? button(trans.__('Connect'), () => void actions.connect(name))
-          : button(isUnderWay(remote) ? trans.__('Cancel') : trans.__('Disconnect'), () => {
+          : button(canCancel(remote) ? trans.__('Cancel') : trans.__('Disconnect'), () => {
               void actions.disconnect(name);
             })}
         {remote.source.kind === 'colab' && remote.hosts.length > 0

@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { remote, stage } from '../testing/remotes.js';
 import { acceleratorName, remoteKernelName, sourceName } from '../backends/remote-names.js';
-import { figuresText, isUnderWay, stateText } from './state-text.js';
+import { figuresText, canCancel, stateText } from './state-text.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
@@ -17,7 +17,7 @@ describe('the state of a remote in words', () => {
     const stages = [stage('uv', 'done'), stage('Python environment jax', 'running', '40 MB')];
     const settingUp = remote({ state: 'setting-up', stages });
     expect(stateText(settingUp, 0, trans).detail).toBe('Python environment jax: 40 MB');
-    expect(isUnderWay(settingUp)).toBe(true);
+    expect(canCancel(settingUp)).toBe(true);
   });
 
   it("names the cloud's pending step, and its duration so far", () => {

@@ -96,7 +96,7 @@ export function figuresText(remote: Remote, trans: TranslationBundle): string {
 }
 
 /** Whether an operation is running that can be cancelled. */
-export function isUnderWay({ state }: Pick<Remote, 'state'>): boolean {
+export function canCancel({ state }: Pick<Remote, 'state'>): boolean {
   return (
     state === 'connecting' ||
     state === 'setting-up' ||

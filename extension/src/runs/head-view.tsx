@@ -112,10 +112,10 @@ function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
 }
 
 /** Metrics to minimize, by name; for all others the best value is the highest. */
-const WANTED_LOW = /loss|err|perplex|ppl|nll|mae|mse|wer|cer|fid|entropy|time/i;
+const MINIMIZED = /loss|err|perplex|ppl|nll|mae|mse|wer|cer|fid|entropy|time/i;
 
 function bestText(name: string, values: ArrayLike<number>, trans: TranslationBundle): string {
-  const isLow = WANTED_LOW.test(name);
+  const isLow = MINIMIZED.test(name);
   let best = isLow ? Infinity : -Infinity;
   for (let at = 0; at < values.length; at += 1) {
     const value = values[at] ?? Number.NaN;
@@ -128,7 +128,7 @@ function bestText(name: string, values: ArrayLike<number>, trans: TranslationBun
 }
 
 /** Shown where they are requested. */
-const OF_OTHERS: readonly ControlAction[] = ['set', 'branch', 'free', 'memory', 'profile'];
+const NOT_SHOWN: readonly ControlAction[] = ['set', 'branch', 'free', 'memory', 'profile'];
 
 interface PartProps {
   readonly run: Run;
@@ -143,7 +143,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
       <p className="jp-TPULab-quiet">{trans.__('View only. Use tpulab.run to pause, change or stop it.')}</p>
     ) : null;
   }
-  const failures = (control?.failed ?? []).filter(({ action }) => !OF_OTHERS.includes(action));
+  const failures = (control?.failed ?? []).filter(({ action }) => !NOT_SHOWN.includes(action));
   return (
     <>
       <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Run controls')}>

@@ -43,10 +43,10 @@ export function valueAt(place: number, { min, max }: Bounds, parameter: Hyperpar
 /** The value of a typed text; null for no number, a fraction where a whole number is required, or a number outside the bounds. */
 export function parseNumber(text: string, { kind, min, max }: Hyperparameter): number | null {
   const value = text.trim() === '' ? Number.NaN : Number(text);
-  const isFine =
+  const isValid =
     Number.isFinite(value) &&
     (kind !== 'integer' || Number.isInteger(value)) &&
     (min === null || value >= min) &&
     (max === null || value <= max);
-  return isFine ? value : null;
+  return isValid ? value : null;
 }

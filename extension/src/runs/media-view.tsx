@@ -15,13 +15,13 @@ export function MediaView({ media, onLoad, trans }: MediaViewProps): JSX.Element
   return (
     <div className="jp-TPULabMedia">
       {[...new Set(media.map(({ name }) => name))].map(name => (
-        <OneName key={name} media={media.filter(one => one.name === name)} {...{ onLoad, trans }} />
+        <MediaOfName key={name} media={media.filter(one => one.name === name)} {...{ onLoad, trans }} />
       ))}
     </div>
   );
 }
 
-function OneName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
+function MediaOfName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
   const [chosen, setChosen] = useState<number | null>(null);
   const at = chosen ?? media.length - 1;
   const shown = media[at];

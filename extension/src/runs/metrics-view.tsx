@@ -180,7 +180,7 @@ function MetricChart(props: MetricChartProps): JSX.Element {
     <LineView
       title={name}
       meta={since === null ? lastText(own) : trans.__('%1 since step %2', lastText(own), countText(since))}
-      failsFrom={axis === 'step' ? since : null}
+      failedFrom={axis === 'step' ? since : null}
       series={[
         ...raw.map(() => ({ name: trans.__('each step'), colour: '--jp-border-color1', joinsGaps: false })),
         ...lines

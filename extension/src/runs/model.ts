@@ -124,10 +124,10 @@ export class ControlModel implements IDisposable {
     if (this._timer !== undefined || this._isDisposed || !this.pending.some(isAccepted)) {
       return;
     }
-    this._timer = setTimeout(() => void this._requestAgain(), RETRY_MS);
+    this._timer = setTimeout(() => void this._repeatRequest(), RETRY_MS);
   }
 
-  private async _requestAgain(): Promise<void> {
+  private async _repeatRequest(): Promise<void> {
     for (const entry of this.pending.filter(isAccepted)) {
       // An unreachable kernel gets the request again later.
       const answer = await this._send(commandOf(entry)).catch(() => null);

@@ -6,7 +6,7 @@ import type { Run } from '../events/run.js';
 const completed = new WeakSet<Run>();
 
 /** Whether the page was opened during the run, and has only its newest part. */
-export function lacksPast(run: Run): boolean {
+export function lacksHistory(run: Run): boolean {
   const first = [...run.series.values()].map(({ steps }) => steps[0] ?? 0);
   return !completed.has(run) && first.length > 0 && Math.min(...first) > 0;
 }

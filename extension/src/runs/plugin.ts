@@ -14,7 +14,7 @@ import { RunNotices } from './notices.js';
 import { type ICheckpointTarget, type ICheckpoints, saveCheckpoints } from './save-checkpoints.js';
 
 /** Writing a large model takes minutes. */
-const LONGEST_MS = 20 * 60_000;
+const MAX_MS = 20 * 60_000;
 
 export const runsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:runs',
@@ -130,7 +130,7 @@ async function saveAll(
       autoClose: false
     }
   );
-  const done = await saveCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
+  const done = await saveCheckpoints(targets, AbortSignal.timeout(MAX_MS));
   // Not updated in its place: JupyterLab loses an update that arrives before the page's first notification is drawn.
   Notification.dismiss(progress);
   const { message, type } = outcome(done, where, trans);

@@ -37,7 +37,7 @@ interface RunsPageProps {
 }
 
 const POLL_MS = 5_000;
-const CALM_MS = 2_000;
+const REFRESH_MS = 2_000;
 const LETTERS = ['A', 'B', 'C', 'D', 'E'] as const;
 const PAGE_ROWS = 50;
 const SETTINGS_SHOWN = 4;
@@ -47,7 +47,7 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
   const { backends, trans } = props;
   const [lists] = useState(() => new Map<string, StoredRunList>());
   const [chosen, setChosen] = useState<string | null>(null);
-  useChanges(backends, false, CALM_MS);
+  useChanges(backends, false, REFRESH_MS);
   useEffect(
     () => () => {
       for (const list of lists.values()) list.dispose();
@@ -77,7 +77,7 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
         </label>
       ) : null}
       {list ? (
-        <OnePlace key={place.id} {...props} list={list} />
+        <RunsOfServer key={place.id} {...props} list={list} />
       ) : (
         <p className="jp-TPULab-quiet">
           {trans.__('No TPULab server is connected. Start one with "tpulab serve", or connect to a TPU.')}
@@ -87,7 +87,7 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
   );
 }
 
-function OnePlace(props: RunsPageProps & { readonly list: StoredRunList }): JSX.Element {
+function RunsOfServer(props: RunsPageProps & { readonly list: StoredRunList }): JSX.Element {
   const { list, trans } = props;
   useChanges(list, false, 0);
   const [chosen, setChosen] = useState<readonly string[]>([]);

@@ -14,7 +14,7 @@ import { hello, kernelState, run, steps, T0, telemetry } from '../events/samples
 import { metricText } from '../text/value.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
-import { addPast, lacksPast } from './past.js';
+import { addPast, lacksHistory } from './past.js';
 import { RETRY_MS, ControlModel } from './model.js';
 import { buttonsOf, stateText } from '../events/run-state.js';
 import { saveCheckpoints } from './save-checkpoints.js';
@@ -360,9 +360,9 @@ describe('a run that began before the page was opened', () => {
     const late = scene.run;
     late.series.clear();
     for (const step of [9_000, 9_001, 9_002]) late.addMetric('loss', step, step / 1_000, T0 + step);
-    expect(lacksPast(late)).toBe(true);
+    expect(lacksHistory(late)).toBe(true);
     addPast(late, stored);
-    expect(lacksPast(late)).toBe(false);
+    expect(lacksHistory(late)).toBe(false);
     const loss = late.series.get('loss');
     expect([...(loss?.steps ?? [])]).toEqual([0, 4_500, 8_999, 9_000, 9_001, 9_002]);
     expect([...(loss?.values ?? [])]).toEqual([9, 5, 2, 9, 9.001, 9.002]);
@@ -378,7 +378,7 @@ describe('a run that began before the page was opened', () => {
   it('is distinguished from a run received from its first step on', () => {
     const { run: whole } = new Scene();
     whole.addMetric('loss', 0, 1);
-    expect(lacksPast(whole)).toBe(false);
+    expect(lacksHistory(whole)).toBe(false);
   });
 });
 

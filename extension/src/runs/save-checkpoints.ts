@@ -56,13 +56,13 @@ async function requestOne(
   });
   void model.request({ action: 'checkpoint', run: run.id });
   await settled;
-  const text = model.failed[0]?.text ?? whyUnknown(model, kernel);
+  const text = model.failed[0]?.text ?? failureReason(model, kernel);
   model.dispose();
   return { run: run.name, text };
 }
 
 /** Null when the checkpoint was taken. */
-function whyUnknown({ pending }: ControlModel, { isDead }: KernelTelemetry): string | null {
+function failureReason({ pending }: ControlModel, { isDead }: KernelTelemetry): string | null {
   if (isDead) {
     return 'The kernel has ended.';
   }

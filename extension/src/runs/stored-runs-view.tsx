@@ -19,7 +19,7 @@ interface StoredRunsViewProps {
   readonly trans: TranslationBundle;
 }
 
-const SHOWN = 5;
+const MAX_SHOWN = 5;
 
 interface Entry {
   readonly key: string;
@@ -35,7 +35,7 @@ export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
   if (entries.length === 0) {
     return null;
   }
-  const shown = all ? entries : entries.slice(0, SHOWN);
+  const shown = all ? entries : entries.slice(0, MAX_SHOWN);
   const isCompared = (key: string): boolean => compared.includes(key);
   return (
     <div className="jp-TPULabKept">
@@ -66,11 +66,11 @@ export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
           </li>
         ))}
       </ul>
-      {entries.length > SHOWN ? (
+      {entries.length > MAX_SHOWN ? (
         <button type="button" className="jp-TPULab-link" aria-expanded={all} onClick={() => setAll(!all)}>
           {all
             ? trans.__('Show fewer')
-            : trans._n('Show %1 earlier one', 'Show %1 earlier ones', entries.length - SHOWN)}
+            : trans._n('Show %1 earlier one', 'Show %1 earlier ones', entries.length - MAX_SHOWN)}
         </button>
       ) : null}
     </div>

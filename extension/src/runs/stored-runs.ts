@@ -54,12 +54,12 @@ export class StoredRunList implements IDisposable {
 
   /** Keeps the list current until disposed. */
   poll(intervalMs = LIST_INTERVAL_MS): IDisposable {
-    this._lookers += 1;
+    this._subscribers += 1;
     void this.refresh();
     this._timer ??= setInterval(() => void this.refresh(), intervalMs);
     return new DisposableDelegate(() => {
-      this._lookers -= 1;
-      if (this._lookers === 0) {
+      this._subscribers -= 1;
+      if (this._subscribers === 0) {
         clearInterval(this._timer);
         this._timer = undefined;
       }
@@ -151,6 +151,6 @@ export class StoredRunList implements IDisposable {
   private readonly _stopped = new AbortController();
   private _runs: readonly StoredRun[] = [];
   private _isKnown = false;
-  private _lookers = 0;
+  private _subscribers = 0;
   private _timer: ReturnType<typeof setInterval> | undefined;
 }

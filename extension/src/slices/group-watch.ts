@@ -137,7 +137,7 @@ interface ILostGroup {
 }
 
 /** After these the kernel runs no cell before it is restarted. */
-const GROUP_HAS_ENDED = new Set(['HostLostError', 'GroupEndedError', 'SliceStartError', 'SliceError']);
+const GROUP_END_ERRORS = new Set(['HostLostError', 'GroupEndedError', 'SliceStartError', 'SliceError']);
 
 /** Null when the cell that ran last did not end with the loss of a host. */
 export function lostGroup(cells: readonly IRunCell[]): ILostGroup | null {
@@ -145,7 +145,7 @@ export function lostGroup(cells: readonly IRunCell[]): ILostGroup | null {
     (newest, cell) => ((cell.executionCount ?? -1) > (newest?.executionCount ?? -1) ? cell : newest),
     null
   );
-  if (!last?.error || !GROUP_HAS_ENDED.has(last.error.name)) return null;
+  if (!last?.error || !GROUP_END_ERRORS.has(last.error.name)) return null;
   const [reason = ''] = last.error.value.split(/\.(?:\s|$)/, 1);
   return { cellId: last.id, executionCount: last.executionCount, reason };
 }

@@ -52,8 +52,9 @@ export function connectionOf({ current, stream, telemetry }: ConnectionInput): C
     return { kind: 'reconnecting', retryAt: retry, why };
   }
   // The bridge answers, but Lab has given up this kernel's socket: only the user can reconnect it now.
-  const givenUp = connection === 'disconnected' && stream?.kind === 'live' && backend.state === 'ok';
-  return givenUp ? { kind: 'lost', reason: '', dead: false } : { kind: 'connecting' };
+  const hasLabDisconnected =
+    connection === 'disconnected' && stream?.kind === 'live' && backend.state === 'ok';
+  return hasLabDisconnected ? { kind: 'lost', reason: '', dead: false } : { kind: 'connecting' };
 }
 
 /** The earlier of both: either brings the kernel back. */

@@ -1,8 +1,8 @@
 /** Three figures of a run with their names: the share of the chips' peak, the share of time spent on steps, and the throughput. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type ThroughputMessage, percentText, threeFigures } from '@tpulab/protocol';
-import type { JSX } from 'react';
-import { Figure } from '../ui/figure.js';
+import type { JSX, ReactNode } from 'react';
+import { useUniqueId } from '../ui/use-unique-id.js';
 import { badputName, computeFigure, throughputFigure } from './throughput.js';
 
 interface FiguresViewProps {
@@ -64,5 +64,30 @@ function Productive({ measured: { goodput }, trans }: FiguresViewProps): JSX.Ele
         </div>
       ))}
     </Figure>
+  );
+}
+
+interface FigureProps {
+  readonly name: string;
+  readonly value: string;
+  /** Unit of the value, or its short name. */
+  readonly unit: string;
+  /** Its meaning and its components. */
+  readonly children: ReactNode;
+}
+
+/** A value with its name, and its explanation on hover or focus. */
+function Figure({ name, value, unit, children }: FigureProps): JSX.Element {
+  const id = useUniqueId();
+  return (
+    <div className="jp-TPULabFigure" tabIndex={0} role="group" aria-label={name} aria-describedby={id}>
+      <span className="jp-TPULabFigure-name">{name}</span>
+      <span className="jp-TPULabFigure-value">
+        <strong>{value}</strong> {unit}
+      </span>
+      <div id={id} role="tooltip" className="jp-TPULabFigure-tip">
+        {children}
+      </div>
+    </div>
   );
 }

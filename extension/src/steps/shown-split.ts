@@ -10,7 +10,7 @@ export type WatchedShares = readonly number[];
 const COMPILE = SPANS.indexOf('compile');
 
 /** Fewer watched steps are not representative: of short steps, where only some are watched, earlier ones are included. */
-const WATCHED_NEEDED = 32;
+const MIN_WATCHED = 32;
 
 /**
  * Null when no step was watched. Steps that compile are excluded: their device time is never known,
@@ -22,7 +22,7 @@ export function watchedShares(steps: StepRing, window: number): WatchedShares | 
   const totals = SPANS.map(() => 0);
   let watched = 0;
   for (let at = steps.length - 1; at >= 0; at -= 1) {
-    if (at < steps.length - window && watched >= WATCHED_NEEDED) {
+    if (at < steps.length - window && watched >= MIN_WATCHED) {
       break;
     }
     if (steps.deviceKnown(at) && !compiles(steps, at)) {

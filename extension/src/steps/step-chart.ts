@@ -38,7 +38,7 @@ export class StepChart extends SizedDrawing {
 
   /** Puts the cursor on a step, as the pointer would; null removes it. */
   point(position: number | null): void {
-    this._pointed = position;
+    this._hoveredStep = position;
     this._pointerX = null;
     this.loop.request(this);
   }
@@ -85,7 +85,7 @@ export class StepChart extends SizedDrawing {
   private readonly _onPointer = (event: PointerEvent): void => {
     const area = areaOf(this.width, this.height);
     this._pointerX = event.type === 'pointermove' ? event.offsetX : null;
-    this._pointed = null;
+    this._hoveredStep = null;
     this._onHover(
       this._scale && this._pointerX !== null ? positionAt(this._scale, area, this._pointerX) : null
     );
@@ -93,8 +93,8 @@ export class StepChart extends SizedDrawing {
   };
 
   private _highlighted(): number | null {
-    if (this._pointed !== null) {
-      return this._pointed;
+    if (this._hoveredStep !== null) {
+      return this._hoveredStep;
     }
     const area = areaOf(this.width, this.height);
     return this._scale && this._pointerX !== null ? positionAt(this._scale, area, this._pointerX) : null;
@@ -122,6 +122,6 @@ export class StepChart extends SizedDrawing {
   private _window = 0;
   private _behind = 0;
   private _marks: readonly PlacedMark[] = [];
-  private _pointed: number | null = null;
+  private _hoveredStep: number | null = null;
   private _pointerX: number | null = null;
 }

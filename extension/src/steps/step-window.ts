@@ -1,6 +1,6 @@
 /** The visible steps of the timeline: how many, and whether it follows the newest one or stays at a chosen position. */
 
-export const FEWEST = 8;
+export const MIN_COUNT = 8;
 
 export interface StepWindow {
   readonly count: number;
@@ -15,8 +15,8 @@ export function behind({ end }: StepWindow, added: number, held: number): number
 
 /** Twice as many or half as many; the last visible step stays, unless there are none before it. */
 export function zoomed(window: StepWindow, factor: number, held: number): StepWindow {
-  const most = Math.max(FEWEST, held);
-  const count = Math.round(Math.min(most, Math.max(FEWEST, window.count * factor)));
+  const most = Math.max(MIN_COUNT, held);
+  const count = Math.round(Math.min(most, Math.max(MIN_COUNT, window.count * factor)));
   return { ...window, count };
 }
 

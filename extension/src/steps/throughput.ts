@@ -20,7 +20,7 @@ export function computeFigure({ mfu }: ThroughputMessage, trans: TranslationBund
     return null;
   }
   const speed = flopsText(mfu.flopsPerSecond);
-  const isLeast = mfu.source === 'lower-bound';
+  const isLowerBound = mfu.source === 'lower-bound';
   const [value, unit] =
     mfu.value === null ? splitUnit(speed) : [`${threeFigures(mfu.value * 100)}%`, trans.__('MFU')];
   const rows: [string, string][] = mfu.value === null ? [] : [[trans.__('Achieved'), speed]];
@@ -28,10 +28,10 @@ export function computeFigure({ mfu }: ThroughputMessage, trans: TranslationBund
     const peak = flopsText(mfu.flopsPerSecond / mfu.value);
     rows.push([mfu.peakType === null ? trans.__('Peak') : trans.__('Peak in %1', mfu.peakType), peak]);
   }
-  if (isLeast && mfu.missing?.length) {
+  if (isLowerBound && mfu.missing?.length) {
     rows.push([trans.__('Not counted'), mfu.missing.join(', ')]);
   }
-  return { value: isLeast ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
+  return { value: isLowerBound ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
 }
 
 /** Tokens before samples and updates, because they are the same amount of work in every step. */

@@ -7,7 +7,7 @@ import { scaleOf } from './chart-geometry.js';
 import { fileName, toCsv } from './export.js';
 import { badputName, computeFigure, throughputFigure } from './throughput.js';
 import { marksOf, positionOf } from './step-marks.js';
-import { behind, FEWEST, moved, zoomed } from './step-window.js';
+import { behind, MIN_COUNT, moved, zoomed } from './step-window.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
@@ -31,7 +31,7 @@ describe('the window of the timeline', () => {
   });
 
   it('never shows fewer steps than are visible, nor more than are stored, nor any dropped ones', () => {
-    expect(zoomed(live, 0.001, 500).count).toBe(FEWEST);
+    expect(zoomed(live, 0.001, 500).count).toBe(MIN_COUNT);
     expect(zoomed(live, 1_000, 500).count).toBe(500);
     const oldest = moved(live, -10_000, 5_000, 2_048);
     const { first, count } = scaleOf(ringOf(2_048), 48, AREA, behind(oldest, 5_000, 2_048));

@@ -9,7 +9,7 @@ import {
   threeFigures
 } from '@tpulab/protocol';
 import { locationText } from '../compilations/reason.js';
-import { whyUnknown } from '../events/capabilities.js';
+import { unavailableReason } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { fromBackticks } from '../text/marked.js';
@@ -49,7 +49,7 @@ interface StepsViewProps {
   /** Null where the page saves no files. */
   readonly onExport: ((run: Run) => void) | null;
   /** The run section shows the progress of the run: here it would be of another moment, as that section is drawn less often. */
-  readonly isCountedElsewhere: boolean;
+  readonly hidesProgress: boolean;
   readonly trans: TranslationBundle;
 }
 
@@ -68,7 +68,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
   }
   const found = adviceFor(summary, trans, recompileAdvice(kernel, run), run.throughput?.mfu?.value ?? null);
   // Naming an output helps only with the hook that reports the step's programs.
-  const hidden = found.limit === 'unwatched' ? whyUnknown(kernel.agent, 'device-time') : null;
+  const hidden = found.limit === 'unwatched' ? unavailableReason(kernel.agent, 'device-time') : null;
   const advice =
     hidden === null
       ? found
@@ -89,7 +89,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
         paused={paused}
         trans={trans}
       />
-      {props.isCountedElsewhere ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
+      {props.hidesProgress ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
       {run.throughput ? <FiguresView measured={run.throughput} trans={trans} /> : null}
       <Notes {...props} run={run} cause={cause} />
       <Actions

@@ -43,7 +43,7 @@ export class FakeJupyterServer implements AsyncDisposable {
   /** Paths of the requests for remotes. */
   readonly requested: string[] = [];
   /** Bodies of these requests. */
-  readonly wishes: Record<string, unknown>[] = [];
+  readonly bodies: Record<string, unknown>[] = [];
   /** Headers of the last request. */
   lastHeaders: IncomingMessage['headers'] = {};
   /** Answer of `GET tpulab/bridge`; null means that the route does not exist. */
@@ -218,7 +218,7 @@ export class FakeJupyterServer implements AsyncDisposable {
       const name = path.split('/')[4];
       if (method === 'POST' && name !== undefined && this.remotes) {
         this.requested.push(path);
-        this.wishes.push(body);
+        this.bodies.push(body);
         send(response, 200, this.remotes.find(remote => remote.name === name) ?? {});
         return;
       }

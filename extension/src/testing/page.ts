@@ -11,7 +11,7 @@ import { FakeJupyterServer } from './fake-jupyter-server.js';
 export const LONG_MS = 60_000;
 
 /** Limits of this length for the lists of sessions and of kernelspecs. */
-export function longWaits(): ISessionWaits & ISpecWaits {
+export function longTimeouts(): ISessionWaits & ISpecWaits {
   const ms = LONG_MS;
   return {
     firstListMs: ms,

@@ -37,7 +37,7 @@ export class DrawLoop implements IDisposable {
 
   /** Draws this soon. May be called any number of times. */
   request(drawing: Drawing): void {
-    this._due.add(drawing);
+    this._scheduled.add(drawing);
     this._schedule();
   }
 
@@ -47,12 +47,12 @@ export class DrawLoop implements IDisposable {
   }
 
   forget(drawing: Drawing): void {
-    this._due.delete(drawing);
+    this._scheduled.delete(drawing);
   }
 
   dispose(): void {
     this._isDisposed = true;
-    this._due.clear();
+    this._scheduled.clear();
     this._source.clearTimeout(this._timer);
     if (this._frame !== null) this._source.cancelAnimationFrame(this._frame);
   }
@@ -80,9 +80,9 @@ export class DrawLoop implements IDisposable {
 
   private _draw(): void {
     let drawn = false;
-    for (const drawing of [...this._due]) {
+    for (const drawing of [...this._scheduled]) {
       if (drawing.isVisible) {
-        this._due.delete(drawing);
+        this._scheduled.delete(drawing);
         drawing.draw();
         drawn = true;
       }
@@ -94,11 +94,11 @@ export class DrawLoop implements IDisposable {
   }
 
   private _hasVisible(): boolean {
-    for (const drawing of this._due) if (drawing.isVisible) return true;
+    for (const drawing of this._scheduled) if (drawing.isVisible) return true;
     return false;
   }
 
-  private readonly _due = new Set<Drawing>();
+  private readonly _scheduled = new Set<Drawing>();
   private _intervalMs = 1_000 / DEFAULT_DRAWS_PER_SECOND;
   private _lastDrawn = Number.NEGATIVE_INFINITY;
   private _timer: number | undefined;

@@ -70,7 +70,7 @@ function ended(given: Partial<MirroredKernel> = {}): MirroredKernel {
 }
 
 /** Preempted, and created again with a new disk. */
-async function comeBack(checks: Remote['checks'] = []): Promise<void> {
+async function recreateMachine(checks: Remote['checks'] = []): Promise<void> {
   scene.report('preempted');
   scene.mirrored = [ended({ state: 'unknown' })];
   scene.report('connected', { connectedAt: Date.now(), checks });
@@ -118,7 +118,7 @@ test('its return is reported; the same kernel then starts on it and reruns the c
   // It was running when the machine was lost.
   notebook.cell('c').executionState = 'running';
   notebook.connectionStatusChanged.emit('connecting');
-  await comeBack();
+  await recreateMachine();
   expect(scene.labels).toEqual(['Restart and rerun', 'Start the kernel again']);
   scene.click('Restart and rerun');
   await until(() => notebook.ran.length > 0);
@@ -130,7 +130,7 @@ test('its return is reported; the same kernel then starts on it and reruns the c
 test('a kernel that does not start is offered again', async () => {
   scene = new Scene();
   scene.onStart = () => Promise.reject(new Error('no kernel'));
-  await comeBack();
+  await recreateMachine();
   scene.click('Start the kernel again');
   expect(scene.shown).toBeNull();
   await until(() => scene.shown !== null);
@@ -140,7 +140,7 @@ test('a kernel that does not start is offered again', async () => {
 test('a slice whose hosts are not all ready is reported with the missing hosts, and is offered when they are', async () => {
   scene = new Scene(SLICE);
   const check = { name: 'slice', state: 'warning', message: 'Host 1 is away.', remedy: null } as const;
-  await comeBack([check]);
+  await recreateMachine([check]);
   expect(scene.shown?.text).toMatch(/Its kernel cannot be started yet\. Host 1 is away\.$/);
   expect(scene.labels).toEqual(['Choose a kernel…', 'Show the machine']);
   scene.report('connected', { connectedAt: Date.now(), checks: [{ ...check, state: 'ok' }] });

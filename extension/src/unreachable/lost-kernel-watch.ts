@@ -59,7 +59,7 @@ export class LostKernelWatch implements IDisposable {
       sessionContext.kernelChanged.disconnect(this.onKernel, this);
       sessionContext.sessionChanged.disconnect(this.onSession, this);
       remotes.changed.disconnect(this.onRemote, this);
-      this._asking.abort();
+      this._request.abort();
     }
   }
 
@@ -99,7 +99,7 @@ export class LostKernelWatch implements IDisposable {
   }
 
   private follow(kernel: Pick<Kernel.IKernelConnection, 'id' | 'name'> | null): void {
-    this._asking.abort();
+    this._request.abort();
     const remote = kernel === null ? null : remoteOfPlace(splitSpecName(kernel.name).place);
     this._kernel =
       kernel === null || remote === null ? null : { kernelId: kernel.id, specName: kernel.name, remote };
@@ -115,9 +115,9 @@ export class LostKernelWatch implements IDisposable {
 
   /** Never rejects. */
   private async poll(lost: ILost): Promise<void> {
-    this._asking.abort();
-    this._asking = new AbortController();
-    const { signal } = this._asking;
+    this._request.abort();
+    this._request = new AbortController();
+    const { signal } = this._request;
     const { mirrored, remotes, sessionContext } = this.options;
     for (let polls = 0; polls < MAX_POLLS && !signal.aborted; polls += 1) {
       const kernels = await mirrored(lost.remote, signal).catch(() => []);
@@ -235,7 +235,7 @@ export class LostKernelWatch implements IDisposable {
   /** This page has seen that the machine of this kernel was preempted. */
   private _wasPreempted = false;
   private _shownText = '';
-  private _asking = new AbortController();
+  private _request = new AbortController();
 }
 
 function isOver({ aborted }: AbortSignal): boolean {

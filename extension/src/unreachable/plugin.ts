@@ -112,13 +112,13 @@ class Guard extends DisposableDelegate {
     const isPreempted = this.backends.remotes.get(unreachable.name)?.state === 'preempted';
     const dialog = choiceDialog(this.context.localPath, unreachable, isPreempted, this.trans);
     const decided = new AbortController();
-    const back = this.connected(unreachable.name, decided.signal).then(isUp => {
+    const reconnection = this.connected(unreachable.name, decided.signal).then(isConnected => {
       dialog.reject();
-      return isUp;
+      return isConnected;
     });
     const { button } = await dialog.launch();
     decided.abort();
-    return (await back) ? 'back' : ((button.actions[0] as Choice | undefined) ?? 'none');
+    return (await reconnection) ? 'back' : ((button.actions[0] as Choice | undefined) ?? 'none');
   }
 
   private async connect(specName: string, { name, why }: IAbsentRemote): Promise<void> {
@@ -140,12 +140,12 @@ class Guard extends DisposableDelegate {
   private async connected(name: string, signal: AbortSignal): Promise<boolean> {
     const { backends, context } = this;
     const { sessionContext } = context;
-    const isUp = (): boolean =>
+    const isConnected = (): boolean =>
       backends.remoteBackends.some(each => each.remoteName === name && each.state === 'ok');
     const isOver = (): boolean => context.isDisposed || sessionContext.session?.kernel != null;
     const signals = [backends.changed, context.disposed, sessionContext.kernelChanged];
-    await whenever(signals, () => isUp() || isOver(), signal).catch(() => undefined);
-    return isUp() && !isOver();
+    await whenever(signals, () => isConnected() || isOver(), signal).catch(() => undefined);
+    return isConnected() && !isOver();
   }
 
   private prefer(shouldStart: boolean): void {

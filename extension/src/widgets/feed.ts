@@ -12,7 +12,6 @@ import { ControlModel } from '../runs/model.js';
 import type { IBackend } from '../tokens.js';
 import type { AnyModel } from './afm.js';
 import { asSnapshot, SnapshotReader } from './snapshot.js';
-import { english } from './words.js';
 
 /** The interface that JupyterLab with our extension provides to the widgets of its page. */
 export interface WidgetHost {
@@ -85,7 +84,7 @@ interface Shown {
 }
 
 /** A run has no id before its first step begins; its widget must not show another run's figures until then. */
-function shownOf(kernel: KernelTelemetry, model: AnyModel): Shown {
+function snapshotOf(kernel: KernelTelemetry, model: AnyModel): Shown {
   const wanted = textOf(model.get('run_id'));
   const run = kernel.runs.runs.findLast(({ id }) => id === wanted) ?? null;
   const awaited = run ? null : textOf(model.get('run_name'));
@@ -116,7 +115,7 @@ function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {
 abstract class WidgetFeed implements Feed {
   abstract readonly control: ControlModel;
   readonly changed = new Signal<this, void>(this);
-  private readonly _leave: () => void;
+  private readonly _unsubscribe: () => void;
 
   constructor(
     protected readonly model: AnyModel,
@@ -127,19 +126,19 @@ abstract class WidgetFeed implements Feed {
   ) {
     kernel.changed.connect(this.emit, this);
     machine?.changed.connect(this.emit, this);
-    this._leave = announce(model, by);
+    this._unsubscribe = announce(model, by);
   }
 
   get run(): Run | null {
-    return shownOf(this.kernel, this.model).run;
+    return snapshotOf(this.kernel, this.model).run;
   }
 
   get awaited(): string | null {
-    return shownOf(this.kernel, this.model).awaited;
+    return snapshotOf(this.kernel, this.model).awaited;
   }
 
   dispose(): void {
-    this._leave();
+    this._unsubscribe();
     Signal.clearData(this);
     this.control.dispose();
   }
@@ -215,3 +214,23 @@ class CommFeed extends WidgetFeed {
     });
   }
 }
+
+/** The values that fill the texts. */
+type Value = string | number;
+
+/** `%1` … `%9` are the values; a single `%` is itself, as in JupyterLab. */
+function filled(text: string, values: readonly Value[]): string {
+  return text.replace(/%(\d)/g, (mark, digit: string) => {
+    const value = values[Number(digit) - 1];
+    return value === undefined ? mark : String(value);
+  });
+}
+
+const bundle = {
+  __: (text: string, ...values: Value[]): string => filled(text, values),
+  _n: (one: string, many: string, count: number, ...values: Value[]): string =>
+    filled(count === 1 ? one : many, [count, ...values])
+};
+
+/** The English source texts, for hosts without JupyterLab's translations. The models of the widgets call only `__` and `_n`. */
+export const english = bundle as unknown as TranslationBundle;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { devices, run, T0 } from '../events/samples.spec-data.js';
 import { asSnapshot, type Snapshot, SnapshotReader } from './snapshot.js';
-import { english } from './words.js';
+import { english } from './feed.js';
 
 function snapshot(first: number, count: number, fields: Partial<Snapshot> = {}): Snapshot {
   const rows = Array.from({ length: count }, (_, at) => [first + at, T0 + at, 10, 1, 2, 0, 6, 1, 1]);

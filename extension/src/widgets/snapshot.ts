@@ -31,8 +31,8 @@ export function asSnapshot(value: unknown): Snapshot | null {
     return null;
   }
   const { v, steps, metrics, commands } = value as Partial<Snapshot>;
-  const isFine = v === 1 && Array.isArray(steps) && typeof metrics === 'object' && Array.isArray(commands);
-  return isFine ? (value as Snapshot) : null;
+  const isValid = v === 1 && Array.isArray(steps) && typeof metrics === 'object' && Array.isArray(commands);
+  return isValid ? (value as Snapshot) : null;
 }
 
 /** Loads snapshots into the same model as the bridge's telemetry. Data already present is not added again. */

@@ -117,7 +117,7 @@ export function channelsRoute(
     prepare: ({ params, query, actor, may }: UpgradeRequest) => {
       const kernel = registry.get(params['kernelId'] ?? '');
       // Clients reconnect after a 503. Only the keeper can determine the client's position and the messages that it missed.
-      if (kernel.isPresumed) throw bridgeError('not_ready', kernel.cannotBeReached);
+      if (kernel.isPresumed) throw bridgeError('not_ready', kernel.unreachableMessage);
       const sessionId = query.get('session_id');
       const request = {
         sessionId: sessionId === null || sessionId === '' ? null : checkSessionId(sessionId),

@@ -187,11 +187,11 @@ export class ClientConnection {
   }
 
   /** Disconnects a client that reads too slowly. It reconnects and continues after its last confirmed record. */
-  shed(): void {
+  disconnectSlow(): void {
     const { socket, confirmation, log } = this.options;
     log.warn({ unsentBytes: this.unsentBytes, pending: this.pending }, 'a client is too slow and is let go');
     this.close(CLOSE.tooSlow);
-    const timer = setTimeout(() => socket.terminate(), confirmation.farewellMs);
+    const timer = setTimeout(() => socket.terminate(), confirmation.closeGraceMs);
     socket.on('close', () => clearTimeout(timer));
     this.options.detached(this);
   }
@@ -205,7 +205,7 @@ export class ClientConnection {
 
   /** No message arrived for a long time: the network is lost, or the client does not read. */
   #silent(): void {
-    if (this.unsentBytes > 0) this.shed();
+    if (this.unsentBytes > 0) this.disconnectSlow();
     else this.options.socket.terminate();
   }
 

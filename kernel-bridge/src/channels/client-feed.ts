@@ -125,14 +125,14 @@ export class ClientFeed {
           this.#enter('live');
           return;
         }
-        await this.#readOn();
+        await this.#readNext();
       }
     } catch (error) {
       if (!this.#abort.signal.aborted) this.options.failed(error);
     }
   }
 
-  async #readOn(): Promise<void> {
+  async #readNext(): Promise<void> {
     const before = this.#position;
     for await (const records of this.options.read(this.#position + 1)) {
       for (const record of records) {

@@ -47,7 +47,7 @@ export class ClientLeases implements Disposable {
   #debugger: string | null = null;
   #kernelSession: string | null = null;
   /** When each disconnected lease holder was lost, by the monotonic clock. */
-  readonly #awaySince = new Map<string, number>();
+  readonly #disconnectedSince = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
 
   constructor(
@@ -124,14 +124,14 @@ export class ClientLeases implements Disposable {
     const now = performance.now();
     const holders = new Set(this.#subshells.keys());
     if (this.#debugger !== null) holders.add(this.#debugger);
-    for (const session of this.#awaySince.keys()) {
-      if (!holders.has(session) || this.actions.isAttached(session)) this.#awaySince.delete(session);
+    for (const session of this.#disconnectedSince.keys()) {
+      if (!holders.has(session) || this.actions.isAttached(session)) this.#disconnectedSince.delete(session);
     }
     let next = Infinity;
     for (const session of holders) {
       if (this.actions.isAttached(session)) continue;
-      const since = this.#awaySince.get(session) ?? now;
-      this.#awaySince.set(session, since);
+      const since = this.#disconnectedSince.get(session) ?? now;
+      this.#disconnectedSince.set(session, since);
       next = Math.min(next, ...this.#endOverdue(session, since, now));
     }
     if (next === Infinity) return;

@@ -19,7 +19,7 @@ export interface ConfirmationOptions {
   /** A client that has not answered for this long is considered lost. */
   readonly silenceMs: number;
   /** How long a client that is being disconnected has to read the remaining data, including the close frame. */
-  readonly farewellMs: number;
+  readonly closeGraceMs: number;
   /**
    * How many records before its confirmed position a client without acknowledgements resumes. For clients whose WebSocket
    * answers pings before the page has processed earlier messages.
@@ -32,12 +32,12 @@ export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
   bytes: 256 * 1024,
   heartbeatMs: 30_000,
   silenceMs: 90_000,
-  farewellMs: 5_000,
+  closeGraceMs: 5_000,
   backStep: 0
 };
 
 /** More pings would add little information, and would pile up at a stalled client. */
-const MAX_ON_THE_WAY = 8;
+const MAX_PENDING_PINGS = 8;
 
 interface ConfirmationEvents {
   /** seq of the last record that was written to the socket. */
@@ -53,13 +53,13 @@ export class Confirmations {
   #delay: NodeJS.Timeout | null = null;
   #bytes = 0;
   /** Positions in pings that are still without a pong. One pong may answer several (RFC 6455, 5.5.3). */
-  #onTheWay: number[] = [];
+  #pendingPings: number[] = [];
   /** Position in the newest ping. */
   #newestPing = 0;
   #last = 0;
   #stopped = false;
   #lastReceivedAt = performance.now();
-  #beatAt = performance.now();
+  #lastHeartbeatAt = performance.now();
 
   constructor(
     private readonly socket: WebSocket,
@@ -81,7 +81,7 @@ export class Confirmations {
     if (!this.byPong) return;
     this.#bytes += bytes;
     if (this.#bytes >= this.options.bytes) this.#ping();
-    else if (this.#onTheWay.length < MAX_ON_THE_WAY) this.#pingSoon();
+    else if (this.#pendingPings.length < MAX_PENDING_PINGS) this.#pingSoon();
   }
 
   /** The client itself acknowledges a record. */
@@ -113,7 +113,7 @@ export class Confirmations {
     this.#bytes = 0;
     if (this.socket.readyState !== this.socket.OPEN) return;
     this.#newestPing = this.events.position();
-    if (this.byPong) this.#onTheWay.push(this.#newestPing);
+    if (this.byPong) this.#pendingPings.push(this.#newestPing);
     this.socket.ping(String(this.#newestPing));
   }
 
@@ -123,17 +123,18 @@ export class Confirmations {
     const text = payload.toString('latin1');
     if (!/^\d{1,16}$/.test(text)) return;
     const seq = Number(text);
-    this.#onTheWay = this.#onTheWay.filter(sent => sent > seq);
+    this.#pendingPings = this.#pendingPings.filter(sent => sent > seq);
     this.acknowledged(seq);
     // Records that were sent while too many pings were in flight need a ping too.
-    if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#newestPing < this.events.position()) this.#pingSoon();
+    if (this.#pendingPings.length < MAX_PENDING_PINGS && this.#newestPing < this.events.position())
+      this.#pingSoon();
   }
 
   #beat(): void {
     const now = performance.now();
     // After a sleep of this machine, or a long turn of the event loop, messages of the client are still unread.
-    const wasAsleep = now - this.#beatAt > 2 * this.options.heartbeatMs;
-    this.#beatAt = now;
+    const wasAsleep = now - this.#lastHeartbeatAt > 2 * this.options.heartbeatMs;
+    this.#lastHeartbeatAt = now;
     if (!wasAsleep && now - this.#lastReceivedAt > this.options.silenceMs) this.events.silent();
     else this.#ping();
   }

@@ -101,7 +101,7 @@ const OPEN_TO_ALL: ReadonlySet<string> = new Set([
   'source'
 ]);
 
-const BEGINS: ReadonlySet<string> = new Set(['initialize', 'attach']);
+const DEBUG_START_COMMANDS: ReadonlySet<string> = new Set(['initialize', 'attach']);
 
 /**
  * Allows one client to debug at a time. A debugger has one list of breakpoints and one stopped thread, so two clients
@@ -117,7 +117,7 @@ class DebugTurns {
     if (OPEN_TO_ALL.has(command)) return null;
     const holder = this.leases.debugger;
     if (holder === null) {
-      if (BEGINS.has(command)) this.leases.debugger = header.session;
+      if (DEBUG_START_COMMANDS.has(command)) this.leases.debugger = header.session;
       return null;
     }
     if (owns(holder)) return null;

@@ -72,7 +72,7 @@ const BOUNDED: ReadonlySet<string> = new Set([
 
 /** States after which the process sends nothing more. */
 const ENDS: ReadonlySet<string> = new Set(['restarting', 'autorestarting', 'terminating', 'dead']);
-const EVERY = Symbol('every execution');
+const ALL_EXECUTIONS = Symbol('every execution');
 const NO_HEADER = Buffer.from('{}');
 
 type Json = Record<string, unknown>;
@@ -148,10 +148,10 @@ export interface BoundClient {
   unsent(): number;
 }
 
-const NOBODY: BoundClient = { send: () => undefined, unsent: () => 0 };
+const NO_CLIENT: BoundClient = { send: () => undefined, unsent: () => 0 };
 
 export class LiveBound {
-  #client = NOBODY;
+  #client = NO_CLIENT;
   readonly #cells = new Map<string, Cell>();
   #waiting: Item[] = [];
   #waitingChars = 0;
@@ -178,7 +178,7 @@ export class LiveBound {
     if (client !== this.#client) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    this.#client = NOBODY;
+    this.#client = NO_CLIENT;
     this.#waiting = [];
     this.#waitingChars = 0;
   }
@@ -196,9 +196,9 @@ export class LiveBound {
     }
     this.#startWindow();
     this.#inWindow += 1;
-    const isFew = !this.#isFlood && this.#inWindow <= this.limits.perWindow;
-    const mayGo = isFew && this.#client.unsent() <= this.limits.unsentBytes;
-    if (this.#waiting.length === 0 && mayGo) this.#emit(item);
+    const isBelowRate = !this.#isFlood && this.#inWindow <= this.limits.perWindow;
+    const maySend = isBelowRate && this.#client.unsent() <= this.limits.unsentBytes;
+    if (this.#waiting.length === 0 && maySend) this.#emit(item);
     else this.#wait(item);
   }
 
@@ -216,7 +216,8 @@ export class LiveBound {
     if (this.#cells.size > 0) {
       const over = endOf(message);
       for (const cell of this.#cells.values()) {
-        if (cell.isRunning && (over === EVERY || over === cell.msgId)) this.#ended(cell, message.seq);
+        if (cell.isRunning && (over === ALL_EXECUTIONS || over === cell.msgId))
+          this.#ended(cell, message.seq);
       }
     }
     this.#client.send(message.seq, message.v1);
@@ -473,10 +474,10 @@ function field(part: Buffer | null, name: string): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** The execution that a status ends, or `EVERY` where the process ends. */
-function endOf({ channel, v1 }: OutgoingMessage): string | typeof EVERY | null {
+/** The execution that a status ends, or `ALL_EXECUTIONS` where the process ends. */
+function endOf({ channel, v1 }: OutgoingMessage): string | typeof ALL_EXECUTIONS | null {
   if (channel !== RecordChannel.iopub || field(v1Part(v1, PART.header), 'msg_type') !== 'status') return null;
   const state = field(v1Part(v1, PART.content), 'execution_state');
   if (state === 'idle') return field(v1Part(v1, PART.parentHeader), 'msg_id');
-  return state !== null && ENDS.has(state) ? EVERY : null;
+  return state !== null && ENDS.has(state) ? ALL_EXECUTIONS : null;
 }

@@ -206,10 +206,10 @@ describe('a reloaded page with another session id', () => {
 
   it('[11] does not take over a session that is attached', async () => {
     using owner = await bridge.connect(kernelId, { sessionId });
-    using thief = await connect({ sessionId: `${sessionId}-new`, query: `?predecessor=${sessionId}` });
+    using takeover = await connect({ sessionId: `${sessionId}-new`, query: `?predecessor=${sessionId}` });
     await owner.run('pass');
-    await thief.run('pass');
-    const own = thief.messages.filter(({ channel }) => channel === 'shell');
+    await takeover.run('pass');
+    const own = takeover.messages.filter(({ channel }) => channel === 'shell');
     expect(own.map(({ parent }) => parent.session)).toEqual([`${sessionId}-new`]);
   });
 });

@@ -10,8 +10,8 @@ interface LegacyFrame {
   readonly bytes: Buffer;
 }
 
-const EVERYONE: Addressee = { to: 'everyone' };
-const NOBODY: Addressee = { to: 'nobody' };
+const ALL_CLIENTS: Addressee = { to: 'everyone' };
+const NO_ADDRESSEE: Addressee = { to: 'nobody' };
 
 export function isForClients(channel: number): boolean {
   return channel !== RecordChannel.bridge && (channel & FROM_CLIENT) === 0;
@@ -69,8 +69,8 @@ function legacyOf(frame: Buffer): LegacyFrame | null {
 
 /** A reply without a readable parent goes to no client: sending it to all would end other clients' requests. */
 function addresseeOf(channel: number, frame: Buffer): Addressee {
-  if (channel === RecordChannel.iopub) return EVERYONE;
-  if (!isForClients(channel)) return NOBODY;
+  if (channel === RecordChannel.iopub) return ALL_CLIENTS;
+  if (!isForClients(channel)) return NO_ADDRESSEE;
   const session = ifMessage(() => parentOf(decodeV1(frame)))?.session;
-  return typeof session === 'string' ? { to: 'session', session } : NOBODY;
+  return typeof session === 'string' ? { to: 'session', session } : NO_ADDRESSEE;
 }

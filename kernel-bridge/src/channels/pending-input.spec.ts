@@ -16,15 +16,15 @@ const answer: WatchedMessage = { ...question, fromClient: true, header, parent: 
 
 const isOther = (session: string): boolean => session === 'other';
 const isOwner = (session: string): boolean => session === 'owner';
-const everybody = (): boolean => true;
+const allClients = (): boolean => true;
 const nobody = (): boolean => false;
 
 describe('[18] a question on stdin', () => {
   it('is answered by the client that runs the cell, and by no other while it is attached', () => {
     const input = new PendingInput();
     input.watched(question);
-    expect(input.refuse(reply, isOther, everybody)).toMatchObject({ code: 'input_taken' });
-    expect(input.refuse(reply, isOwner, everybody)).toBeNull();
+    expect(input.refuse(reply, isOther, allClients)).toMatchObject({ code: 'input_taken' });
+    expect(input.refuse(reply, isOwner, allClients)).toBeNull();
   });
 
   it('may be answered by another when the client that runs the cell is away', () => {
@@ -37,16 +37,16 @@ describe('[18] a question on stdin', () => {
     const input = new PendingInput();
     input.watched(question);
     input.watched(answer);
-    expect(input.refuse(reply, isOther, everybody)).toBeNull();
+    expect(input.refuse(reply, isOther, allClients)).toBeNull();
     input.watched(question);
     input.forget();
-    expect(input.refuse(reply, isOther, everybody)).toBeNull();
+    expect(input.refuse(reply, isOther, allClients)).toBeNull();
   });
 
   it('does not affect other messages of clients', () => {
     const input = new PendingInput();
     input.watched(question);
     const request = { ...reply, message: { channel: 'shell' as const, parts: [] } };
-    expect(input.refuse(request, isOther, everybody)).toBeNull();
+    expect(input.refuse(request, isOther, allClients)).toBeNull();
   });
 });

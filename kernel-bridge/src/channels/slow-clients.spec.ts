@@ -31,7 +31,7 @@ describe('a client that does not read its messages', () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 256 * 1024, refillBytes: 64 * 1024 },
       // Both ends are in this process: the fast client needs time for its answer when the process stalled.
-      confirmation: { heartbeatMs: 1_000, silenceMs: 8_000, farewellMs: 60_000 }
+      confirmation: { heartbeatMs: 1_000, silenceMs: 8_000, closeGraceMs: 60_000 }
     });
     await bridge.gateway.ready;
     const kernelId = await bridge.startKernel({ name: 'lossless' });
@@ -58,7 +58,7 @@ describe('a client that does not read its messages', () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 512 * 1024, refillBytes: 64 * 1024 },
       unsentLimitBytes: 768 * 1024,
-      confirmation: { farewellMs: 60_000 }
+      confirmation: { closeGraceMs: 60_000 }
     });
     await bridge.gateway.ready;
     const kernelId = await bridge.startKernel({ name: 'lossless' });

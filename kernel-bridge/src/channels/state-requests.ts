@@ -25,7 +25,7 @@ import { dropOldest } from '@tpulab/platform/bounded.js';
 /** From ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
 const CONTROL_TARGET = 'jupyter.widget.control';
 /** A page waits for these before it sends anything else. */
-const ABOUT_THE_KERNEL: ReadonlySet<string> = new Set(['kernel_info_request', 'comm_info_request']);
+const KERNEL_STATE_REQUESTS: ReadonlySet<string> = new Set(['kernel_info_request', 'comm_info_request']);
 /** A kernel that supports subshells creates one in milliseconds; another kernel may not answer at all. */
 const SUBSHELL_TIMEOUT_MS = 5_000;
 /** Enough for the pages that send such requests at the same time. */
@@ -111,7 +111,7 @@ export class StateRequests implements Disposable {
   }
 
   #requestsState(message: KernelMessage, msgType: string): boolean {
-    if (ABOUT_THE_KERNEL.has(msgType)) return this.actions.isBusy();
+    if (KERNEL_STATE_REQUESTS.has(msgType)) return this.actions.isBusy();
     if (msgType !== 'comm_open' && msgType !== 'comm_msg' && msgType !== 'comm_close') return false;
     if (msgType === 'comm_open' ? !this.actions.isBusy() : this.#comms.size === 0) return false;
     const { comm_id: commId, target_name: target } = contentOf(message);
@@ -153,8 +153,8 @@ export class StateRequests implements Disposable {
   #send({ msgId, message }: Waiting): void {
     let { parts } = message;
     if (this.#subshell !== null) {
-      const directed = JSON.stringify({ ...headerOf(message), subshell_id: this.#subshell });
-      parts = parts.with(PART.header, Buffer.from(directed));
+      const headerOnSubshell = JSON.stringify({ ...headerOf(message), subshell_id: this.#subshell });
+      parts = parts.with(PART.header, Buffer.from(headerOnSubshell));
     }
     this.actions.send(msgId, encodeV1({ ...message, parts }));
   }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type Sheddable, UnsentBudget } from './unsent-budget.js';
+import { type BufferedClient, UnsentBudget } from './unsent-budget.js';
 
-class Client implements Sheddable {
+class Client implements BufferedClient {
   isShed = false;
   constructor(readonly unsentBytes: number) {}
-  shed(): void {
+  disconnectSlow(): void {
     this.isShed = true;
   }
 }

@@ -3,24 +3,24 @@
  * when the unsent data in memory exceeds the limit, the client with the most is disconnected. It reconnects and is served
  * from the files.
  */
-export interface Sheddable {
+export interface BufferedClient {
   /** Bytes that were written to its socket and are not sent yet. */
   readonly unsentBytes: number;
-  shed(): void;
+  disconnectSlow(): void;
 }
 
 export const UNSENT_LIMIT_BYTES = 512 * 1024 * 1024;
 
 export class UnsentBudget {
-  readonly #clients = new Set<Sheddable>();
+  readonly #clients = new Set<BufferedClient>();
 
   constructor(private readonly limitBytes: number) {}
 
-  add(client: Sheddable): void {
+  add(client: BufferedClient): void {
     this.#clients.add(client);
   }
 
-  remove(client: Sheddable): void {
+  remove(client: BufferedClient): void {
     this.#clients.delete(client);
   }
 
@@ -29,14 +29,14 @@ export class UnsentBudget {
     let total = 0;
     for (const client of this.#clients) total += client.unsentBytes;
     while (total > this.limitBytes) {
-      let largest: Sheddable | null = null;
+      let largest: BufferedClient | null = null;
       for (const client of this.#clients) {
         if (client.unsentBytes > (largest?.unsentBytes ?? 0)) largest = client;
       }
       if (!largest) return;
       total -= largest.unsentBytes;
       this.#clients.delete(largest);
-      largest.shed();
+      largest.disconnectSlow();
     }
   }
 }

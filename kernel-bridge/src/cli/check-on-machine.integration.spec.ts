@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { NotebookCheck } from '@tpulab/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, unavailableReason } from '../../../tests/stand-in-vm/index.js';
 import { Hub } from '../remotes/testing/hub.js';
 import { checkCommand } from './check-command.js';
 import type { Confirm } from './output.js';
@@ -13,7 +13,7 @@ import { type Ran, runCommand } from './testing/command-line.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 const STEP = `import functools, jax, jax.numpy as jnp, settings
 @functools.partial(jax.jit, donate_argnames="state")
 def train(state, x):

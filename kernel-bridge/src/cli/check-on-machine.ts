@@ -98,7 +98,7 @@ export async function checkOnMachine(check: CheckOnMachine): Promise<number> {
     const request = { localFolder: received, remoteFolder: `${run}/out`, direction: 'from-remote' } as const;
     await copyFolder(calls, machine, request, () => undefined);
     const names = new Map([...wanted].map(([name, file]) => [`${run}/out/${name}`, file]));
-    await bringBack(received, wanted, names.set(there, folder), streams);
+    await fetchResults(received, wanted, names.set(there, folder), streams);
     return code;
   } finally {
     input.end();
@@ -151,7 +151,7 @@ function fileOf(name: (typeof OUTPUTS)[number], source: string, files: FileOptio
 }
 
 /** Writes the results to the requested files, with names of this computer in their texts. */
-async function bringBack(
+async function fetchResults(
   received: string,
   wanted: ReadonlyMap<string, string>,
   names: ReadonlyMap<string, string>,

@@ -3,12 +3,12 @@ import { run } from './program.js';
 
 const args = process.argv.slice(2);
 /** These commands continue their work when the reader of their output has ended. */
-const goesOn = args.length === 0 || /^(serve|session|execute|run)$/.test(args[0] ?? '');
+const continuesWithoutReader = args.length === 0 || /^(serve|session|execute|run)$/.test(args[0] ?? '');
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   // The reader has ended early, as `head` and `less` do; the exit code is the one for SIGPIPE.
   if (code !== 'EPIPE') process.stderr.write(`The output cannot be written: ${message}.\n`);
-  if (!goesOn) process.exit(code === 'EPIPE' ? 141 : 1);
+  if (!continuesWithoutReader) process.exit(code === 'EPIPE' ? 141 : 1);
 });
 process.stderr.on('error', () => undefined);
 

@@ -45,7 +45,7 @@ const FOLDER_REMOVED =
   'The current folder has been deleted or replaced; change to it again with cd, or to another.';
 
 /** Options of the program itself; other options without a command belong to `session`. */
-const OF_PROGRAM = /^(-h|--help|-V|--version)$/;
+const PROGRAM_OPTIONS = /^(-h|--help|-V|--version)$/;
 
 /** Runs a command line (without `node` and the script); returns the exit code. */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
@@ -53,7 +53,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
   const former = Object.hasOwn(FORMER, first) ? FORMER[first] : undefined;
   const [current = first, ...within] = former?.split(' ') ?? [];
   const argv =
-    current.startsWith('-') && !OF_PROGRAM.test(current)
+    current.startsWith('-') && !PROGRAM_OPTIONS.test(current)
       ? ['session', ...args]
       : [current, ...within, ...rest];
   const json = argv.includes('--json') ? true : undefined;

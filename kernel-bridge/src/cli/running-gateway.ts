@@ -250,7 +250,7 @@ export async function chosenGateway({ stateDir }: StateOptions): Promise<Running
 }
 
 /** `.tpulab`, in which `npm start` stores its state: beside `kernel-bridge`, and around the bundle. */
-const OF_CHECKOUT = ['../.tpulab', '..']
+const CHECKOUT_FOLDERS = ['../.tpulab', '..']
   .map(part => path.resolve(PACKAGE_FOLDER, part))
   .filter(folder => path.basename(folder) === '.tpulab');
 
@@ -281,7 +281,7 @@ export async function chosenStateFolder(
 }
 
 function isOfCheckout(stateDir: string): boolean {
-  return OF_CHECKOUT.some(folder => isWithin(folder, stateDir));
+  return CHECKOUT_FOLDERS.some(folder => isWithin(folder, stateDir));
 }
 
 /** `--machine NAME`: the command reads the local copy of a machine's output instead of the output of this server's kernels. */

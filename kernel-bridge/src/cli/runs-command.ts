@@ -125,7 +125,7 @@ export function runsCommand(streams: Streams): Command {
 }
 
 const STEERED: readonly ControlAction[] = ['pause', 'resume', 'stop', 'checkpoint', 'evaluate', 'sample'];
-const ASK_AGAIN_MS = 500;
+const POLL_MS = 500;
 
 /** Waits for the result: a run applies a command between two steps. Throws if the command was not applied. */
 async function steer(
@@ -150,7 +150,7 @@ async function steer(
         'control_refused',
         plainText(answer.reason ?? `The run has ${answer.phase} it.`)
       );
-    await delay(ASK_AGAIN_MS);
+    await delay(POLL_MS);
   }
 }
 

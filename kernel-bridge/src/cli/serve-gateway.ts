@@ -85,7 +85,7 @@ function rotate(file: string): void {
  */
 
 /** Faults per minute that a gateway survives. */
-const MOST_FAULTS = 10;
+const MAX_FAULTS = 10;
 const ENDS = 3;
 const WITHIN_MS = 60_000;
 /** Ends older than this do not count as a loop. */
@@ -97,9 +97,9 @@ export function guardProcess(stateDir: string, log: Logger, end: () => void): Di
   const onFault = (err: unknown, origin: string): void => {
     log.error({ err, origin }, 'an unexpected error was caught; the server continues');
     faults.push(performance.now());
-    if (faults.length > MOST_FAULTS) faults.shift();
+    if (faults.length > MAX_FAULTS) faults.shift();
     const [oldest = 0] = faults;
-    if (faults.length < MOST_FAULTS || performance.now() - oldest > WITHIN_MS) return;
+    if (faults.length < MAX_FAULTS || performance.now() - oldest > WITHIN_MS) return;
     log.fatal({ err, origin }, 'server failed; kernels keep running, and the next server finds them');
     noteEnd(stateDir);
     end();
@@ -114,7 +114,7 @@ export function guardProcess(stateDir: string, log: Logger, end: () => void): Di
 
 const fileIn = (stateDir: string): string => path.join(stateDir, 'fatal-ends.json');
 
-function endsIn(stateDir: string): number[] {
+function kernelEndsIn(stateDir: string): number[] {
   try {
     const value: unknown = JSON.parse(readFileSync(fileIn(stateDir), 'utf8'));
     return Array.isArray(value) ? value.filter((each): each is number => typeof each === 'number') : [];
@@ -125,7 +125,9 @@ function endsIn(stateDir: string): number[] {
 
 export function noteEnd(stateDir: string, now = Date.now()): void {
   try {
-    writeFileSync(fileIn(stateDir), JSON.stringify([...endsIn(stateDir), now].slice(-ENDS)), { mode: 0o600 });
+    writeFileSync(fileIn(stateDir), JSON.stringify([...kernelEndsIn(stateDir), now].slice(-ENDS)), {
+      mode: 0o600
+    });
   } catch {
     // The log contains the error.
   }
@@ -133,7 +135,7 @@ export function noteEnd(stateDir: string, now = Date.now()): void {
 
 /** Whether the last gateways of this folder ended in quick succession. */
 export function isCrashLoop(stateDir: string, now = Date.now()): boolean {
-  const ends = endsIn(stateDir);
+  const ends = kernelEndsIn(stateDir);
   const [first = 0, last = 0] = [ends[0], ends.at(-1)];
   return ends.length >= ENDS && last - first <= WITHIN_MS && Math.abs(now - last) <= RECENT_MS;
 }

@@ -42,7 +42,7 @@ export function sessionCommand(streams: Streams): Command {
         throw error;
       });
       const open = async (gateway: RunningGateway, rootDir: string | undefined): Promise<void> => {
-        const notebook = belowRoot(requested, rootDir);
+        const notebook = relativeToRoot(requested, rootDir);
         const { code } = await gateway.request(PageCode, 'POST', 'bridge/v1/page-code');
         const link = sessionLink(gateway.record.url, code, notebook);
         print(streams, options, { url: link }, link);
@@ -78,7 +78,7 @@ function requireNotebook(notebook: string): string {
 }
 
 /** The notebook's path relative to the root folder, as the page names it. */
-function belowRoot(file: string | undefined, rootDir: string | undefined): string | null {
+function relativeToRoot(file: string | undefined, rootDir: string | undefined): string | null {
   if (file === undefined) return null;
   if (rootDir !== undefined && file !== rootDir && isWithin(rootDir, file))
     return path.relative(rootDir, file).split(path.sep).join('/');

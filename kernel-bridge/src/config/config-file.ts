@@ -26,7 +26,7 @@ type OnSkipped = (name: string, why: string | null) => void;
 /** The name pattern of Jupyter's classes; our own sections are checked by name. */
 const JUPYTER_CLASS =
   /^[A-Z][A-Za-z]*(App|Manager|Provider|Provisioner|Authorizer|Handler|Checkpoints|Store|Restarter|Session|Exporter|Preprocessor|Logger|Resolver|Base)$/;
-const OURS: ReadonlySet<string> = new Set(
+const BRIDGE_SECTIONS: ReadonlySet<string> = new Set(
   SETTING_KEYS.map(key => SETTINGS[key].name.split('.')[0] ?? '').filter(
     section => !JUPYTER_CLASS.test(section)
   )
@@ -118,8 +118,8 @@ function judge(section: string, name: string): { readonly why: string | null; re
   const known = NOT_IN_FILE[name];
   if (known !== undefined) return { why: known.why, isRefused: known.isRefused };
   const near = nearestName(name, [...KEY_OF.keys()]);
-  const isJupyters = JUPYTER_CLASS.test(section) && !OURS.has(section);
-  return { why: near === null ? null : `the nearest name is ${near}`, isRefused: !isJupyters };
+  const isForJupyter = JUPYTER_CLASS.test(section) && !BRIDGE_SECTIONS.has(section);
+  return { why: near === null ? null : `the nearest name is ${near}`, isRefused: !isForJupyter };
 }
 
 function unknown(name: string, file: string, why: string | null = null): ConfigError {

@@ -39,7 +39,7 @@ export function number({ what, min, max, whole }: NumberOptions): Kind<number> {
   };
 }
 
-const TRUTH = new Map<string, boolean>([
+const BOOLEANS = new Map<string, boolean>([
   ['true', true],
   ['1', true],
   ['yes', true],
@@ -51,7 +51,7 @@ const TRUTH = new Map<string, boolean>([
 export const truth: Kind<boolean> = {
   expected: 'true or false',
   fromFile: value => (typeof value === 'boolean' ? value : INVALID),
-  fromText: given => TRUTH.get(given.toLowerCase()) ?? INVALID,
+  fromText: given => BOOLEANS.get(given.toLowerCase()) ?? INVALID,
   toFile: value => value
 };
 

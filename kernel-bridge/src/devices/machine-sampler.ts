@@ -171,9 +171,9 @@ export class MachineSampler implements AsyncDisposable {
   /** Rates need some time between two samples, so a recent sample is reused. */
   async #fresh(): Promise<MachineSample> {
     const newest = this.#newest?.machine;
-    const youngMs = this.sampleHz === 0 ? 500 : 1000 / this.sampleHz;
+    const maxAgeMs = this.sampleHz === 0 ? 500 : 1000 / this.sampleHz;
     const ageMs = newest ? Date.now() - newest.time : Infinity;
-    return newest && ageMs >= 0 && ageMs < youngMs ? newest : this.#sample();
+    return newest && ageMs >= 0 && ageMs < maxAgeMs ? newest : this.#sample();
   }
 
   #sample(): Promise<MachineSample> {

@@ -12,7 +12,7 @@ import { jsonIn } from '@tpulab/platform/json-text.js';
 
 const SILENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 600_000;
+const MAX_PAUSE_MS = 600_000;
 /** Older figures are not shown. */
 const FRESH_MS = 30_000;
 
@@ -80,7 +80,7 @@ export class SdkHelper implements AsyncDisposable {
         log.warn({ why, againMs: this.#pauseMs }, "the helper for libtpu's SDK has ended");
         this.#timer = setTimeout(() => this.#start(), this.#pauseMs);
         this.#timer.unref();
-        this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+        this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS);
       };
       child.once('error', error => over(error.message));
       child.once('close', (code, signal) => {

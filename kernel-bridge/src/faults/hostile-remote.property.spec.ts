@@ -15,7 +15,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { RECORD_OVERHEAD, writeRecord } from '../journal/record-codec.js';
-import { HOSTILE_ANSWER, liesOf, SSH_OF_LIARS } from '../remotes/testing/lies.js';
+import { HOSTILE_ANSWER, wrongValuesOf, SSH_WITH_WRONG_ANSWERS } from '../remotes/testing/wrong-values.js';
 import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 const FUZZ_MS = Number(process.env['TPULAB_FUZZ_MS'] ?? 8_000);
@@ -55,7 +55,7 @@ function stream(socket: Socket, from: number): void {
   for (let left = one(fc.integer({ min: 1, max: 60 })); left > 0; left--) {
     const what = one(fc.integer({ min: 0, max: 9 }));
     if (what === 0)
-      socket.write(frame(STREAM_FRAME.note, Buffer.from(JSON.stringify(one(liesOf(StreamNote))))));
+      socket.write(frame(STREAM_FRAME.note, Buffer.from(JSON.stringify(one(wrongValuesOf(StreamNote))))));
     else if (what === 1) socket.write(Buffer.from(one(fc.uint8Array({ maxLength: 40 }))));
     else {
       const bytes = one(fc.constantFrom(1, 100, 50_000, MIB));
@@ -114,7 +114,7 @@ function answer(socket: Socket, head: string): void {
 beforeAll(async () => {
   vi.stubEnv('TPULAB_FUZZ_SECRET', SECRET);
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
-  await writeFile(path.join(folder, 'ssh'), SSH_OF_LIARS);
+  await writeFile(path.join(folder, 'ssh'), SSH_WITH_WRONG_ANSWERS);
   await chmod(path.join(folder, 'ssh'), 0o700);
   liar = createServer(socket => {
     sockets.add(socket);

@@ -85,13 +85,13 @@ interface Damaged {
 }
 
 /** Limit that stops an endless loop. */
-const MOST_STEPS = 500;
+const MAX_STEPS = 500;
 
 async function gather(batches: AsyncIterable<readonly JournalRecord[]>): Promise<Reading> {
   const reading: Reading = { seqs: [], gaps: [] };
   let steps = 0;
   for await (const batch of batches) {
-    expect(++steps).toBeLessThan(MOST_STEPS);
+    expect(++steps).toBeLessThan(MAX_STEPS);
     for (const record of batch) {
       if (record.missing) reading.gaps.push(record.missing);
       else reading.seqs.push(record.seq);
@@ -105,7 +105,7 @@ async function fromStream(frames: AsyncIterable<Buffer>, stop: (lastSeq: number)
   let steps = 0;
   let standings = 0;
   for await (const frame of framesOf(frames)) {
-    expect(++steps).toBeLessThan(MOST_STEPS);
+    expect(++steps).toBeLessThan(MAX_STEPS);
     if (frame.kind === 'records') {
       await inTemporaryFolder(async dir => {
         await using journal = await MirroredJournal.open(dir);
@@ -164,7 +164,7 @@ const OF_A_RUNNING_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise
       from: 1,
       checksum: undefined,
       signal,
-      standingMs: 1,
+      positionIntervalMs: 1,
       coalesceMs: 1
     });
     return fromStream(frames, reached => {
@@ -177,7 +177,7 @@ const OF_A_RUNNING_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise
 async function fromPages(dir: string, lastSeq: number, isOver: boolean): Promise<Reading> {
   const reading: Reading = { seqs: [], gaps: [] };
   let from = 1;
-  for (let requested = 0; requested < MOST_STEPS; requested++) {
+  for (let requested = 0; requested < MAX_STEPS; requested++) {
     const page = await readJournalPage(dir, { from, limit: 7, lastSeq, isOver });
     for (const { seq, content } of page.entries) {
       const { type, fromSeq, toSeq } = content as { type?: string } & Partial<Gap>;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { bridgeBuild } from './testing/bridge-build.js';
 import { marksOf, waitingFor } from './testing/numbered-output.js';
-import { catchUpWithCutOff, COUNT, judge, type Pair, printingPair, share } from './testing/pair.js';
+import { catchUpAfterKill, COUNT, judge, type Pair, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { AT_LEAST_ONCE, faultEnds, IS_FULL, WHOLE } from './testing/scoreboard.js';
 
@@ -25,7 +25,7 @@ async function expectRestart(name: string, pair: Pair): Promise<void> {
 }
 
 async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void> {
-  for (const row of await catchUpWithCutOff(scene, pair, name)) {
+  for (const row of await catchUpAfterKill(scene, pair, name)) {
     expect(row).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
   }
   for (const client of pair.all) {

@@ -101,7 +101,7 @@ describe('a machine that starts again', () => {
     expect(status).toBe(200);
     expect(marksOf(reached, numbersIn(JSON.stringify(body)))).toMatchObject({ lost: 0, reordered: 0 });
     await pair.stock.until(
-      () => pair.stock.gaveUp !== null || pair.stock.states.includes('dead'),
+      () => pair.stock.fatalReason !== null || pair.stock.states.includes('dead'),
       'for the end'
     );
   });

@@ -176,7 +176,7 @@ async function contents(kernelId: string): Promise<Record<string, string>> {
 }
 
 /** Simulates some minutes without a heartbeat. */
-async function fallSilent(names: readonly string[]): Promise<void> {
+async function ageHeartbeats(names: readonly string[]): Promise<void> {
   const before = new Date(Date.now() - 10 * 60_000);
   for (const name of names) await utimes(path.join(state, name), before, before);
 }
@@ -199,7 +199,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
 
     // The gateway hangs while its kernels continue; they belong to that container.
     process.kill(await gatewayPid(a.child), 'SIGSTOP');
-    await fallSilent(['gateway.lock', 'gateway.json']);
+    await ageHeartbeats(['gateway.lock', 'gateway.json']);
     const refusal = message(await container(await otherMachine()).catch((error: unknown) => error));
     for (const part of [state, hostname(), kernelId, '--state-dir']) expect(refusal).toContain(part);
     expect(await contents(kernelId)).toEqual(before);
@@ -210,7 +210,7 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     const kernelId = await printed(a);
     await killed(a.child);
     const before = await contents(kernelId);
-    await fallSilent([
+    await ageHeartbeats([
       'gateway.lock',
       'gateway.json',
       `kernels/${kernelId}/keeper.json`,

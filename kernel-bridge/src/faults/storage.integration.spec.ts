@@ -4,7 +4,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { bridgeBuild } from './testing/bridge-build.js';
-import { cutTail, flipBits, losesItsEnd } from './testing/damage.js';
+import { cutTail, flipBits, cutLastSegment } from './testing/damage.js';
 import { waitingFor } from './testing/numbered-output.js';
 import { COUNT, judge, type Pair, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
@@ -228,7 +228,7 @@ describe('a journal that was damaged while no process wrote to it', () => {
       await scene.killKeeper();
       const answered = pair.stock.replies.length;
       await damage(scene.journalDir, turn + 1);
-      const isCut = damage === cutTail || (await losesItsEnd(scene.journalDir));
+      const isCut = damage === cutTail || (await cutLastSegment(scene.journalDir));
       await writeFile(gate, '');
       await share(scene, pair, 0.6);
       await scene.startGateway();

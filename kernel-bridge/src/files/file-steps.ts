@@ -101,8 +101,8 @@ export async function moveWithoutReplacing(from: string, target: string, to: str
     // If names ignore case, the target name may be the moved file itself.
     const there = await lstat(target);
     const names = await readdir(path.dirname(target));
-    const isItself = there.ino === found.ino && there.dev === found.dev;
-    if (!isItself || names.includes(path.basename(target))) throw bridgeError('file_exists', to);
+    const isSameFile = there.ino === found.ino && there.dev === found.dev;
+    if (!isSameFile || names.includes(path.basename(target))) throw bridgeError('file_exists', to);
     await rename(from, target);
   }
   for (const folder of new Set([target, from].map(file => path.dirname(file)))) await syncFolder(folder);

@@ -49,7 +49,7 @@ import { isWithin } from '@tpulab/platform/paths.js';
 
 const MAX_LISTED = 2_000;
 const STAT_CONCURRENCY = 16;
-const MOST_TIDIED = 1_000;
+const MAX_TIDIED = 1_000;
 /** Opening must neither wait for a pipe nor follow a link that replaced the folder. */
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
@@ -277,9 +277,9 @@ export class RootFolder {
   /** Once for each folder: removes drafts of killed programs. */
   async #removeDrafts(at: string): Promise<void> {
     const folder = await realpath(at);
-    if (this.#tidied.has(folder)) return;
-    if (this.#tidied.size >= MOST_TIDIED) this.#tidied.clear();
-    this.#tidied.add(folder);
+    if (this.#tidiedFolders.has(folder)) return;
+    if (this.#tidiedFolders.size >= MAX_TIDIED) this.#tidiedFolders.clear();
+    this.#tidiedFolders.add(folder);
     await removeOldDrafts(at);
   }
 
@@ -322,7 +322,7 @@ export class RootFolder {
 
   readonly #changes = new InTurn();
   readonly #saves = new Map<string, Promise<unknown>>();
-  readonly #tidied = new Set<string>();
+  readonly #tidiedFolders = new Set<string>();
 }
 
 function etagOf({ mtimeNs, size, ino }: BigIntStats): string {

@@ -410,7 +410,7 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     proofKey,
     rootDir
   });
-  lock.alsoBeat(path.join(stateDir, 'gateway.json'));
+  lock.touchWithLock(path.join(stateDir, 'gateway.json'));
   disposables.defer(() => removeGatewayRecord(stateDir, gatewayId));
   const ready = (async () => {
     await registry.adopt();

@@ -88,7 +88,7 @@ async function newProcess(client: ChannelsClient, from: number): Promise<Message
 }
 
 /** jupyter_server's subscription may return only after the new process has sent all its startup messages. */
-async function receivedAgain(client: ChannelsClient, from: number): Promise<Message[]> {
+async function untilReceived(client: ChannelsClient, from: number): Promise<Message[]> {
   const later = (): Message[] => client.messages.slice(from);
   const isReceived = async (): Promise<boolean> => {
     await client.request('shell', 'kernel_info_request');
@@ -112,7 +112,7 @@ describe('every client of a kernel', () => {
     const [stock, ours] = await onBoth(async (url, id, clients) => {
       const from = clients.map(client => client.messages.length);
       await request(url, 'POST', `api/kernels/${id}/restart`);
-      const receives = url === bridge.url ? newProcess : receivedAgain;
+      const receives = url === bridge.url ? newProcess : untilReceived;
       const received = await Promise.all(clients.map((client, at) => receives(client, from[at]!)));
       return received.map(story);
     });
@@ -137,7 +137,7 @@ describe('every client of a kernel', () => {
         clients.map(async (client, at) => {
           const words = (): string[] => story(client.messages.slice(from[at]));
           await client.until(() => words().includes(expected[url === bridge.url ? 1 : 0]!));
-          if (url === jupyter.url) await receivedAgain(client, from[at]!);
+          if (url === jupyter.url) await untilReceived(client, from[at]!);
           return words().filter(word => expected.includes(word));
         })
       );

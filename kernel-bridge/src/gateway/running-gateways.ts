@@ -40,7 +40,7 @@ export async function enterGateway(
   const file = path.join(registry, `${gatewayId}.json`);
   await writeForThisBoot(
     file,
-    `${JSON.stringify({ stateDir, host: hostname(), place: await placeHere() })}\n`
+    `${JSON.stringify({ stateDir, host: hostname(), place: await linkOfGateway() })}\n`
   );
   return { [Symbol.asyncDispose]: () => rm(file, { force: true }) };
 }
@@ -49,7 +49,7 @@ export async function enterGateway(
 export async function runningGateways(registry: string = registryFolder()): Promise<RunningGatewayFolder[]> {
   if (!(await isOurs(registry))) return [];
   const found: RunningGatewayFolder[] = [];
-  const here = await placeHere();
+  const here = await linkOfGateway();
   for (const name of await readdir(registry)) {
     const file = path.join(registry, name);
     if (!name.endsWith('.json')) continue;
@@ -75,7 +75,7 @@ async function check(stateDir: string, gatewayId: string): Promise<RunningGatewa
  * An id that is the same for processes that can see each other, and changes with each boot: an entry of an earlier boot
  * belongs to a gateway that has ended.
  */
-async function placeHere(): Promise<string> {
+async function linkOfGateway(): Promise<string> {
   const { machine, pidNamespace } = await thisHost();
   return `${machine} ${pidNamespace}`;
 }

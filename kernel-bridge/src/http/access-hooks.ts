@@ -83,7 +83,7 @@ const HEALTH = '/bridge/v1/health';
  */
 export const PUBLIC_PAGES = /^\/(session|docs)(\/|$)/;
 /** The sender has no token yet, because it first verifies the server's identity. */
-const NOBODY: Identity = { client: null };
+const NO_IDENTITY: Identity = { client: null };
 /** A file of a kernelspec, local or on a remote. */
 const LOGO = /^(\/machines\/[^/]+)?\/kernelspecs\//;
 
@@ -115,7 +115,7 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
     throw bridgeError('invalid_request', 'The path of this request has a "#"; write %23.');
   if (!rules.origins.allowsHost(host)) throw bridgeError('host_refused', host ?? '');
   if (!rules.origins.allowsOrigin(request.headers)) throw bridgeError('origin_refused', origin ?? '');
-  if (!upgrade && isPublic(request)) return NOBODY;
+  if (!upgrade && isPublic(request)) return NO_IDENTITY;
   const identity = rules.authenticator.identify(request, queryTokenAllowed(request, rules, upgrade));
   if (identity === null) {
     // Requests over a unix socket have no address; all come from this user.

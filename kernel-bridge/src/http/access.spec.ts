@@ -167,17 +167,17 @@ describe('Host', () => {
 });
 
 describe('Origin', () => {
-  const evil = { origin: 'http://127.0.0.1:8889' };
+  const foreignOrigin = { origin: 'http://127.0.0.1:8889' };
 
   it('a page that is not allowed is refused, for REST and for upgrades', async () => {
-    const answer = await bridge.rest('GET', '/api', { headers: evil });
+    const answer = await bridge.rest('GET', '/api', { headers: foreignOrigin });
     expect(answer).toMatchObject({ status: 403, body: { code: 'origin_refused' } });
     // The one flag that would allow the page, ready to copy.
     expect(answer.body).toMatchObject({
       message: expect.stringContaining('with --allow-origin http://127.0.0.1:8889 to') as string
     });
     expect(answer.headers.get('access-control-allow-origin')).toBeNull();
-    expect(await upgrade(`/bridge/v1/events?token=${TOKEN}`, evil)).toBe(403);
+    expect(await upgrade(`/bridge/v1/events?token=${TOKEN}`, foreignOrigin)).toBe(403);
   });
 
   it.each([
@@ -212,7 +212,7 @@ describe('Origin', () => {
   });
 
   it('a preflight of another page is refused', async () => {
-    const headers = { ...evil, 'access-control-request-method': 'POST' };
+    const headers = { ...foreignOrigin, 'access-control-request-method': 'POST' };
     const answer = await bridge.rest('OPTIONS', '/api/kernels', { token: null, headers });
     expect(answer.status).toBe(403);
   });

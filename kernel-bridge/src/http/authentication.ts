@@ -47,7 +47,7 @@ export class Authenticator {
   }
 
   /** Whether the token that opened a socket is still valid. */
-  stillValid({ client }: Identity): boolean {
+  isStillValid({ client }: Identity): boolean {
     return client === null || this.clients?.isValid(client) === true;
   }
 
@@ -69,12 +69,12 @@ export class Authenticator {
   }
 
   /** A code stands for the token of the link's creator, on one route only. */
-  #ofCode(given: string, { url = '' }: Pick<IncomingMessage, 'url'>): Identity | null {
+  #identityOfCode(given: string, { url = '' }: Pick<IncomingMessage, 'url'>): Identity | null {
     const holder = pathOf(url) === PAGE_KEY ? this.codes.find(given) : null;
-    return holder !== null && this.stillValid(holder) ? holder : null;
+    return holder !== null && this.isStillValid(holder) ? holder : null;
   }
 
-  #ofPage(given: string, nonce: string | null): Identity | null {
+  #identityOfPage(given: string, nonce: string | null): Identity | null {
     if (nonce === null) return null;
     const shown = digest(given);
     const fits = (holder: Buffer): boolean => timingSafeEqual(digest(pageKey(holder, nonce)), shown);
@@ -85,8 +85,9 @@ export class Authenticator {
 
   /** All comparisons are made, between digests of equal length, so that every wrong token takes the same time. */
   #holder(given: string, request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
-    if (isPageCode(given)) return this.#ofCode(given, request);
-    if (isPageKey(given)) return this.#ofPage(given, pageCookie(request.headers.cookie, this.#digest));
+    if (isPageCode(given)) return this.#identityOfCode(given, request);
+    if (isPageKey(given))
+      return this.#identityOfPage(given, pageCookie(request.headers.cookie, this.#digest));
     const shown = digest(given);
     const isOwn = timingSafeEqual(shown, this.#digest);
     const client = this.clients?.find(shown) ?? null;

@@ -6,7 +6,7 @@
 import { ServeError } from '@tpulab/platform/errors.js';
 
 /** Replaces a path outside the prefix: it does not begin with a slash, so no route can match it. */
-const OUTSIDE = '*outside';
+const UNROUTED_PATH = '*outside';
 
 export class BaseUrl {
   /** `/` or `/some/where/`, as Jupyter writes it. */
@@ -39,6 +39,6 @@ export class BaseUrl {
     if (target === bare || target.startsWith(`${bare}?`)) return `/${target.slice(bare.length)}`;
     // The query is preserved: it may contain the token, and only a client with a token learns whether a path exists.
     const mark = target.indexOf('?');
-    return mark < 0 ? OUTSIDE : OUTSIDE + target.slice(mark);
+    return mark < 0 ? UNROUTED_PATH : UNROUTED_PATH + target.slice(mark);
   }
 }

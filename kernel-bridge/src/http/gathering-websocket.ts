@@ -19,7 +19,7 @@ export const Opcode = { text: 1, binary: 2 } as const;
 const SHORT_LENGTH = 125;
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;
-const LONGEST_HEAD = 10;
+const MAX_HEAD = 10;
 
 /** About one turn of output of the fastest kernel. */
 const SLAB_BYTES = 64 * 1024;
@@ -57,7 +57,7 @@ export class GatheringWebSocket extends WebSocket {
     if (stream === null || this.readyState !== WebSocket.OPEN) return;
     const prefixBytes = prefix === null ? 0 : prefix.length;
     const isCopied = payload.length <= COPIED_BYTES;
-    this.#makeRoom(stream, LONGEST_HEAD + prefixBytes + (isCopied ? payload.length : 0));
+    this.#makeRoom(stream, MAX_HEAD + prefixBytes + (isCopied ? payload.length : 0));
     const slab = this.#slab;
     let to = writeHead(slab, this.#to, opcode, prefixBytes + payload.length);
     if (prefix !== null) {
@@ -138,5 +138,5 @@ function writeHead(target: Buffer, at: number, opcode: number, length: number): 
   target[at + 1] = LENGTH_64;
   target.writeUInt32BE(Math.floor(length / 0x1_0000_0000), at + 2);
   target.writeUInt32BE(length >>> 0, at + 6);
-  return at + LONGEST_HEAD;
+  return at + MAX_HEAD;
 }

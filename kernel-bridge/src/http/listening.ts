@@ -22,11 +22,11 @@ export async function listen(
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const shownHost = host.includes(':') ? `[${host}]` : host;
   try {
-    let twin: LoopbackTwin | null = null;
-    if (host === IPV4_LOOPBACK) twin = await listenOnBoth(app, port, http);
+    let ipv6Server: LoopbackTwin | null = null;
+    if (host === IPV4_LOOPBACK) ipv6Server = await listenOnBoth(app, port, http);
     else await app.listen({ host, port });
     const { port: actual } = app.server.address() as AddressInfo;
-    return { url: `http://${shownHost}:${actual}/`, close: () => twin?.close() ?? Promise.resolve() };
+    return { url: `http://${shownHost}:${actual}/`, close: () => ipv6Server?.close() ?? Promise.resolve() };
   } catch (error) {
     const { code = 'unknown error', address = host } = error as NodeJS.ErrnoException & { address?: string };
     if (code === 'EADDRINUSE') {
@@ -45,14 +45,14 @@ export async function listen(
 async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
   await app.ready();
   for (let tries = 1; ; tries++) {
-    const twin = port === 0 ? await listenOnTwin(app.server, 0, http) : null;
+    const ipv6Server = port === 0 ? await listenOnTwin(app.server, 0, http) : null;
     try {
-      await app.listen({ host: IPV4_LOOPBACK, port: twin?.port ?? port });
-      return twin ?? (await listenOnTwin(app.server, (app.server.address() as AddressInfo).port, http));
+      await app.listen({ host: IPV4_LOOPBACK, port: ipv6Server?.port ?? port });
+      return ipv6Server ?? (await listenOnTwin(app.server, (app.server.address() as AddressInfo).port, http));
     } catch (error) {
-      await twin?.close();
+      await ipv6Server?.close();
       const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-      if (twin === null || !isTaken || tries === FREE_PORT_TRIES) throw error;
+      if (ipv6Server === null || !isTaken || tries === FREE_PORT_TRIES) throw error;
     }
   }
 }
@@ -80,27 +80,27 @@ interface LoopbackTwin {
  * @throws NodeJS.ErrnoException EADDRINUSE when another program has that port there
  */
 async function listenOnTwin(primary: Server, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
-  const twin = createServer(serverOptions(http));
-  twin.maxConnections = http.connections;
-  limitUnauthenticated(twin);
-  twin.on('request', (request, response) => primary.emit('request', request, response));
-  twin.on('upgrade', (request, stream, head) => primary.emit('upgrade', request, stream, head));
-  twin.on('clientError', (error, stream) => primary.emit('clientError', error, stream));
+  const ipv6Server = createServer(serverOptions(http));
+  ipv6Server.maxConnections = http.connections;
+  limitUnauthenticated(ipv6Server);
+  ipv6Server.on('request', (request, response) => primary.emit('request', request, response));
+  ipv6Server.on('upgrade', (request, stream, head) => primary.emit('upgrade', request, stream, head));
+  ipv6Server.on('clientError', (error, stream) => primary.emit('clientError', error, stream));
   try {
     await new Promise<void>((resolve, reject) => {
-      twin.once('error', reject);
-      twin.listen({ host: IPV6_LOOPBACK, port, ipv6Only: true }, () => resolve());
+      ipv6Server.once('error', reject);
+      ipv6Server.listen({ host: IPV6_LOOPBACK, port, ipv6Only: true }, () => resolve());
     });
   } catch (error) {
     if (NO_IPV6.has((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
   return {
-    port: (twin.address() as AddressInfo).port,
+    port: (ipv6Server.address() as AddressInfo).port,
     close: () =>
       new Promise<void>(resolve => {
-        twin.close(() => resolve());
-        twin.closeAllConnections();
+        ipv6Server.close(() => resolve());
+        ipv6Server.closeAllConnections();
       })
   };
 }

@@ -85,7 +85,7 @@ export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
   readonly relays: RelayRoute[] = [];
   readonly #sockets: SocketServer<typeof GatheringWebSocket>;
-  readonly #ofReaders: SocketServer<typeof GatheringWebSocket>;
+  readonly #readerServer: SocketServer<typeof GatheringWebSocket>;
   /** The token that opened each socket. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
   /** Handshakes that wait for their other end. */
@@ -96,7 +96,7 @@ export class Upgrades {
 
   constructor(private readonly options: UpgradesOptions) {
     this.#sockets = this.#server(options.maxPayloadBytes);
-    this.#ofReaders = this.#server(Math.min(READER_PAYLOAD_BYTES, options.maxPayloadBytes));
+    this.#readerServer = this.#server(Math.min(READER_PAYLOAD_BYTES, options.maxPayloadBytes));
   }
 
   #server(maxPayload: number): SocketServer<typeof GatheringWebSocket> {
@@ -113,7 +113,7 @@ export class Upgrades {
   }
 
   get #clients(): WebSocket[] {
-    return [...this.#sockets.clients, ...this.#ofReaders.clients];
+    return [...this.#sockets.clients, ...this.#readerServer.clients];
   }
 
   add(route: UpgradeRoute): void {
@@ -142,7 +142,7 @@ export class Upgrades {
   closeUnauthorized(graceMs: number): void {
     for (const socket of this.#clients) {
       const identity = this.#identities.get(socket);
-      if (identity === undefined || this.options.rules.authenticator.stillValid(identity)) continue;
+      if (identity === undefined || this.options.rules.authenticator.isStillValid(identity)) continue;
       this.options.log.info({ client: identity.client?.name }, 'socket closed: its token is no longer valid');
       socket.close(CLOSE_TOKEN_INVALID.code, CLOSE_TOKEN_INVALID.reason);
       const timer = setTimeout(() => socket.terminate(), graceMs);
@@ -163,7 +163,7 @@ export class Upgrades {
     await Promise.all(closed.filter((_, index) => open[index]?.readyState !== 3));
     clearTimeout(timer);
     this.#sockets.close();
-    this.#ofReaders.close();
+    this.#readerServer.close();
   }
 
   #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
@@ -215,11 +215,11 @@ export class Upgrades {
       throw bridgeError('too_many_sockets', maxSockets);
     if (client?.rights?.level !== 'read') return;
     const share = Math.max(1, Math.floor(maxSockets * READER_SHARE));
-    const own = [...this.#ofReaders.clients].filter(
+    const own = [...this.#readerServer.clients].filter(
       socket => this.#identities.get(socket)?.client?.sha256 === client.sha256
     ).length;
     if (own >= READER_SOCKETS) throw bridgeError('too_many_sockets', READER_SOCKETS);
-    if (this.#ofReaders.clients.size >= share) throw bridgeError('too_many_sockets', share);
+    if (this.#readerServer.clients.size >= share) throw bridgeError('too_many_sockets', share);
   }
 
   #refuse(request: IncomingMessage, stream: Duplex, thrown: unknown): void {
@@ -267,7 +267,7 @@ export class Upgrades {
     opened: (socket: GatheringWebSocket, stream: Duplex) => void
   ): void {
     const { log } = this.options;
-    const server = identity.client?.rights?.level === 'read' ? this.#ofReaders : this.#sockets;
+    const server = identity.client?.rights?.level === 'read' ? this.#readerServer : this.#sockets;
     server.handleUpgrade(request, stream, head, socket => {
       guardEvents(socket, error => {
         log.error({ err: error, path: pathOf(request.url ?? '') }, 'a socket is closed: its handler failed');

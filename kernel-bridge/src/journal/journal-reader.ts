@@ -148,7 +148,7 @@ export class JournalReader {
           if (next > to) return;
         }
       } finally {
-        await scan.return(NOTHING_LEFT);
+        await scan.return(SCAN_ABANDONED);
       }
       const following = segments[index + 1];
       if (following !== undefined && step.value.seq >= following.firstSeq) {
@@ -228,7 +228,7 @@ export class JournalReader {
 }
 
 /** The end of an abandoned scan. */
-const NOTHING_LEFT: ScanEnd = { kind: 'end', offset: 0, seq: 0, rest: 0 };
+const SCAN_ABANDONED: ScanEnd = { kind: 'end', offset: 0, seq: 0, rest: 0 };
 
 function recordsBetween(chunk: ScannedChunk, from: number, to: number): JournalRecord[] {
   const records: JournalRecord[] = [];

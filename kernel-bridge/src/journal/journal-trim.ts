@@ -57,23 +57,23 @@ export async function trimSegments(
   now = Date.now()
 ): Promise<Trim | null> {
   const segments = await measureSegments(dir);
-  const going = segments.slice(0, Math.min(count, segments.length - 1));
-  const [first] = going;
-  const firstRetained = segments[going.length];
+  const removed = segments.slice(0, Math.min(count, segments.length - 1));
+  const [first] = removed;
+  const firstRetained = segments[removed.length];
   if (first === undefined || firstRetained === undefined) return null;
   const trim = {
     code,
     from: first.firstSeq,
     to: firstRetained.firstSeq - 1,
-    segments: going.length,
-    bytes: going.reduce((sum, { bytes }) => sum + bytes, 0)
+    segments: removed.length,
+    bytes: removed.reduce((sum, { bytes }) => sum + bytes, 0)
   };
   const note = { code, from: trim.from, to: trim.to, at: now };
   const isNoted = await addTrimNote(dir, note).then(
     () => true,
     () => false
   );
-  for (const { file, firstSeq } of going) {
+  for (const { file, firstSeq } of removed) {
     await removeIfThere(join(dir, file));
     await removeIfThere(join(dir, indexFileName(firstSeq)));
   }

@@ -125,7 +125,7 @@ export class JournalWriter implements AsyncDisposable {
       writer.#unopened = true;
       writer.#fail(failure);
     }
-    writer.#segments.keepQuota();
+    writer.#segments.enforceQuota();
     return writer;
   }
 
@@ -236,7 +236,7 @@ export class JournalWriter implements AsyncDisposable {
     this.#flush();
     clearTimeout(this.#retry ?? undefined);
     await this.#reopening;
-    if (this.#unopened) await this.#openAgain();
+    if (this.#unopened) await this.#reopen();
     this.#recover();
     await this.#schedule.stop();
     await this.#segments.finish();
@@ -265,7 +265,7 @@ export class JournalWriter implements AsyncDisposable {
     return failure;
   }
 
-  async #openAgain(): Promise<void> {
+  async #reopen(): Promise<void> {
     const failure = await this.#open().catch((error: unknown) => asJournalError(error, 'opening'));
     this.#unopened = failure !== null;
   }
@@ -321,15 +321,15 @@ export class JournalWriter implements AsyncDisposable {
       this.#fault.hold(batch);
     }
     this.#report('writing', error);
-    this.#tryLater();
+    this.#scheduleRetry();
   }
 
-  #tryLater(): void {
+  #scheduleRetry(): void {
     this.#retry = setTimeout(() => this.#tryAgain(), this.options.retryMs ?? RETRY_MS);
   }
 
   #tryAgain(): void {
-    this.#reopening = this.#unopened ? this.#openAgain() : null;
+    this.#reopening = this.#unopened ? this.#reopen() : null;
     const recover = (): void => {
       this.#reopening = null;
       if (this.#closed !== null) {
@@ -337,7 +337,7 @@ export class JournalWriter implements AsyncDisposable {
       }
       this.#flush();
       this.#recover();
-      if (this.#fault !== null) this.#tryLater();
+      if (this.#fault !== null) this.#scheduleRetry();
     };
     if (this.#reopening === null) recover();
     else void this.#reopening.then(recover);

@@ -169,14 +169,14 @@ const LONG_BYTES = 256;
 /** CRC-32 of `bytes[start..end)` as an unsigned 32-bit number; `before` is the CRC of the preceding bytes. */
 export function crc32(bytes: Uint8Array, start = 0, end = bytes.length, before = 0): number {
   return end - start < LONG_BYTES
-    ? ~bySixteen(CRC_32, bytes, start, end, ~before) >>> 0
+    ? ~crcOfBlocks(CRC_32, bytes, start, end, ~before) >>> 0
     : crc32OfZlib(bytes.subarray(start, end), before);
 }
 
 /** CRC-32C of `bytes[start..end)`: for segment headers, and for records in segments of version 1. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   castagnoli ??= makeTables(0x82f63b78);
-  return ~bySixteen(castagnoli, bytes, start, end, -1) >>> 0;
+  return ~crcOfBlocks(castagnoli, bytes, start, end, -1) >>> 0;
 }
 
 /** Whether `checksum` matches `bytes[start..end)`, for a record of either version. */
@@ -185,7 +185,7 @@ export function isChecksumOf(checksum: number, bytes: Uint8Array, start: number,
 }
 
 /** Inverts neither its input nor its result. Sixteen bytes per iteration. */
-function bySixteen(t: Int32Array, bytes: Uint8Array, start: number, end: number, before: number): number {
+function crcOfBlocks(t: Int32Array, bytes: Uint8Array, start: number, end: number, before: number): number {
   let crc = before;
   let at = start;
   for (const wholeEnd = start + ((end - start) & ~15); at < wholeEnd; at += 16) {

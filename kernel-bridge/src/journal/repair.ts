@@ -116,7 +116,7 @@ async function planSegment(
     const fault = segmentHeaderFault(header.subarray(0, bytesRead), firstSeq);
     const { size } = await handle.stat();
     if (fault !== null) {
-      repairs.push(() => putAside(dir, segment, size, fault));
+      repairs.push(() => moveDamaged(dir, segment, size, fault));
       return null;
     }
     let end = await endOfCompleteRecords(handle, { offset: SEGMENT_HEADER_BYTES, seq: firstSeq });
@@ -124,7 +124,7 @@ async function planSegment(
       const { offset, seq, bytes, why } = gap;
       const part = { segment, offset, end: offset + bytes.length, why };
       repairs.push(async () => {
-        const retained = await keepDamaged(dir, part);
+        const retained = await copyDamaged(dir, part);
         await overwrite(file, offset, bytes);
         return { ...retained, replacedSeq: seq };
       });
@@ -134,7 +134,7 @@ async function planSegment(
     if (offset < size) {
       const why = end.kind === 'damaged' ? end.why : 'it ends inside a record';
       repairs.push(async () => {
-        const retained = await keepDamaged(dir, { segment, offset, end: size, why });
+        const retained = await copyDamaged(dir, { segment, offset, end: size, why });
         await truncate(file, offset);
         await syncFolder(dir);
         return { ...retained, replacedSeq: null };
@@ -149,7 +149,7 @@ async function planSegment(
 }
 
 /** Moves a segment without a header aside: it contains no readable record. */
-async function putAside(dir: string, segment: string, size: number, why: string): Promise<JournalCut> {
+async function moveDamaged(dir: string, segment: string, size: number, why: string): Promise<JournalCut> {
   const damagedFile = await freeName(`${join(dir, segment)}.0.damaged`);
   await rename(join(dir, segment), damagedFile);
   await syncFolder(dir);
@@ -190,7 +190,7 @@ interface DamagedPart {
 }
 
 /** Copies the bytes into a separate file. */
-async function keepDamaged(
+async function copyDamaged(
   dir: string,
   { segment, offset, end, why }: DamagedPart
 ): Promise<Omit<JournalCut, 'replacedSeq'>> {

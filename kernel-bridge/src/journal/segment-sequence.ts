@@ -24,8 +24,8 @@ export interface SegmentSequenceOptions {
 export type Work = 'syncing' | 'closing' | 'trimming';
 
 /** Delay after failed background work. */
-const AGAIN_MS = 500;
-const TRIM_AGAIN_MS = 10_000;
+const RETRY_MS = 500;
+const TRIM_RETRY_MS = 10_000;
 
 export class SegmentSequence {
   readonly #maxBytes: number;
@@ -37,7 +37,7 @@ export class SegmentSequence {
   #current: SegmentWriter | null = null;
   /** Segments whose last sync has failed, and whose records are being written again. */
   readonly #atRisk = new Set<SegmentWriter>();
-  #trimAgain: NodeJS.Timeout | null = null;
+  #trimRetry: NodeJS.Timeout | null = null;
   readonly #ending = new AbortController();
 
   constructor(
@@ -82,14 +82,14 @@ export class SegmentSequence {
       await segment.sync();
       return segment;
     } catch (cause) {
-      const { givenUp } = segment;
+      const { firstAbandonedSeq } = segment;
       this.#atRisk.add(segment);
       this.options.onFault('syncing', atRisk(cause, segment.atRiskFrom));
       const next = await segment.rewritten(next => {
         if (this.#current === segment) this.#current = next;
       });
       this.#atRisk.delete(segment);
-      if (givenUp !== null) this.#lostFrom ??= { cause, from: givenUp };
+      if (firstAbandonedSeq !== null) this.#lostFrom ??= { cause, from: firstAbandonedSeq };
       if (this.#lostFrom !== null) {
         this.options.onFault('syncing', atRisk(this.#lostFrom.cause, this.#lostFrom.from));
       } else if (this.#atRisk.size === 0) this.options.onFault('syncing', null);
@@ -100,7 +100,7 @@ export class SegmentSequence {
   /** Resolves when the background work has ended and the last segment is closed. */
   async finish(): Promise<void> {
     this.#ending.abort();
-    clearTimeout(this.#trimAgain ?? undefined);
+    clearTimeout(this.#trimRetry ?? undefined);
     await Promise.all(this.#finishing);
     await this.#trimming;
     if (this.#current === null) return;
@@ -113,7 +113,7 @@ export class SegmentSequence {
   }
 
   /** Runs one at a time: two runs would both remove the segments that each has counted. */
-  keepQuota(): void {
+  enforceQuota(): void {
     this.#trimming = this.#trimming.then(async () => {
       // The open segment counts as full, whatever its size when this runs.
       const segments = (await measureSegments(this.dir)).map((segment, index, all) =>
@@ -128,8 +128,8 @@ export class SegmentSequence {
       (error: unknown) => {
         this.options.onFault('trimming', asJournalError(error, 'removing old segments'));
         if (this.#ending.signal.aborted) return;
-        clearTimeout(this.#trimAgain ?? undefined);
-        this.#trimAgain = setTimeout(() => this.keepQuota(), TRIM_AGAIN_MS).unref();
+        clearTimeout(this.#trimRetry ?? undefined);
+        this.#trimRetry = setTimeout(() => this.enforceQuota(), TRIM_RETRY_MS).unref();
       }
     );
   }
@@ -140,7 +140,7 @@ export class SegmentSequence {
     this.#current = next;
     const work: Promise<void> = this.#end(previous).finally(() => this.#finishing.delete(work));
     this.#finishing.add(work);
-    this.keepQuota();
+    this.enforceQuota();
     return next;
   }
 
@@ -161,7 +161,7 @@ export class SegmentSequence {
           left?.abandon();
           return;
         }
-        await pause(AGAIN_MS, this.#ending.signal);
+        await pause(RETRY_MS, this.#ending.signal);
       }
     }
   }

@@ -52,7 +52,7 @@ export class SegmentWriter {
   /** Nothing of this file is known to be on the disk, not even its header. */
   #isNew = false;
   /** The first record that had to be dropped from memory when a sync failed. */
-  #givenUp: number | null = null;
+  #firstAbandonedSeq: number | null = null;
   /** Why a sync failed; from then on the file's contents are not trusted. */
   #failure: Error | null = null;
   #rewriting: Promise<SegmentWriter> | null = null;
@@ -116,12 +116,12 @@ export class SegmentWriter {
   /** Like `write`, for one record in pieces, none of which is copied. Returns its offset in the file. */
   writePieces(seq: number, pieces: readonly Buffer[]): number {
     const offset = this.end;
-    this.#whole(() => {
+    this.#writeOrTruncate(() => {
       let at = offset;
       for (let left = pieces; left.length > 0;) {
         const written = writevSync(this.fd, left, at);
         at += written;
-        left = behind(left, written);
+        left = piecesAfter(left, written);
       }
       this.end = at;
     });
@@ -131,7 +131,7 @@ export class SegmentWriter {
   }
 
   #append(buffer: Buffer, from: number, to: number): void {
-    this.#whole(() => {
+    this.#writeOrTruncate(() => {
       let at = from;
       while (at < to) at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);
       this.end += to - from;
@@ -139,7 +139,7 @@ export class SegmentWriter {
   }
 
   /** Megabytes of a half-written record would be read as damage, even after the fault is over. */
-  #whole(write: () => void): void {
+  #writeOrTruncate(write: () => void): void {
     if (this.#hasRemains) {
       ftruncateSync(this.fd, this.end);
       this.#hasRemains = false;
@@ -168,7 +168,7 @@ export class SegmentWriter {
     while (this.#unsyncedBytes > UNSYNCED_BYTES && this.#unsynced.length > 1) {
       const oldest = this.#unsynced.shift();
       this.#unsyncedBytes -= oldest?.bytes ?? 0;
-      this.#givenUp ??= oldest?.seq ?? null;
+      this.#firstAbandonedSeq ??= oldest?.seq ?? null;
     }
   }
 
@@ -186,7 +186,7 @@ export class SegmentWriter {
           throw error;
         }
         this.#isNew = false;
-        this.#givenUp = null;
+        this.#firstAbandonedSeq = null;
         const count = last === undefined ? 0 : this.#unsynced.indexOf(last) + 1;
         for (const { bytes } of this.#unsynced.splice(0, count)) this.#unsyncedBytes -= bytes;
       });
@@ -195,12 +195,12 @@ export class SegmentWriter {
 
   /** After a failed sync: the first record that may be missing on the disk. */
   get atRiskFrom(): number {
-    return this.#givenUp ?? this.#unsynced[0]?.seq ?? this.firstSeq;
+    return this.#firstAbandonedSeq ?? this.#unsynced[0]?.seq ?? this.firstSeq;
   }
 
   /** The first record that cannot be rewritten, because too much was written since the last good sync; null: none. */
-  get givenUp(): number | null {
-    return this.#givenUp;
+  get firstAbandonedSeq(): number | null {
+    return this.#firstAbandonedSeq;
   }
 
   /**
@@ -216,7 +216,9 @@ export class SegmentWriter {
   async #rewrite(instead: (next: SegmentWriter) => void): Promise<SegmentWriter> {
     const dir = dirname(this.file);
     const firstSeq =
-      this.#isNew && this.#givenUp === null ? this.firstSeq : (this.#unsynced[0]?.seq ?? this.firstSeq);
+      this.#isNew && this.#firstAbandonedSeq === null
+        ? this.firstSeq
+        : (this.#unsynced[0]?.seq ?? this.firstSeq);
     if (this.#unsynced.length === 0 && !this.#isNew) {
       // All records had reached the disk before.
       this.#failure = null;
@@ -282,7 +284,7 @@ function openNew(file: string): number {
 }
 
 /** The pieces without their first `bytes` bytes. */
-function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
+function piecesAfter(pieces: readonly Buffer[], bytes: number): Buffer[] {
   const left: Buffer[] = [];
   let skip = bytes;
   for (const piece of pieces) {

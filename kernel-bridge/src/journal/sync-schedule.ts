@@ -7,7 +7,7 @@ const DIRTY_MS = 80;
  * An execution ends with a reply and an idle status on two sockets. A moment later, one sync covers both, and in a fast
  * sequence of executions the ends of the next ones as well.
  */
-const SOON_MS = 10;
+const EXECUTION_END_MS = 10;
 
 /** Delay after a failed sync. */
 const RETRY_MS = 500;
@@ -25,8 +25,8 @@ export class SyncSchedule {
   ) {}
 
   /** Bytes were written. `soon`: they end an execution. */
-  written(soon: boolean): void {
-    this.#within(soon ? SOON_MS : DIRTY_MS);
+  written(endsExecution: boolean): void {
+    this.#within(endsExecution ? EXECUTION_END_MS : DIRTY_MS);
   }
 
   #within(waitMs: number): void {

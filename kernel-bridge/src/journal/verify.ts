@@ -67,7 +67,7 @@ async function verifySegment(
         ? step.value.why
         : following === null
           ? null
-          : whyNot(seq, following.firstSeq, rest);
+          : problemOf(seq, following.firstSeq, rest);
     const fault = why === null ? null : { offset, seq, why };
     return { file, firstSeq, bytes, records: seq - firstSeq, gaps, fault, unfinishedBytes: rest };
   } finally {
@@ -79,7 +79,7 @@ async function verifySegment(
  * Why a segment cannot be read on; null if invalid bytes after its last record do no harm, because the next segment
  * continues from there.
  */
-function whyNot(seq: number, followingSeq: number, rest: number): string | null {
+function problemOf(seq: number, followingSeq: number, rest: number): string | null {
   if (seq === followingSeq) return null;
   return rest > 0
     ? 'it ends inside a record'

@@ -171,8 +171,8 @@ export async function startKeeper(
 }
 
 /** A killed process loses its sockets a moment before it ends, and a new keeper has its lock a moment before it listens. */
-const UNSETTLED_MS = 60_000;
-const AGAIN_MS = 50;
+const MAX_CLAIM_MS = 60_000;
+const RETRY_MS = 50;
 
 /**
  * Connects to a kernel's keeper, and gives a kernel that has lost its keeper a new one. Several processes may try together: keepers
@@ -193,7 +193,7 @@ export async function attachOrAdopt(
   options: AdoptOptions = {}
 ): Promise<KeeperClient> {
   const attach = { signal: options.signal, timeoutMs: options.helloMs };
-  for (const deadline = performance.now() + UNSETTLED_MS; ;) {
+  for (const deadline = performance.now() + MAX_CLAIM_MS; ;) {
     try {
       return await attachKeeper(kernelDir, events, attach);
     } catch (error) {
@@ -202,7 +202,7 @@ export async function attachOrAdopt(
       if (!retries || performance.now() > deadline) throw error;
       if (hasEnded) await adopt(kernelDir, options);
     }
-    await delay(AGAIN_MS, undefined, { signal: options.signal });
+    await delay(RETRY_MS, undefined, { signal: options.signal });
   }
 }
 

@@ -26,7 +26,7 @@ import { guardEvents } from '@tpulab/platform/guard.js';
 import { LiveFeed } from './feed.js';
 
 /** How many bytes may wait for the keeper: it processes one large message while the next is still arriving. */
-const AHEAD_BYTES = 4 * 1024 * 1024;
+const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
 
 /** A keeper answers these commands from memory, so a longer silence means that it hangs. */
 const ANSWER_MS = 10_000;
@@ -45,7 +45,7 @@ export class KeeperClient implements KeeperHandle {
   #lastTimeNs = 0n;
   #failure: Error | null = null;
   /** We end the connection, or know that the keeper will end it. */
-  #expectedEnd = false;
+  #endIsExpected = false;
 
   /** Takes ownership of the socket, whose first frame was `hello`. Later frames are still in the socket. */
   constructor(
@@ -119,7 +119,7 @@ export class KeeperClient implements KeeperHandle {
 
   /** Above this limit, the stream is also above its own high-water mark, so it emits `drain` once it is empty. */
   get #hasRoom(): boolean {
-    return this.socket.writableLength <= AHEAD_BYTES;
+    return this.socket.writableLength <= MAX_QUEUED_BYTES;
   }
 
   async control(command: ControlCommand): Promise<ControlMessage> {
@@ -147,7 +147,7 @@ export class KeeperClient implements KeeperHandle {
 
   async shutdown(): Promise<void> {
     await this.#request('shutdown', this.hello.shutdownWaitMs + 2 * ANSWER_MS);
-    this.#expectedEnd = true;
+    this.#endIsExpected = true;
   }
 
   /** Requests the state, and the kernel's own information. */
@@ -157,7 +157,7 @@ export class KeeperClient implements KeeperHandle {
 
   /** Ends the connection; the keeper and its kernel continue. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#expectedEnd = true;
+    this.#endIsExpected = true;
     if (this.socket.closed) return;
     await new Promise<void>(resolve => {
       this.socket.once('close', () => resolve());
@@ -240,7 +240,7 @@ export class KeeperClient implements KeeperHandle {
     this.#commands.end(error);
     for (const { reject } of this.#drains) reject(error);
     this.#drains.clear();
-    if (!this.#expectedEnd) this.events.disconnected(this.#failure);
+    if (!this.#endIsExpected) this.events.disconnected(this.#failure);
   }
 
   #disconnected(): KeeperError {

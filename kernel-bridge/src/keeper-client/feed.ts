@@ -41,8 +41,8 @@ export class LiveFeed {
   /** Pushed records that wait for older ones from the files; null while nothing waits. */
   #waiting: Pushed[] | null = null;
   /** Records that wait for a payload that is being read; null while none is. */
-  #behind: Pushed[] | null = null;
-  #laggedAgain = false;
+  #waitingForPayload: Pushed[] | null = null;
+  #hasLaggedAgain = false;
 
   constructor(
     private readonly source: FeedSource,
@@ -58,23 +58,23 @@ export class LiveFeed {
   }
 
   take(pushed: Pushed): void {
-    if (this.#behind !== null) {
-      this.#behind.push(pushed);
+    if (this.#waitingForPayload !== null) {
+      this.#waitingForPayload.push(pushed);
     } else if ('laggingFrom' in pushed) {
       this.#lagging(pushed.laggingFrom);
     } else if (this.#waiting !== null) {
       this.#waiting.push(pushed);
       this.source.pause();
     } else if ('records' in pushed) {
-      this.#handOut(pushed.records);
+      this.#deliver(pushed.records);
     } else {
-      this.#handOutStored(pushed.stored);
+      this.#deliverStored(pushed.stored);
     }
   }
 
   #lagging(fromSeq: number): void {
     if (this.#catchingUp !== null) {
-      this.#laggedAgain = true;
+      this.#hasLaggedAgain = true;
       return;
     }
     this.#next = Math.max(this.#next, fromSeq);
@@ -112,8 +112,8 @@ export class LiveFeed {
   }
 
   #resumeLagged(): boolean {
-    const again = this.#laggedAgain;
-    this.#laggedAgain = false;
+    const again = this.#hasLaggedAgain;
+    this.#hasLaggedAgain = false;
     return again;
   }
 
@@ -130,7 +130,7 @@ export class LiveFeed {
     }
   }
 
-  #handOutStored(note: LargeRecordRef): void {
+  #deliverStored(note: LargeRecordRef): void {
     if (note.seq < this.#next) {
       return; // The record was already read from the files.
     }
@@ -140,11 +140,11 @@ export class LiveFeed {
       this.onRecord(recordOf(note, null));
       return;
     }
-    this.#behind = [];
+    this.#waitingForPayload = [];
     this.source.pause();
     void reading.then(payload => {
-      const behind = this.#behind ?? [];
-      this.#behind = null;
+      const behind = this.#waitingForPayload ?? [];
+      this.#waitingForPayload = null;
       if (this.signal.aborted) return;
       try {
         this.#next = note.seq + 1;
@@ -159,10 +159,11 @@ export class LiveFeed {
 
   /** Resumes reading, unless records are still awaited. */
   #resume(): void {
-    if (this.#behind === null && (this.#waiting === null || this.#waiting.length === 0)) this.source.resume();
+    if (this.#waitingForPayload === null && (this.#waiting === null || this.#waiting.length === 0))
+      this.source.resume();
   }
 
-  #handOut(body: Buffer): void {
+  #deliver(body: Buffer): void {
     for (let at = 0; at < body.length;) {
       const probe = probeRecord(body, at);
       if (probe.kind !== 'whole') {

@@ -10,7 +10,7 @@ import { pause } from '@tpulab/platform/waiting.js';
  * listening.
  */
 const FIRST_WAIT_MS = 100;
-const LONGEST_WAIT_MS = 10_000;
+const MAX_WAIT_MS = 10_000;
 
 interface KeeperSearchOptions {
   /** One attempt. False: neither the keeper nor its kernel is running. */
@@ -48,7 +48,7 @@ export class KeeperSearch implements AsyncDisposable {
 
   async #run(tried: () => void): Promise<SearchEnd> {
     const { signal } = this.#stop;
-    for (let waitMs = FIRST_WAIT_MS; !this.#isStopped(); waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    for (let waitMs = FIRST_WAIT_MS; !this.#isStopped(); waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
         return { how: (await this.options.attempt(signal)) ? 'found' : 'gone' };
       } catch (error) {

@@ -90,7 +90,7 @@ export class Confirmer {
   #link: ResendLink | null = null;
   #begun = false;
   #timer: NodeJS.Timeout | null = null;
-  #working: Promise<void> | null = null;
+  #flushing: Promise<void> | null = null;
   #due = false;
   #closed = false;
 
@@ -109,7 +109,7 @@ export class Confirmer {
     }
     this.#link = link;
     this.#begun = true;
-    this.#work();
+    this.#flush();
   }
 
   /** A kernel message has been passed to the journal. */
@@ -122,8 +122,8 @@ export class Confirmer {
     this.#written = { ...this.#received };
     this.#seq = lastSeq;
     this.#bytes += bytes;
-    if (this.#begun && this.#bytes > BYTES) this.#work();
-    else this.#timer ??= setTimeout(() => this.#work(), PERIOD_MS);
+    if (this.#begun && this.#bytes > BYTES) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), PERIOD_MS);
   }
 
   /** Called when the kernel has ended, or its keeper ends. */
@@ -131,25 +131,25 @@ export class Confirmer {
     this.#closed = true;
     clearTimeout(this.#timer ?? undefined);
     this.#link?.close();
-    await this.#working;
+    await this.#flushing;
   }
 
-  #work(): void {
+  #flush(): void {
     clearTimeout(this.#timer ?? undefined);
     this.#timer = null;
     if (!this.#begun || this.#closed) return;
-    if (this.#working !== null) {
+    if (this.#flushing !== null) {
       this.#due = true;
       return;
     }
     this.#bytes = 0;
-    this.#working = this.#confirm()
+    this.#flushing = this.#confirm()
       .catch((error: unknown) => this.parts.log.warn({ err: error }, 'the checkpoint cannot be written'))
       .finally(() => {
-        this.#working = null;
+        this.#flushing = null;
         if (this.#due) {
           this.#due = false;
-          this.#work();
+          this.#flush();
         }
       });
   }

@@ -90,7 +90,7 @@ export class GatewayLink {
   /** `batch` was built with `prepareBatch`; `snapshot` is the state after its records, if it has changed. */
   records(batch: WrittenBatch, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
-    if (this.#keepsUp(batch.firstSeq)) {
+    if (this.#mayPush(batch.firstSeq)) {
       this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
     }
     if (snapshot !== null) this.state(snapshot);
@@ -100,7 +100,7 @@ export class GatewayLink {
   /** A large record has been written; the gateway reads it from its file. */
   stored(note: LargeRecordRef, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
-    if (this.#keepsUp(note.seq)) this.event({ event: 'stored', ...note });
+    if (this.#mayPush(note.seq)) this.event({ event: 'stored', ...note });
     if (snapshot !== null) this.state(snapshot);
     this.socket.uncork();
   }
@@ -125,7 +125,7 @@ export class GatewayLink {
   }
 
   /** Whether record `seq` is to be pushed. A gateway that does not keep up is notified once. */
-  #keepsUp(seq: number): boolean {
+  #mayPush(seq: number): boolean {
     if (this.#live && this.#congested) {
       this.#live = false;
       this.event({ event: 'lagging', fromSeq: seq });

@@ -26,7 +26,7 @@ import type { KernelFiles } from './kernel-process.js';
 const MAX_GATEWAYS = 16;
 
 /** How long a link may take to send its last reply when the keeper ends. */
-const FAREWELL_MS = 1_000;
+const LAST_REPLY_MS = 1_000;
 
 interface GatewayRequests {
   /** The first message to a gateway. */
@@ -108,7 +108,7 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
   /** Ends the links after their pending data, and removes the socket. */
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()));
-    const timer = setTimeout(() => this.#links.forEach(link => link.destroy()), FAREWELL_MS);
+    const timer = setTimeout(() => this.#links.forEach(link => link.destroy()), LAST_REPLY_MS);
     this.#links.forEach(link => link.end());
     await closed;
     clearTimeout(timer);

@@ -81,7 +81,7 @@ const CHUNK_BYTES = 256 * 1024;
 export class LogBound implements AsyncDisposable {
   readonly #maxBytes: number;
   readonly #timer: NodeJS.Timeout;
-  #looking: Promise<void> | null = null;
+  #checking: Promise<void> | null = null;
 
   constructor(
     private readonly files: readonly string[],
@@ -95,13 +95,13 @@ export class LogBound implements AsyncDisposable {
 
   /** Checks all files once. Never rejects; joins a running check. */
   check(): Promise<void> {
-    this.#looking ??= this.#check().finally(() => (this.#looking = null));
-    return this.#looking;
+    this.#checking ??= this.#check().finally(() => (this.#checking = null));
+    return this.#checking;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
-    await this.#looking;
+    await this.#checking;
   }
 
   async #check(): Promise<void> {
@@ -109,7 +109,7 @@ export class LogBound implements AsyncDisposable {
       try {
         // In this thread: for an idle kernel, waking another thread was most of the cost.
         const { size } = statSync(file);
-        if (size > this.#maxBytes) await this.#putAside(file, size);
+        if (size > this.#maxBytes) await this.#rotate(file, size);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
           this.log.warn({ err: error, file }, 'a log could not be kept within its bound');
@@ -118,7 +118,7 @@ export class LogBound implements AsyncDisposable {
     }
   }
 
-  async #putAside(file: string, size: number): Promise<void> {
+  async #rotate(file: string, size: number): Promise<void> {
     try {
       await copyEnd(file, `${file}.1`, size, this.#maxBytes);
     } catch (error) {

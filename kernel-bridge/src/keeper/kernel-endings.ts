@@ -54,7 +54,7 @@ export class CrashCount {
 }
 
 /** A kernel that has answered a `shutdown_request` ends within this time, or continues. */
-const FAREWELL_MS = 30_000;
+const SHUTDOWN_REPLY_MS = 30_000;
 
 /**
  * A client may send the kernel itself a shutdown request. Its end is then not a crash, unless the kernel continued in between.
@@ -88,7 +88,7 @@ export class RequestedEnd {
 
   /** How the process's end is classified, if it ends now. */
   endKind(now = performance.now()): 'shutdown' | 'restart' | null {
-    const isOver = this.#answeredAt !== null && now - this.#answeredAt > FAREWELL_MS;
+    const isOver = this.#answeredAt !== null && now - this.#answeredAt > SHUTDOWN_REPLY_MS;
     return isOver ? null : (this.#request?.how ?? null);
   }
 }

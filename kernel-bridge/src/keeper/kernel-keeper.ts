@@ -85,7 +85,7 @@ export class KernelKeeper {
   /** Cells in `#open` whose idle status came before the reply. */
   readonly #idle = new Set<string>();
   readonly #droppedIdles = new DroppedIdles(
-    async () => (await this.#life?.passedIopub()) === true,
+    async () => (await this.#life?.hasPassedIopub()) === true,
     request => this.#idleDropped(request)
   );
   /** A client has sent the kernel itself a shutdown request, so that its end is not a crash. */
@@ -275,7 +275,7 @@ export class KernelKeeper {
       this.#journal.append(...ownRecord({ type: 'restart', reason: 'restart requested' }));
       await this.#endLife(true);
       this.#leaveOpen('it was restarted');
-      await this.#beginOrDie();
+      await this.#beginOrFail();
     });
     await this.#wait.running();
     return this.snapshot;
@@ -420,11 +420,11 @@ export class KernelKeeper {
     return path === undefined ? null : ResendLink.connect(path);
   }
 
-  async #beginOrDie(): Promise<void> {
+  async #beginOrFail(): Promise<void> {
     try {
       await this.#begin();
     } catch (error) {
-      this.#die((error as Error).message);
+      this.#fail((error as Error).message);
       throw error;
     }
   }
@@ -445,17 +445,17 @@ export class KernelKeeper {
     const reason = requested === null ? describeExit(exit) : `${requested} by a client`;
     if (requested === 'shutdown' || (requested === null && !this.#crashes.mayRestart(readyForMs))) {
       log.error({ ...exit, reason }, 'the kernel has ended for good');
-      this.#die(reason);
+      this.#fail(reason);
       return;
     }
     log.warn({ ...exit, reason }, 'the kernel has ended and is restarted');
     this.#state.restarting(reason);
     this.#journal.append(...ownStatus(this.#own.status('restarting', this.#state.session)));
     this.#leaveOpen(reason);
-    await this.#beginOrDie();
+    await this.#beginOrFail();
   }
 
-  #die(reason: string): void {
+  #fail(reason: string): void {
     this.#requests.clear();
     this.#state.dead(reason);
     this.#journal.append(...ownStatus(this.#own.status('dead', this.#state.session)));

@@ -138,7 +138,7 @@ export class KernelLife {
   /**
    * True when iopub has brought the idle status of a request sent now; false when it was dropped, or when the process ends first.
    */
-  async passedIopub(): Promise<boolean> {
+  async hasPassedIopub(): Promise<boolean> {
     const question = this.own.request('kernel_info_request');
     const stopped = aborted(this.#stopped.signal);
     let isPassed = false;
@@ -223,7 +223,7 @@ export class KernelLife {
     } else {
       this.requests.addFirst(again);
       this.#begin();
-      await takeover.resendAgain(signal);
+      await takeover.resendReplies(signal);
       this.#settle();
     }
   }

@@ -226,7 +226,7 @@ export function causeOf(
   }
   if (code === 0 || code === null) return '';
   const lines = lastLines(traces.kernelLog, traces.logBytes);
-  const hiding = hidingFile(lines, traces.cwd);
+  const hiding = shadowingFile(lines, traces.cwd);
   if (hiding !== undefined) return `, as ${hiding} hides a module that the kernel needs: rename it`;
   const last = lines.at(-1) ?? '';
   return ERROR_LINE.test(last) ? `: ${last.slice(0, 300)}` : '';
@@ -259,7 +259,7 @@ function lastLines(kernelLog: string, fromByte: number): string[] {
 }
 
 /** The last lines of a failed start name the file that was imported instead of a module of that name. */
-function hidingFile(lines: readonly string[], cwd: string): string | undefined {
+function shadowingFile(lines: readonly string[], cwd: string): string | undefined {
   if (!ERROR_LINE.test(lines.at(-1) ?? '')) return undefined;
   const names = lines.flatMap(line =>
     [...line.matchAll(/["'(]([^"'()]+\.py)["')]/g)].map(([, name = '']) => name)

@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { type MessageHeader, newMessage } from '../jupyter/kernel-message.js';
 
 /** Separates session and number of a message whose effects are shown. */
-const SHOWN = '_shown_';
+const EFFECT_SEPARATOR = '_shown_';
 
 export interface OwnRequest {
   readonly msgId: string;
@@ -30,11 +30,11 @@ export class OwnMessages {
 
   /** The kernel's iopub messages about this request are for clients, even when another keeper receives them. */
   shownRequest(msgType: string, content: object = {}): OwnRequest {
-    return this.#request(`${this.session}${SHOWN}${randomUUID()}`, msgType, content);
+    return this.#request(`${this.session}${EFFECT_SEPARATOR}${randomUUID()}`, msgType, content);
   }
 
   isShown(parent: MessageHeader | null): boolean {
-    return parent?.msg_id.startsWith(`${this.session}${SHOWN}`) === true;
+    return parent?.msg_id.startsWith(`${this.session}${EFFECT_SEPARATOR}`) === true;
   }
 
   #request(msgId: string, msgType: string, content: object): OwnRequest {

@@ -199,7 +199,7 @@ async function keep(
     throw error;
   });
   await record.ready();
-  lock.alsoBeat(paths.keeper);
+  lock.touchWithLock(paths.keeper);
   return { end, ended };
 }
 
@@ -233,7 +233,7 @@ async function orphanOf(kernelDir: string): Promise<Orphan | null> {
 /** `keeper.json`, written once gateways can connect and again for each process of the kernel. */
 class RecordFile {
   #listening = false;
-  #telling: Promise<void> = Promise.resolve();
+  #notification: Promise<void> = Promise.resolve();
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
@@ -243,19 +243,19 @@ class RecordFile {
 
   /** In turn, because the start time of a process is looked up: the last call determines the file. */
   setKernel(pid: number | null): Promise<void> {
-    this.#telling = this.#telling
+    this.#notification = this.#notification
       .catch(() => undefined)
       .then(async () => {
         const kernelProcessStart = pid === null ? null : await processStart(pid);
         this.content = { ...this.content, kernelPid: pid, kernelProcessStart };
         if (this.#listening) await this.#write();
       });
-    return this.#telling;
+    return this.#notification;
   }
 
   /** Names the kernel's process from the start: a keeper that is killed must not leave an unrecorded process. */
   async ready(): Promise<void> {
-    await this.#telling;
+    await this.#notification;
     this.#listening = true;
     await this.#write();
   }

@@ -114,7 +114,7 @@ export class Takeover {
   }
 
   /** Call this after `run`. From then on the ring may be trimmed. */
-  async resendAgain(signal: AbortSignal): Promise<void> {
+  async resendReplies(signal: AbortSignal): Promise<void> {
     const { link, routingId, log } = this.parts;
     if (link === null) return;
     try {

@@ -29,10 +29,10 @@ interface CulledRegistry extends Pick<KernelRegistry, 'list' | 'remove'> {
 
 export class KernelCulling implements Disposable {
   readonly #timer: NodeJS.Timeout | null;
-  #looking: Promise<void> | null = null;
+  #checking: Promise<void> | null = null;
   readonly #jumps: ClockJumps;
   /** Unix milliseconds from which idle time counts: after the clock was set, nobody knows how long a kernel was unused. */
-  #countedFrom = 0;
+  #idleCountsFrom = 0;
 
   constructor(
     private readonly registry: CulledRegistry,
@@ -47,8 +47,8 @@ export class KernelCulling implements Disposable {
 
   /** One check of all kernels; joins a running check. Never rejects. */
   check(): Promise<void> {
-    this.#looking ??= this.#check().finally(() => (this.#looking = null));
-    return this.#looking;
+    this.#checking ??= this.#check().finally(() => (this.#checking = null));
+    return this.#checking;
   }
 
   [Symbol.dispose](): void {
@@ -56,7 +56,7 @@ export class KernelCulling implements Disposable {
   }
 
   async #check(): Promise<void> {
-    if (this.#jumps.hasJumped()) this.#countedFrom = this.#jumps.clock.now();
+    if (this.#jumps.hasJumped()) this.#idleCountsFrom = this.#jumps.clock.now();
     await Promise.all(
       this.registry.list().map(async kernel => {
         try {
@@ -79,7 +79,8 @@ export class KernelCulling implements Disposable {
     if (kernel.connections > 0 && !this.options.connected) return false;
     if (this.registry.find(kernel.id) !== kernel) return false;
     return (
-      this.#jumps.clock.now() - Math.max(lastActivity, this.#countedFrom) >= this.options.idleTimeoutS * 1000
+      this.#jumps.clock.now() - Math.max(lastActivity, this.#idleCountsFrom) >=
+      this.options.idleTimeoutS * 1000
     );
   }
 }

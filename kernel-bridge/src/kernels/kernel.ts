@@ -121,7 +121,7 @@ export class Kernel {
     const { liveFrom } = await handle.subscribe();
     // Records may already have been pushed while the reply was in flight.
     this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
-    if (!this.#outbox.isEmpty) await this.#sendAgain(handle, before + 1, liveFrom - 1);
+    if (!this.#outbox.isEmpty) await this.#resendUnwritten(handle, before + 1, liveFrom - 1);
     if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
     this.#snapshot = handle.snapshot;
     this.#silent = false;
@@ -137,7 +137,7 @@ export class Kernel {
     this.#reattach = reattach;
     const search = new KeeperSearch({
       attempt: signal => this.#tryKeeper(reattach, signal),
-      silent: error => this.#keeperSilent(error)
+      silent: error => this.#reportSilentKeeper(error)
     });
     this.#search = search;
     this.#recovery = search.ended.then(end => {
@@ -173,7 +173,7 @@ export class Kernel {
     return this.#cut;
   }
 
-  #keeperSilent(error: KeeperError): void {
+  #reportSilentKeeper(error: KeeperError): void {
     if (!this.#silent)
       this.log.warn({ kernelId: this.id, err: error }, 'the keeper does not answer; it is tried again');
     this.#silent = true;
@@ -314,7 +314,7 @@ export class Kernel {
     }
     const handle = this.#live();
     this.#outbox.add(msgId, frame);
-    return this.#sendOut(handle);
+    return this.#sendOutbox(handle);
   }
 
   drain(): Promise<void> {
@@ -359,7 +359,7 @@ export class Kernel {
     await Promise.all([handle?.[Symbol.asyncDispose](), this.#search?.[Symbol.asyncDispose]()]);
   }
 
-  get cannotBeReached(): string {
+  get unreachableMessage(): string {
     const why = this.#snapshot?.reason ?? 'its keeper is not running';
     return `Kernel ${this.id} cannot be reached: ${why}; ${this.#silent ? 'wait, ' : ''}restart or delete it.`;
   }
@@ -372,7 +372,7 @@ export class Kernel {
 
   #live(): KeeperHandle {
     if (this.#handle) return this.#handle;
-    throw bridgeError('kernel_action_failed', this.cannotBeReached);
+    throw bridgeError('kernel_action_failed', this.unreachableMessage);
   }
 
   async #act<T>(what: string, action: (handle: KeeperHandle) => Promise<T>): Promise<T> {
@@ -390,7 +390,7 @@ export class Kernel {
   }
 
   /** Resends the messages that the previous keeper had received and not written when it was killed. */
-  async #sendAgain(handle: KeeperHandle, from: number, to: number): Promise<void> {
+  async #resendUnwritten(handle: KeeperHandle, from: number, to: number): Promise<void> {
     try {
       for await (const record of new JournalReader(this.journalDir).read(from, { to })) {
         this.#outbox.journaled(record);
@@ -398,11 +398,11 @@ export class Kernel {
     } catch (error) {
       this.log.warn({ kernelId: this.id, err: error }, 'the journal could not be read for requests');
     }
-    this.#outbox.sendAgain();
-    this.#sendOut(handle);
+    this.#outbox.requeueSent();
+    this.#sendOutbox(handle);
   }
 
-  #sendOut(handle: KeeperHandle): boolean {
+  #sendOutbox(handle: KeeperHandle): boolean {
     let hasRoom = true;
     for (const frame of this.#outbox.takeWaiting()) hasRoom = handle.send(frame);
     return hasRoom;
@@ -411,7 +411,7 @@ export class Kernel {
   /** Sends the messages that arrived during the search for the keeper. */
   #sendWaiting(): void {
     if (this.#handle !== null) {
-      this.#sendOut(this.#handle);
+      this.#sendOutbox(this.#handle);
       return;
     }
     const dropped = this.#outbox.dropWaiting();

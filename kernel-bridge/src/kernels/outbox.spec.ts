@@ -31,7 +31,7 @@ describe('requests on their way to a keeper', () => {
     outbox.journaled(record('b'));
     outbox.journaled(record('c', RecordChannel.shell));
     outbox.add('d', request('d'));
-    outbox.sendAgain();
+    outbox.requeueSent();
     expect(outbox.takeWaiting()).toEqual(['a', 'c', 'd'].map(request));
     for (const id of ['a', 'c', 'd']) outbox.journaled(record(id));
     expect(outbox.isEmpty).toBe(true);
@@ -42,7 +42,7 @@ describe('requests on their way to a keeper', () => {
     outbox.takeWaiting();
     outbox.add('b', request('b'));
     expect(outbox.dropWaiting()).toBe(1);
-    outbox.sendAgain();
+    outbox.requeueSent();
     expect(outbox.takeWaiting()).toEqual([request('a')]);
   });
 
@@ -54,7 +54,7 @@ describe('requests on their way to a keeper', () => {
       outbox.add('waits', request('waits'));
       clock.mockReturnValue(31_000);
       outbox.add('new', request('new'));
-      outbox.sendAgain();
+      outbox.requeueSent();
       expect(outbox.takeWaiting()).toEqual(['waits', 'new'].map(request));
     } finally {
       clock.mockRestore();

@@ -44,7 +44,7 @@ export class Outbox {
   }
 
   /** Sent requests may not have been read: all of them wait again. */
-  sendAgain(): void {
+  requeueSent(): void {
     for (const request of this.#requests) request.sentAt = null;
   }
 

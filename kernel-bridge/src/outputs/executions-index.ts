@@ -323,12 +323,12 @@ export class ExecutionsIndex {
     this.#executions.delete(msgId);
     this.#executions.set(msgId, execution);
     this.#open.add(execution);
-    if (this.#executions.size > this.limits.executions) this.#forgetSome();
+    if (this.#executions.size > this.limits.executions) this.#evictOldest();
     return execution;
   }
 
   /** Drops the least needed tenth of the executions. */
-  #forgetSome(): void {
+  #evictOldest(): void {
     const count = Math.ceil(this.limits.executions / 10);
     for (const each of executionsToDrop(this.executions(), count)) {
       this.#executions.delete(each.msgId);

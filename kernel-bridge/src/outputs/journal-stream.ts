@@ -22,11 +22,11 @@ interface JournalStreamOptions {
   /** How long new records are gathered, so that a flood is sent in large chunks. */
   readonly coalesceMs?: number;
   /** After this long without new records the position is sent again, so that both ends detect a lost connection. */
-  readonly standingMs?: number;
+  readonly positionIntervalMs?: number;
 }
 
 const GATHER_MS = 50;
-const STANDING_MS = 10_000;
+const POSITION_INTERVAL_MS = 10_000;
 /** `ended.json` is written a moment after the kernel's removal is reported. */
 const ENDED_WAIT_MS = 100;
 const ENDED_TRIES = 20;
@@ -76,7 +76,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
         return;
       }
       yield note({ kind: 'standing', lastSeq: next - 1, behindBytes: 0, ...(await documents()) });
-      await changes.wait(options.standingMs ?? STANDING_MS, options.coalesceMs ?? GATHER_MS);
+      await changes.wait(options.positionIntervalMs ?? POSITION_INTERVAL_MS, options.coalesceMs ?? GATHER_MS);
     }
   } finally {
     changes[Symbol.dispose]();

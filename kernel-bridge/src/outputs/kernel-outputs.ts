@@ -72,7 +72,7 @@ export class KernelOutputs implements AsyncDisposable {
     return this.#inTurn(async () => {
       using stop = new EitherSignal(this.#disposed.signal, signal);
       const { index, lostEnd } = isOver
-        ? await this.#readToTheEnd(stop.signal)
+        ? await this.#readToEnd(stop.signal)
         : {
             index: await this.#catchUp(to ?? (await this.#reader.lastSeq()), stop.signal),
             lostEnd: null
@@ -124,7 +124,7 @@ export class KernelOutputs implements AsyncDisposable {
    * Like `#catchUp`, for a journal that is no longer written; also returns the gap at its end. The index omits that gap:
    * its number belongs to another record when a kernel with the same id continues the journal.
    */
-  async #readToTheEnd(signal: AbortSignal): Promise<{ index: ExecutionsIndex; lostEnd: NumberedGap | null }> {
+  async #readToEnd(signal: AbortSignal): Promise<{ index: ExecutionsIndex; lostEnd: NumberedGap | null }> {
     const index = (this.#index ??= await this.#load());
     let gap: readonly JournalRecord[] = [];
     const toTheEnd = { ended: true, signal, needed: v1JsonEnd };
@@ -147,7 +147,7 @@ export class KernelOutputs implements AsyncDisposable {
       index.apply(record);
       await this.#turns.give();
     }
-    this.#see(batch);
+    this.#remember(batch);
   }
 
   async #load(): Promise<ExecutionsIndex> {
@@ -160,7 +160,7 @@ export class KernelOutputs implements AsyncDisposable {
   }
 
   /** A gap from the reader is not a record, so it cannot serve as a witness. Nor can a record that was not read to its end. */
-  #see(batch: readonly JournalRecord[]): void {
+  #remember(batch: readonly JournalRecord[]): void {
     const last = batch.findLast(record => !record.isAbridged && gapOf(record)?.fromSeq === undefined);
     if (last !== undefined) this.#witness = witnessOf(last);
   }

@@ -53,7 +53,7 @@ export class OutputArea {
   add(output: NotebookOutput, origin: OutputOrigin): void {
     if (this.#clearNext) this.clear(false);
     const last = this.#last();
-    if (output.output_type !== 'stream') this.#push(this.#whole(output), origin);
+    if (output.output_type !== 'stream') this.#push(this.#addWhole(output), origin);
     else if (last?.content.kind === 'stream' && last.content.name === output.name) {
       this.#append(last, last.content.text, output.text, origin.seq);
     } else {
@@ -86,10 +86,10 @@ export class OutputArea {
         const { data: shown, metadata } = data;
         // Computed once: one of many updates may be shown in many places.
         bytes ??= Buffer.byteLength(JSON.stringify({ ...content.output, data: shown, metadata }));
-        entry.content = this.#whole({ ...content.output, data: shown, metadata }, bytes);
+        entry.content = this.#addWhole({ ...content.output, data: shown, metadata }, bytes);
         entry.lastSeq = origin.seq;
         entry.buffers = origin.buffers ?? 0;
-        this.#grew(entries, weight(entry) - before);
+        this.#updateSize(entries, weight(entry) - before);
       }
     }
     this.#trim();
@@ -144,7 +144,7 @@ export class OutputArea {
     const before = weight(entry);
     stream.write(text);
     entry.lastSeq = seq;
-    this.#grew(this.#tail.length > 0 ? this.#tail : this.#head, weight(entry) - before);
+    this.#updateSize(this.#tail.length > 0 ? this.#tail : this.#head, weight(entry) - before);
     this.#trim();
   }
 
@@ -153,11 +153,11 @@ export class OutputArea {
     const fits = this.#tail.length === 0 && this.#headBytes + weight(entry) <= this.#half;
     const entries = fits || this.#head.length === 0 ? this.#head : this.#tail;
     entries.push(entry);
-    this.#grew(entries, weight(entry));
+    this.#updateSize(entries, weight(entry));
     this.#trim();
   }
 
-  #grew(entries: Entry[], bytes: number): void {
+  #updateSize(entries: Entry[], bytes: number): void {
     if (entries === this.#head) this.#headBytes += bytes;
     else this.#tailBytes += bytes;
   }
@@ -177,7 +177,7 @@ export class OutputArea {
   }
 
   /** An output that is too large on its own is replaced by a description. */
-  #whole(
+  #addWhole(
     output: NotebookOutput,
     bytes = Buffer.byteLength(JSON.stringify(output))
   ): Content & { kind: 'whole' } {

@@ -24,7 +24,11 @@ export interface Chosen<T extends Execution | OutputWidget = Execution | OutputW
   readonly area: OutputArea;
 }
 
-const IS_DISPLAY: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
+const DISPLAY_MESSAGES: ReadonlySet<string> = new Set([
+  'display_data',
+  'execute_result',
+  'update_display_data'
+]);
 
 export class OutputsPass {
   #executions: Map<string, Chosen<Execution>>;
@@ -44,7 +48,7 @@ export class OutputsPass {
   }
 
   /** Drops the other executions and their outputs. */
-  keepOnly(executions: readonly Chosen<Execution>[]): void {
+  retainOnly(executions: readonly Chosen<Execution>[]): void {
     this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
   }
 
@@ -64,7 +68,7 @@ export class OutputsPass {
   /** Gives a display its content from a record outside of the range. */
   applyUpdate(record: JournalRecord): void {
     const message = this.#messages.read(record);
-    if (message !== null && !message.fromClient && message.onIopub && IS_DISPLAY.has(message.msgType)) {
+    if (message !== null && !message.fromClient && message.onIopub && DISPLAY_MESSAGES.has(message.msgType)) {
       this.#updateDisplay(message);
     }
   }
@@ -77,7 +81,7 @@ export class OutputsPass {
       if (change.outputs !== null) this.#setOutputs(change.commId, change.outputs, seq);
       return;
     }
-    if (IS_DISPLAY.has(msgType)) this.#updateDisplay(message);
+    if (DISPLAY_MESSAGES.has(msgType)) this.#updateDisplay(message);
     if (parentId === null || msgType === 'update_display_data' || msgType === 'status') return;
     const chosen = this.#targetOf(parentId);
     // Earlier output has been cleared, and may be only partly in the range.

@@ -158,7 +158,7 @@ class Pass {
     while (bytes > this.maxBytes && listed.length > 1) bytes -= listed.pop()?.area.bytes ?? 0;
     if (listed.length === this.#executions.length) return;
     this.#executions = listed;
-    this.#pass.keepOnly(listed);
+    this.#pass.retainOnly(listed);
   }
 
   /** A display may have been updated by a record outside the ranges that were read. */

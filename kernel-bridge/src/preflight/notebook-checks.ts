@@ -40,11 +40,11 @@ const CHECK_LIMIT_MS = 60 * 60_000;
 /** Lines of output; the report is the last one. */
 const MAX_LINES = 20;
 /** Reports; the oldest ones beyond this number are deleted. */
-const MOST_STORED = 200;
+const MAX_STORED = 200;
 /** The `tpulab` command, which uses a machine through this server. */
 const PROGRAM = fileURLToPath(new URL('../../bin/tpulab.js', import.meta.url));
 /** "compiling train_step for v5e-8 (3 of 20)" */
-const COUNTED = /^(.*) \((\d+) of (\d+)\)$/;
+const PROGRESS_LINE = /^(.*) \((\d+) of (\d+)\)$/;
 
 interface NotebookChecksOptions {
   readonly catalog: EnvironmentCatalog;
@@ -230,8 +230,8 @@ export class NotebookChecks implements AsyncDisposable {
     await makeFolder(folder, 0o700);
     await writeAtomically(this.#file(notebook), stored);
     const files = (await readdir(folder)).map(name => path.join(folder, name));
-    const aged = await Promise.all(files.map(async file => ({ file, at: (await stat(file)).mtimeMs })));
-    const oldest = aged.sort((one, other) => other.at - one.at).slice(MOST_STORED);
+    const filesByAge = await Promise.all(files.map(async file => ({ file, at: (await stat(file)).mtimeMs })));
+    const oldest = filesByAge.sort((one, other) => other.at - one.at).slice(MAX_STORED);
     await Promise.all(oldest.map(({ file }) => rm(file, { force: true })));
   }
 }
@@ -254,7 +254,7 @@ function codeOf(text: string): Code | null {
 }
 
 function progressIn(line: string): Partial<JobOfCheck> {
-  const [, detail, done, of] = COUNTED.exec(line) ?? [];
+  const [, detail, done, of] = PROGRESS_LINE.exec(line) ?? [];
   if (detail !== undefined) return { detail, fraction: Number(done) / Number(of) };
   return /^(running|compiling) /.test(line) ? { detail: line } : {};
 }

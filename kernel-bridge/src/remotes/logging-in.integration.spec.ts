@@ -15,13 +15,13 @@ import {
   tpuDryRun,
   tpuNode,
   USER,
-  whyNoStandIn
+  unavailableReason
 } from '../../../tests/stand-in-vm/index.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 
 describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let vm: StandInVm;

@@ -23,7 +23,7 @@ import { remotesCommand } from '../cli/remotes/remotes-command.js';
 import { runCommand } from '../cli/testing/command-line.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import type { HostSetup } from '../../../machines/src/machine.js';
-import { HOSTILE_TEXT, liesOf, SSH_OF_LIARS } from './testing/lies.js';
+import { HOSTILE_TEXT, wrongValuesOf, SSH_WITH_WRONG_ANSWERS } from './testing/wrong-values.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
@@ -41,8 +41,8 @@ let named: string | null = null;
 const requests: string[] = [];
 
 /** A random value for the schema; another one at each call. */
-function lie(schema: Parameters<typeof liesOf>[0]): unknown {
-  return fc.sample(liesOf(schema), 1)[0];
+function lie(schema: Parameters<typeof wrongValuesOf>[0]): unknown {
+  return fc.sample(wrongValuesOf(schema), 1)[0];
 }
 
 function noise(): string {
@@ -77,7 +77,7 @@ const setup: HostSetup = {
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
-  await writeFile(path.join(folder, 'ssh'), SSH_OF_LIARS);
+  await writeFile(path.join(folder, 'ssh'), SSH_WITH_WRONG_ANSWERS);
   await chmod(path.join(folder, 'ssh'), 0o700);
   liar = createServer((request, response) => {
     const target = request.url ?? '';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, unavailableReason } from '../../../tests/stand-in-vm/index.js';
 import { checkCommand } from '../cli/check-command.js';
 import { runCommand } from '../cli/run/run-command.js';
 import { runCommand as runInThisProcess } from '../cli/testing/command-line.js';
@@ -24,7 +24,7 @@ const RUN_MS = 30 * 60_000;
 
 vi.setConfig({ testTimeout: RUN_MS, hookTimeout: SETUP_MS });
 
-const why = whyNoStandIn() ?? (WANTED === '' ? 'npm run test:remote-notebooks runs it' : null);
+const why = unavailableReason() ?? (WANTED === '' ? 'npm run test:remote-notebooks runs it' : null);
 
 interface Cell {
   readonly cell_type: string;

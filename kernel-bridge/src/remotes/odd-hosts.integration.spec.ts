@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Remote, SyncStatus } from '@tpulab/protocol';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, USER, unavailableReason } from '../../../tests/stand-in-vm/index.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 
 describe.skipIf(why !== null)(
   `a host that is set up oddly${why === null ? '' : ` (skipped: ${why})`}`,

@@ -9,14 +9,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Remote, RemoteCheck } from '@tpulab/protocol';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
-import { checkThere } from '../cli/doctor/remote-checks.js';
+import { StandInVm, USER, unavailableReason } from '../../../tests/stand-in-vm/index.js';
+import { checkRemote } from '../cli/doctor/remote-checks.js';
 import { sourceOf, understood } from '../cli/remotes/connect-target.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 /** Names that useradd refuses, but that company directories contain. */
 const ACCOUNTS = ['CORP\\jdoe', 'jdoe@corp.example.com', 'John Doe$'];
 const KEY = 'bm90IGEga2V5bm90IGEga2V5bm90IGEga2V5';
@@ -91,7 +91,7 @@ describe.skipIf(why !== null)(
     }
 
     const doctor = (target: string): Promise<RemoteCheck[]> =>
-      checkThere({
+      checkRemote({
         target,
         stateDir: state,
         environment: undefined,

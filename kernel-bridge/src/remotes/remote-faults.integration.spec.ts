@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Remote } from '@tpulab/protocol';
-import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, type StandInVmOptions, unavailableReason } from '../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../faults/testing/bridge-build.js';
 import { BridgeProcess } from '../faults/testing/bridge-process.js';
 import { NumberedClient } from '../faults/testing/numbered-client.js';
@@ -14,7 +14,7 @@ import { smallDiskProblem } from '../faults/testing/small-disk.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 const COUNT = 300;
 
 describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skipped: ${why})`}`, () => {

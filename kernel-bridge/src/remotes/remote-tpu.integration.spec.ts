@@ -1,13 +1,18 @@
 /** A stand-in VM with chips, a runtime that reports their metrics, and a metadata server. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { DevicesPage } from '@tpulab/protocol';
-import { standInTpu, type StandInTpu, StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import {
+  standInTpu,
+  type StandInTpu,
+  StandInVm,
+  unavailableReason
+} from '../../../tests/stand-in-vm/index.js';
 import { GENERATIONS, usedBytes } from '../devices/testing/traces.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 
 describe.skipIf(why !== null)(`a machine with chips${why === null ? '' : ` (skipped: ${why})`}`, () => {
   const v5e = GENERATIONS.find(({ name }) => name === 'v5e')!;

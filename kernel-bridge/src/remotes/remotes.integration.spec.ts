@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, USER, unavailableReason } from '../../../tests/stand-in-vm/index.js';
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
@@ -14,7 +14,7 @@ import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 const COUNT = 400;
 /** Nothing lost, nothing twice, nothing out of order. */
 const WHOLE = { lost: 0, doubled: 0, reordered: 0 };

@@ -37,7 +37,7 @@ const policy = (scripts: readonly string[] = []): string =>
     "form-action 'none'",
     "frame-ancestors 'self'"
   ].join('; ');
-const FOREVER = 'public, max-age=31536000, immutable';
+const IMMUTABLE = 'public, max-age=31536000, immutable';
 const Page = notJson('the page', 'text/html');
 
 export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): void {
@@ -75,7 +75,11 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
         if (found === null) throw bridgeError('session_page_missing');
         if (found.isCompressed) void reply.header('content-encoding', 'gzip');
         return safe(reply)
-          .headers({ 'content-type': found.type, 'cache-control': FOREVER, vary: 'Origin, Accept-Encoding' })
+          .headers({
+            'content-type': found.type,
+            'cache-control': IMMUTABLE,
+            vary: 'Origin, Accept-Encoding'
+          })
           .send(found.bytes);
       }
       const page = files.index();

@@ -46,7 +46,7 @@ export class SessionStore implements AsyncDisposable {
    * Sessions with kernels of other machines that share the state folder; they are hidden from clients here, but not
    * deleted.
    */
-  readonly #elsewhere: SessionRecord[] = [];
+  readonly #otherSessions: SessionRecord[] = [];
   readonly #documents = new Map<Kernel, KernelDocuments>();
   /** Paths for which a session is being created; a second request waits for the first. */
   readonly #creating = new Map<string, Promise<SessionRecord>>();
@@ -71,8 +71,8 @@ export class SessionStore implements AsyncDisposable {
   async restore(): Promise<void> {
     for (const record of await this.#file.load()) {
       if (this.registry.find(record.kernelId)) this.#sessions.set(record.id, record);
-      else if (await this.registry.isElsewhere(record.kernelId)) this.#elsewhere.push(record);
-      else this.#bury(record.id);
+      else if (await this.registry.isElsewhere(record.kernelId)) this.#otherSessions.push(record);
+      else this.#delete(record.id);
     }
   }
 
@@ -189,7 +189,7 @@ export class SessionStore implements AsyncDisposable {
     for (const [id, record] of this.#sessions) {
       if (record.kernelId !== kernel.id) continue;
       this.#sessions.delete(id);
-      this.#bury(id);
+      this.#delete(id);
       changed = true;
     }
     if (changed) void this.#save();
@@ -197,7 +197,7 @@ export class SessionStore implements AsyncDisposable {
     this.#documents.delete(kernel);
   }
 
-  #bury(id: string): void {
+  #delete(id: string): void {
     this.#ended.add(id);
     dropOldest(this.#ended, MAX_ENDED);
   }
@@ -229,7 +229,7 @@ export class SessionStore implements AsyncDisposable {
   /** If the disk refuses, users continue to work; the kernels report the data at risk until it has been saved. */
   async #save(): Promise<void> {
     await this.#file
-      .save([...this.#elsewhere, ...this.#sessions.values()])
+      .save([...this.#otherSessions, ...this.#sessions.values()])
       .catch((error: unknown) => this.#saved(error as Error));
   }
 

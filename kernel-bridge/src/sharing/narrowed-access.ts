@@ -43,7 +43,7 @@ const PAST_MS = 2_000;
 
 export class NarrowedAccess {
   readonly #notebooks = new SavedNotebooks();
-  readonly #past = new WeakMap<
+  readonly #pastDocuments = new WeakMap<
     Kernel,
     { readonly paths: readonly string[] | null; readonly readAt: number }
   >();
@@ -156,19 +156,19 @@ export class NarrowedAccess {
   }
 
   /** Documents that ran on a kernel; null until they have been read, then possibly a moment old. */
-  #pastOf(kernelId: string): readonly string[] | null {
+  #pastDocumentsOf(kernelId: string): readonly string[] | null {
     const kernel = this.options.registry.find(kernelId);
     if (kernel === undefined) return null;
-    const cached = this.#past.get(kernel);
+    const cached = this.#pastDocuments.get(kernel);
     const now = performance.now();
     if (cached === undefined || now - cached.readAt > PAST_MS) {
       const paths = cached?.paths ?? null;
-      this.#past.set(kernel, { paths, readAt: now });
+      this.#pastDocuments.set(kernel, { paths, readAt: now });
       void documentsOfKernel(kernel.directory).then(read =>
-        this.#past.set(kernel, { paths: read, readAt: now })
+        this.#pastDocuments.set(kernel, { paths: read, readAt: now })
       );
     }
-    return this.#past.get(kernel)?.paths ?? null;
+    return this.#pastDocuments.get(kernel)?.paths ?? null;
   }
 
   /** The events that the holder of a restricted token receives. */
@@ -179,7 +179,7 @@ export class NarrowedAccess {
         ? {
             sinceMs: actor.sinceMs,
             shows: (kernelId, cellId) => {
-              const past = this.#pastOf(kernelId);
+              const past = this.#pastDocumentsOf(kernelId);
               const scope = past && this.#scope(actor, kernelId, past);
               return scope !== null && hasCell(scope, cellId);
             }

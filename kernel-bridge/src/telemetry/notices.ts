@@ -41,9 +41,9 @@ const RUN_WAIT_MS = 3_000;
 /** Limit of kernels that had a run recently; they may have ended. */
 const MAX_KERNELS = 256;
 /** End reasons that follow a person's action and need no notice. */
-const BY_A_PERSON = /^(restart requested|shut down)$|by a client$/;
+const REQUESTED_END = /^(restart requested|shut down)$|by a client$/;
 
-const MISSED = ' (while the server was down)';
+const WHILE_DOWN = ' (while the server was down)';
 /** The file is written at most this often. */
 const WRITE_MS = 1_000;
 
@@ -95,10 +95,13 @@ export class Notices implements Disposable {
       const { reason = null } = kernel?.snapshot ?? {};
       const isCut = end === null || isCutOff(end.content);
       if (cell !== null && !isCut && end.at - cell.since >= longMs)
-        this.#cellEnded(kernelId, end.content, { since: 0, lastedMs: end.at - cell.since, note: MISSED });
+        this.#cellEnded(kernelId, end.content, { since: 0, lastedMs: end.at - cell.since, note: WHILE_DOWN });
       else if (isCut && (!kernel || isOver(kernel)) && !isByPerson(reason)) {
         const why = reason === null ? '' : `: ${reason}`;
-        this.#later(0, this.#notice('kernel_ended', kernelId, `Kernel ${specName} ended${why}${MISSED}.`));
+        this.#later(
+          0,
+          this.#notice('kernel_ended', kernelId, `Kernel ${specName} ended${why}${WHILE_DOWN}.`)
+        );
       }
     }
     this.#isOpen = true;
@@ -107,19 +110,19 @@ export class Notices implements Disposable {
 
   /** A run or its kernel has ended. */
   runEnded(run: StoredRunSummary, reason: string | null): void {
-    const isMissed = run.state !== 'interrupted' && run.lastAt < this.#startedAt;
+    const endedWhileDown = run.state !== 'interrupted' && run.lastAt < this.#startedAt;
     const steps = `${run.steps} step${run.steps === 1 ? '' : 's'}`;
-    const note = isMissed ? MISSED : '';
+    const note = endedWhileDown ? WHILE_DOWN : '';
     if (run.state === 'interrupted') {
       if (!isByPerson(reason))
-        this.#ofRun(
+        this.#addRunNotice(
           'run_cut_off',
           run,
           `was cut off after ${steps}: its kernel ended${reason === null ? '' : ` (${reason})`}.`
         );
-    } else if (run.state === 'failed') this.#ofRun('run_failed', run, `failed after ${steps}${note}.`);
+    } else if (run.state === 'failed') this.#addRunNotice('run_failed', run, `failed after ${steps}${note}.`);
     else if (run.lastAt - run.startedAt >= this.options.longMs)
-      this.#ofRun(
+      this.#addRunNotice(
         'run_finished',
         run,
         `finished after ${steps} in ${secondsText(run.lastAt - run.startedAt)}${note}.`
@@ -138,7 +141,7 @@ export class Notices implements Disposable {
     if (this.#writing) clearTimeout(this.#writing);
   }
 
-  #ofRun(kind: NoticeKind, run: StoredRunSummary, what: string): void {
+  #addRunNotice(kind: NoticeKind, run: StoredRunSummary, what: string): void {
     setNewest(this.#runs, run.kernelId, { at: performance.now(), kind }, MAX_KERNELS);
     this.options.send(this.#notice(kind, run.kernelId, `Run ${run.name} ${what}`, run.name));
   }
@@ -256,5 +259,5 @@ function isCutOff({ ename }: Record<string, unknown>): boolean {
 }
 
 function isByPerson(reason: string | null): boolean {
-  return reason !== null && BY_A_PERSON.test(reason);
+  return reason !== null && REQUESTED_END.test(reason);
 }

@@ -27,7 +27,7 @@ const WRITE_MS = 30_000;
 const EARLY_EVENTS = 20_000;
 
 const TOPICS: ReadonlySet<string> = new Set(['runs', 'steps', 'kernels', 'compile', 'devices']);
-const OF_RUN: ReadonlySet<string> = new Set([
+const RUN_MESSAGES: ReadonlySet<string> = new Set([
   'run',
   'steps',
   'figures',
@@ -163,7 +163,7 @@ export class RunArchive implements AsyncDisposable {
     const { data } = parsed;
     if (!data || event.kernelId === null) return;
     if (data.type === 'devices') this.#runsOn(event.kernelId, machineText(data as unknown as DevicesMessage));
-    if (!OF_RUN.has(data.type) || typeof data.run !== 'string') return;
+    if (!RUN_MESSAGES.has(data.type) || typeof data.run !== 'string') return;
     const message = data as Parameters<typeof addToRun>[1];
     // A refused command may name a run that never existed.
     const isRefusal = message.type === 'control' && message.phase === 'refused';
@@ -174,7 +174,7 @@ export class RunArchive implements AsyncDisposable {
     const before = event.medium ? (stored.media ?? []).map(({ id }) => id) : [];
     const isNew = addToRun(stored, message);
     this.#dirty.add(stored.key);
-    if (event.medium) this.#keepMedium(stored, event.medium, before);
+    if (event.medium) this.#storeMedium(stored, event.medium, before);
     if (!isNew) return;
     if (message.type === 'advice') this.options.notices?.runAlert(summaryOf(stored), message);
     else if (wasRunning) this.options.notices?.runEnded(summaryOf(stored), null);
@@ -188,7 +188,7 @@ export class RunArchive implements AsyncDisposable {
     if (stored) return stored;
     const previous = this.#summaries.get(key);
     if (previous && previous.lastAt >= time) return null;
-    stored = (previous && this.#readAgain(key)) ?? newStoredRun(kernelId, run, time);
+    stored = (previous && this.#reread(key)) ?? newStoredRun(kernelId, run, time);
     const machine = stored.machine ?? this.#machines.get(kernelId);
     if (machine !== undefined) stored.machine = machine;
     const document = this.options.documentOf?.(kernelId) ?? stored.document;
@@ -198,7 +198,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   /** @param before the media stored before, one of which may have been dropped */
-  #keepMedium({ key, media: refs = [] }: StoredRun, medium: MediaMessage, before: readonly number[]): void {
+  #storeMedium({ key, media: refs = [] }: StoredRun, medium: MediaMessage, before: readonly number[]): void {
     const ids = new Set(refs.map(({ id }) => id));
     this.#writing = this.#writing.then(async () => {
       for (const id of before) if (!ids.has(id)) await rm(this.#mediumOf(key, id), { force: true });
@@ -262,7 +262,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   /** Read synchronously, because the next message of the run follows immediately. */
-  #readAgain(key: string): StoredRun | null {
+  #reread(key: string): StoredRun | null {
     try {
       return parseStored(readFileSync(this.#fileOf(key), 'utf8'));
     } catch {

@@ -12,12 +12,12 @@ const FIRST = 20_000;
 const COUNT = 12_000;
 const TRIED = 50;
 /** Contains a file for each port that was assigned, because its owner may take seconds until it listens. */
-const GIVEN_OUT = path.join(tmpdir(), `tpulab-ports-${userInfo().uid}`);
+const ASSIGNED_PORTS = path.join(tmpdir(), `tpulab-ports-${userInfo().uid}`);
 /** Longer than any server takes to start. */
 const GIVEN_OUT_MS = 10 * 60_000;
 
 export async function freePort(): Promise<number> {
-  await mkdir(GIVEN_OUT, { recursive: true });
+  await mkdir(ASSIGNED_PORTS, { recursive: true });
   for (let attempt = 0; attempt < TRIED; attempt += 1) {
     const port = FIRST + randomInt(COUNT);
     if ((await takes(port)) && (await isFree(port))) return port;
@@ -27,7 +27,7 @@ export async function freePort(): Promise<number> {
 
 /** Claims the port for this process for a while. */
 async function takes(port: number): Promise<boolean> {
-  const file = path.join(GIVEN_OUT, String(port));
+  const file = path.join(ASSIGNED_PORTS, String(port));
   const found = await stat(file).catch(() => null);
   if (found !== null && Date.now() - found.mtimeMs > GIVEN_OUT_MS) await rm(file, { force: true });
   return writeFile(file, '', { flag: 'wx' }).then(

@@ -24,7 +24,7 @@ const ACCELERATORS = ['v5e1', 'v6e1'] as const;
 export class ColabAccount {
   constructor(
     readonly command: ColabCommand,
-    private readonly isOnline: () => Promise<boolean> = colabHasAnAddress,
+    private readonly isOnline: () => Promise<boolean> = canResolveColab,
     /** Work folder of a runtime: people expect their files here, and Colab's own kernels start here. */
     readonly workFolder = '/content'
   ) {}
@@ -88,7 +88,7 @@ export class ColabAccount {
 }
 
 /** Behind a proxy, the proxy resolves names, so only a real request can tell. */
-async function colabHasAnAddress(): Promise<boolean> {
+async function canResolveColab(): Promise<boolean> {
   const { https_proxy: lower, HTTPS_PROXY: upper } = process.env;
   if (lower || upper) return true;
   return lookup(COLAB_HOST).then(

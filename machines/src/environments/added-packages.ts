@@ -8,7 +8,14 @@ import path from 'node:path';
 import { readRecord } from './creation-record.js';
 
 /** Installers and our own packages; an update installs them itself. */
-const OURS: ReadonlySet<string> = new Set(['pip', 'uv', 'setuptools', 'wheel', 'tpulab', 'tpulab-recipes']);
+const OWN_PACKAGES: ReadonlySet<string> = new Set([
+  'pip',
+  'uv',
+  'setuptools',
+  'wheel',
+  'tpulab',
+  'tpulab-recipes'
+]);
 
 /** As sorted lines of a requirements file. Empty if the environment does not exist or is not ours. */
 export async function addedPackages(environment: string): Promise<string[]> {
@@ -21,7 +28,7 @@ export async function addedPackages(environment: string): Promise<string[]> {
     // pip and uv write this file for requested packages, not for their dependencies.
     if (!existsSync(path.join(folder, 'REQUESTED'))) continue;
     const requirement = await requirementOf(folder);
-    if (requirement === null || OURS.has(nameOf(requirement))) continue;
+    if (requirement === null || OWN_PACKAGES.has(nameOf(requirement))) continue;
     const { mtimeMs } = await stat(path.join(folder, 'REQUESTED'));
     if (before.has(nameOf(requirement)) || mtimeMs > since) found.push(requirement);
   }

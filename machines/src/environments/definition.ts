@@ -167,8 +167,8 @@ function parse(name: string, file: string, text: string): Description {
   } catch (error) {
     throw invalid(name, file, 'it is not JSON', error);
   }
-  const twice = duplicateKey(text);
-  if (twice !== null) throw invalid(name, file, `${twice} is there twice`);
+  const duplicate = duplicateKey(text);
+  if (duplicate !== null) throw invalid(name, file, `${duplicate} is there twice`);
   if (Value.Check(Description, json)) return json;
   const first = Value.Errors(Description, json).First();
   throw invalid(name, file, first ? `${first.path || '/'}: ${first.message}` : 'it has another shape');

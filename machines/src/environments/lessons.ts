@@ -9,7 +9,7 @@ import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { PACKAGE_FOLDER } from './locations.js';
 
 /** In a package, beside the program; in a checkout, the folder `notebooks` beside `kernel-bridge` and around the bundle. */
-const PLACES = ['lessons', '../notebooks', '../../notebooks'];
+const LESSON_FOLDERS = ['lessons', '../notebooks', '../../notebooks'];
 
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'you may not write there',
@@ -21,7 +21,9 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** @throws EnvironmentError */
 export function lessonsFolder(packageFolder: string = PACKAGE_FOLDER): string {
-  const found = PLACES.map(place => path.resolve(packageFolder, place)).find(folder => existsSync(folder));
+  const found = LESSON_FOLDERS.map(place => path.resolve(packageFolder, place)).find(folder =>
+    existsSync(folder)
+  );
   if (found !== undefined) return found;
   throw new EnvironmentError(
     'lessons_missing',

@@ -102,7 +102,7 @@ function isExecutable(file: string): boolean {
  * 10 s.
  */
 const DOWNLOADS = 0.6;
-const REACHED: readonly (readonly [begin: RegExp, fraction: number])[] = [
+const PROGRESS_OF_LINE: readonly (readonly [begin: RegExp, fraction: number])[] = [
   [/^Prepared \d/, DOWNLOADS],
   [/^Installed \d/, 0.75],
   [/^Bytecode compiled \d/, 0.9]
@@ -146,7 +146,7 @@ export class UvProgress {
       const { bytes, totalBytes } = this.#counted();
       if (totalBytes > 0) this.#reach((DOWNLOADS * bytes) / totalBytes);
     }
-    const reached = REACHED.find(([begin]) => begin.test(text.trim()));
+    const reached = PROGRESS_OF_LINE.find(([begin]) => begin.test(text.trim()));
     if (reached) this.#reach(reached[1]);
     return text.trim().replace(/\(([\d.]+)(B|KiB|MiB|GiB)\)/, '($1 $2)');
   }

@@ -138,7 +138,7 @@ const CAUSES: readonly Cause<RemoteErrorCode, GcloudRequest>[] = [
     code: 'gcloud_permission',
     message:
       'Your account has no permission for this in the project. Ask an owner of the project to run the command.',
-    command: ({ facts: { project, product } }) => grantCommand(project, roleFor(product))
+    command: ({ facts: { project, product } }) => grantCommand(project, requiredRole(product))
   },
   {
     pattern:
@@ -150,7 +150,7 @@ const CAUSES: readonly Cause<RemoteErrorCode, GcloudRequest>[] = [
   }
 ];
 
-function roleFor(product: GcloudRequest['product']): string {
+function requiredRole(product: GcloudRequest['product']): string {
   return product === 'instance' || product === 'instance-group'
     ? 'roles/compute.instanceAdmin.v1'
     : 'roles/tpu.admin';

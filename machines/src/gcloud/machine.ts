@@ -10,7 +10,7 @@ export type GcloudSource = Static<typeof GcloudSourceSchema>;
 
 /** States in which a machine is reachable, or will be without help. */
 const RUNS = new Set(['READY', 'RUNNING', 'ACTIVE', 'REPAIRING', 'MAINTENANCE']);
-const COMES = new Set([
+const STARTING_STATES = new Set([
   'CREATING',
   'PROVISIONING',
   'STAGING',
@@ -228,7 +228,8 @@ interface GroupInstance {
 /** For a group with a fixed size: the group replaces any stopped instance under the same name. */
 function checkInstance(source: GcloudSource, { name, state, action }: GroupInstance): void {
   const isEnding = state !== null && /^(STOPPING|SUSPENDING|STOPPED|SUSPENDED|TERMINATED)$/.test(state);
-  const isMade = action !== null && /^(CREATING|CREATING_WITHOUT_RETRIES|RECREATING|STARTING)$/.test(action);
+  const isCreated =
+    action !== null && /^(CREATING|CREATING_WITHOUT_RETRIES|RECREATING|STARTING)$/.test(action);
   if (isEnding && action === 'RECREATING') {
     throw new RemoteProblem(
       'remote_preempted',
@@ -244,7 +245,7 @@ function checkInstance(source: GcloudSource, { name, state, action }: GroupInsta
       { command: startCommand(source, name), recovery: 'again' }
     );
   }
-  checkState(source, { state: isMade && !COMES.has(state ?? '') ? 'CREATING' : state }, name);
+  checkState(source, { state: isCreated && !STARTING_STATES.has(state ?? '') ? 'CREATING' : state }, name);
 }
 
 /**
@@ -264,7 +265,7 @@ function checkState(source: GcloudSource, described: unknown, instance?: string)
       }
     );
   }
-  if (COMES.has(state)) {
+  if (STARTING_STATES.has(state)) {
     const created = Date.parse(at(described, 'createTime') ?? at(described, 'creationTimestamp') ?? '');
     throw new RemoteQueued(`${what} is not ready yet: Google Cloud says ${state}.`, {
       state,
@@ -328,7 +329,7 @@ function at(value: unknown, ...keys: readonly string[]): string | null {
 /** Parses the ssh command that gcloud prints. */
 
 /** Options that name the host and its key. Others (`StrictHostKeyChecking=no`) are left to the user's own configuration. */
-const TAKEN = new Set([
+const HOST_OPTIONS = new Set([
   'hostkeyalias',
   'userknownhostsfile',
   'proxycommand',
@@ -377,7 +378,7 @@ function parseLine(line: string): GcloudTarget {
     const [, name = '', text = ''] = /^(\w+)[= ](.*)$/.exec(value) ?? [];
     if (/^StrictHostKeyChecking$/i.test(name)) isKnown = text === 'yes';
     if (/^HostKeyAlias$/i.test(name)) alias = text;
-    if (TAKEN.has(name.toLowerCase())) options.push('-o', `${name}=${quoted(text)}`);
+    if (HOST_OPTIONS.has(name.toLowerCase())) options.push('-o', `${name}=${quoted(text)}`);
   }
   if (proxy?.[2] !== undefined) options.push('-o', `ProxyCommand=${proxy[2]}`);
   if (destination === '' || destination.startsWith('-')) throw unreadable(line);

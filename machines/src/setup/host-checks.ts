@@ -155,11 +155,11 @@ const fit: Judge = ({ facts, chips, environment }) => {
       `${environment.name} is for CPUs, but the machine has chips`,
       'Choose an environment for TPUs: "tpulab connect NAME --environment jax".'
     );
-  const unfit = names.filter(name => !environment.chips?.includes(name));
-  if (unfit.length === 0) return ok('environment', `${environment.name} supports ${names.join(', ')}`);
+  const unsupported = names.filter(name => !environment.chips?.includes(name));
+  if (unsupported.length === 0) return ok('environment', `${environment.name} supports ${names.join(', ')}`);
   return warning(
     'environment',
-    `the libtpu of ${environment.name} is untested with ${unfit.join(', ')}`,
+    `the libtpu of ${environment.name} is untested with ${unsupported.join(', ')}`,
     `It supports ${environment.chips.join(', ')}. If JAX finds no TPU, choose another environment.`
   );
 };

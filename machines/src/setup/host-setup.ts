@@ -113,7 +113,7 @@ async function install(
     const checks = judge(found, needed, options);
     for (const one of checks) wanted.onCheck(one);
     const failures = checks.filter(({ state }) => state === 'failed');
-    if (failures.length > 0) throw unfit(shell.host, failures);
+    if (failures.length > 0) throw unsuitableHost(shell.host, failures);
     return { value: { facts: found.facts, context: needed }, detail: checkedText(found.facts, checks) };
   });
   const session = new HostSession(shell, facts.base, wanted);
@@ -176,8 +176,8 @@ function judge(
   const accelerator = acceleratorFor(facts, chips, definition);
   const { diskMiB = ENVIRONMENT_MIB } = variantOf(definition, accelerator).description;
   const environmentBytes = hasEnvironment(facts, context, accelerator) ? 0 : diskMiB * MIB;
-  const startUp = noise === null ? [] : [startUpFile(noise)];
-  return startUp.concat(
+  const startupProblems = noise === null ? [] : [startupFile(noise)];
+  return startupProblems.concat(
     checkHost({
       facts,
       chips,
@@ -189,7 +189,7 @@ function judge(
   );
 }
 
-function startUpFile(line: string): RemoteCheck {
+function startupFile(line: string): RemoteCheck {
   return warning(
     'start-up files',
     `a start-up file there prints "${line}", also for commands`,
@@ -197,7 +197,7 @@ function startUpFile(line: string): RemoteCheck {
   );
 }
 
-function unfit(host: string, failures: readonly RemoteCheck[]): SetupError {
+function unsuitableHost(host: string, failures: readonly RemoteCheck[]): SetupError {
   const all = failures.map(({ name, message, remedy }) => `${name}: ${message}. ${remedy ?? ''}`.trim());
   return new SetupError('setup_host_unfit', `${host} cannot be used. ${all.join(' ')}`);
 }

@@ -181,7 +181,7 @@ async function installTool(
   const wheel = await wheelOf(tool, installation.platform, installation.uv, session.signal);
   const file = `${installation.incoming}/${wheel.fileName}`;
   const isThere =
-    installation.mayDownload && isPublic(wheel.url) && (await downloadThere(installation, wheel, file));
+    installation.mayDownload && isPublic(wheel.url) && (await downloadOnHost(installation, wheel, file));
   let sum = wheel.sha256;
   if (!isThere) {
     installation.stage.at('the host does not reach the package index; fetching it here');
@@ -201,7 +201,7 @@ async function installTool(
   );
 }
 
-async function downloadThere(
+async function downloadOnHost(
   { session, stage }: ToolInstallation,
   wheel: WheelFile,
   file: string

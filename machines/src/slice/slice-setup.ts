@@ -69,7 +69,7 @@ export class SliceSetup {
   readonly #first: Promise<FirstHostKey | null>;
   #resolveFirst!: (key: FirstHostKey | null) => void;
   readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
-  readonly #reaching = pLimit(SESSIONS);
+  readonly #sessionLimit = pLimit(SESSIONS);
 
   /** Starts with all hosts. */
   constructor(private readonly options: SliceSetupOptions) {
@@ -103,7 +103,7 @@ export class SliceSetup {
       if (failures.length > 0) throw new RemoteProblem('remote_slice_incomplete', failures.join(' '));
       const title = await this.#write(name, first, ready);
       const again = ready.filter(host => isAnother(host, before)).map(({ index }) => index);
-      const changes = again.length === 0 ? '' : ` ${createdAgain(again)}`;
+      const changes = again.length === 0 ? '' : ` ${recreatedText(again)}`;
       if (changes !== '') wanted.onLog(changes.trim());
       onCheck({
         name: CHECK,
@@ -149,7 +149,7 @@ export class SliceSetup {
       row('Key of the slice');
       const admitted = await this.#admit(shell, first.publicKey, checked(python, PLAIN_PATH, shell.host));
       row('Connection to the first host');
-      const address = await this.#reaching(() => this.#reach(first.host, host, admitted));
+      const address = await this.#sessionLimit(() => this.#reach(first.host, host, admitted));
       return { ...host, ...admitted, address };
     });
   }
@@ -259,7 +259,7 @@ function isAnother(host: ReadyHost, before: readonly ReadyHost[]): boolean {
   return previous !== undefined && !host.keys.some(key => previous.keys.includes(key));
 }
 
-function createdAgain(hosts: readonly number[]): string {
+function recreatedText(hosts: readonly number[]): string {
   const [who, were, have] = hosts.length === 1 ? ['Host', 'was', 'has'] : ['Hosts', 'were', 'have'];
   return `${who} ${hosts.join(', ')} ${were} recreated and ${have} been set up. Restart its kernel to use all hosts.`;
 }

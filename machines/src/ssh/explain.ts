@@ -9,7 +9,7 @@ import type { Cause } from '@tpulab/platform/known-causes.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import { explained, RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
 import { commandFor, shown, type SshTarget } from './ssh-config.js';
-import { BYTE_ORDER_MARK, FAREWELL, isProxied } from './ssh-process.js';
+import { BYTE_ORDER_MARK, SERVER_DISCONNECT, isProxied } from './ssh-process.js';
 
 const SHOWN_CHARACTERS = 300;
 
@@ -51,7 +51,7 @@ function isProxiedByUser({ target, configured }: SshFacts): boolean {
 }
 
 /** In the output of `ssh -G`. */
-const KEYS_OFF = /^(pubkeyauthentication (no|false)|preferredauthentications (?!.*publickey).*)$/m;
+const KEYS_DISABLED = /^(pubkeyauthentication (no|false)|preferredauthentications (?!.*publickey).*)$/m;
 
 const BAD_OPTION = /^(.+?)(?:: line | line )(\d+):? (Bad configuration option: (.+)|.*)$/;
 
@@ -80,7 +80,7 @@ function badOption(all: readonly string[]): string {
 }
 
 /** The order matters: a changed key also causes the message that verification failed. */
-const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
+const SSH_CAUSES: readonly Cause<RemoteErrorCode, SshFacts>[] = [
   {
     pattern:
       /terminating, \d+ bad configuration option|Bad configuration option|^\S.* line \d+: (no argument|unsupported option|Bad |missing|invalid|keyword )/m,
@@ -105,10 +105,10 @@ const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
   },
   {
     pattern: /Permission denied \(/,
-    applies: ({ configured }) => KEYS_OFF.test(configured),
+    applies: ({ configured }) => KEYS_DISABLED.test(configured),
     code: 'remote_auth_refused',
     message: ({ facts: { target, configured } }) =>
-      `ssh offered no key to ${target.destination}, because your ssh configuration says "${KEYS_OFF.exec(configured)?.[0]}". Remove that from its Host entry in ~/.ssh/config, or let the machine accept what is left.`,
+      `ssh offered no key to ${target.destination}, because your ssh configuration says "${KEYS_DISABLED.exec(configured)?.[0]}". Remove that from its Host entry in ~/.ssh/config, or let the machine accept what is left.`,
     command: ({ facts: { target } }) => commandFor(target)
   },
   {
@@ -217,7 +217,7 @@ function proxyOutput(lines: readonly string[]): string {
 }
 
 /** Close codes of the relay, in the forms of `iap_tunnel_websocket.py`, as `gcloud compute start-iap-tunnel` prints them. */
-const OF_TUNNEL: readonly Cause<RemoteErrorCode>[] = [
+const TUNNEL_CAUSES: readonly Cause<RemoteErrorCode>[] = [
   {
     pattern: OFFLINE,
     code: 'gcloud_offline',
@@ -249,18 +249,18 @@ const OF_TUNNEL: readonly Cause<RemoteErrorCode>[] = [
 ];
 
 /** From this line on, ssh prints its own messages, or repeats text from the other side. */
-const SSH_SPEAKS =
+const SSH_MESSAGE =
   /^(kex_exchange_identification|ssh_exchange_identification|Connection (closed|reset|to )|Received disconnect|Disconnected|banner|client_loop|ssh: )/;
 
 /** null: no known failure of the tunnel. */
 function explainTunnel(lines: readonly string[]): RemoteProblem | null {
-  const end = lines.findIndex(line => SSH_SPEAKS.test(line));
+  const end = lines.findIndex(line => SSH_MESSAGE.test(line));
   const words = lines.slice(0, end < 0 ? lines.length : end);
-  return words.some(line => line.startsWith('ERROR: ')) ? explained(OF_TUNNEL, words, undefined) : null;
+  return words.some(line => line.startsWith('ERROR: ')) ? explained(TUNNEL_CAUSES, words, undefined) : null;
 }
 
 /** Messages of programs on a host after the login, and of ssh when it starts a program there. */
-const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
+const HOST_CAUSES: readonly Cause<RemoteErrorCode, string | null>[] = [
   {
     pattern: /No space left|ENOSPC|os error 28\b|Disk quota|EDQUOT|os error 122\b/i,
     code: 'remote_disk_full',
@@ -305,7 +305,7 @@ const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
  * @param output of a program there, or of the ssh that should start it
  */
 export function explainHost(host: string | null, output: string): RemoteProblem | null {
-  return explained(OF_HOST, output.split('\n'), host);
+  return explained(HOST_CAUSES, output.split('\n'), host);
 }
 
 /** The error of a Node program, which prints a stack and its version after the error; for other programs, the last lines. */
@@ -323,7 +323,7 @@ export function explainSsh(
   code: number | null,
   configured = ''
 ): RemoteProblem {
-  const end = lines.findIndex(line => FAREWELL.test(line));
+  const end = lines.findIndex(line => SERVER_DISCONNECT.test(line));
   // The peer's text is used for only one cause, which needs no trust: a refused login.
   const theirs = end < 0 ? '' : (REFUSED.exec(lines[end] ?? '')?.[0] ?? '');
   const own = [...(end < 0 ? lines : lines.slice(0, end)), theirs];
@@ -331,7 +331,7 @@ export function explainSsh(
   const cause =
     target.explain?.(own) ??
     (isProxied(target) ? explainTunnel(own) : null) ??
-    explained(OF_SSH, own, { target, configured });
+    explained(SSH_CAUSES, own, { target, configured });
   if (cause) return cause;
   if (code === 0) {
     return new RemoteProblem(

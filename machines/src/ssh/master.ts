@@ -49,7 +49,7 @@ export class SshMaster implements AsyncDisposable {
     const ssh = await SshProcess.start({
       program,
       args: masterArguments(target, controlPath, {
-        askable: askpass !== null,
+        mayPrompt: askpass !== null,
         isProxied,
         mayFork: /^forkafterauthentication /m.test(configured)
       }),

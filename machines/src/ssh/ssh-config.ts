@@ -9,8 +9,8 @@ import { readPasted } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
 
 /** The same limit as in ssh. */
-const DEEPEST_INCLUDE = 16;
-const MOST_FILES = 256;
+const MAX_INCLUDE_DEPTH = 16;
+const MAX_FILES = 256;
 
 /** Aliases without patterns, in the order of the files, without duplicates. */
 export async function sshHosts(home = homeFolder()): Promise<string[]> {
@@ -27,7 +27,7 @@ async function readHosts(
   seen: { files: number },
   found: Set<string>
 ): Promise<void> {
-  if (depth > DEEPEST_INCLUDE || ++seen.files > MOST_FILES) return;
+  if (depth > MAX_INCLUDE_DEPTH || ++seen.files > MAX_FILES) return;
   const text = await readFile(file, 'utf8').catch(() => '');
   for (const line of text.split(/\r?\n/)) {
     const { keyword, words } = parseLine(line);

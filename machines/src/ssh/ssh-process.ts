@@ -11,7 +11,7 @@ import type { SshTarget } from './ssh-config.js';
 const MAX_LINES = 100;
 const MAX_CHARACTERS = 2_000;
 /** The message of `packet.c` in OpenSSH. */
-export const FAREWELL = /^Received disconnect from /;
+export const SERVER_DISCONNECT = /^Received disconnect from /;
 const END_WAIT_MS = 2_000;
 
 interface SshProcessOptions {
@@ -28,7 +28,7 @@ export class SshProcess {
   /** Resolves after it has ended and its whole output was read. */
   readonly ended: Promise<{ readonly code: number | null }>;
   #isOver = false;
-  #isFarewell = false;
+  #hasServerDisconnected = false;
   /** Files that are not ssh configurations. */
   readonly #keys = new Set<string>();
 
@@ -38,8 +38,8 @@ export class SshProcess {
     stderr.on('line', line => {
       // ssh prints the peer's farewell, including line ends, even before a host key was checked. All later text comes from
       // the peer.
-      if (this.#isFarewell) return;
-      this.#isFarewell = FAREWELL.test(line);
+      if (this.#hasServerDisconnected) return;
+      this.#hasServerDisconnected = SERVER_DISCONNECT.test(line);
       const safe = withoutWords(line.slice(0, MAX_CHARACTERS), this.#keys);
       this.errors.push(safe);
       if (this.errors.length > MAX_LINES) this.errors.shift();
@@ -117,14 +117,14 @@ export class SshProcess {
  * user's files, and the variables that a ProxyCommand needs. No other variable is passed, so that no expansion can find a
  * secret.
  */
-const PASSED_VARIABLES =
+const FORWARDED_VARIABLES =
   /^(PATH|HOME|SSH_AUTH_SOCK|LANG|LC_[A-Z]+|USER|LOGNAME|SHELL|TMPDIR|KRB5CCNAME|XDG_[A-Z]+_(DIR|HOME)|CLOUDSDK_[A-Z_]+|GOOGLE_APPLICATION_CREDENTIALS|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE)$/i;
 /** For a request to an open connection: ssh only has to find it. */
 const REQUEST_VARIABLES = /^(PATH|HOME|SSH_AUTH_SOCK)$/;
 
 /** Environment of a process that opens a connection. @param more variables for its prompts to a person */
 export function sshEnvironment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
-  return { ...passed(PASSED_VARIABLES), ...more };
+  return { ...passed(FORWARDED_VARIABLES), ...more };
 }
 
 function passed(names: RegExp): NodeJS.ProcessEnv {
@@ -165,11 +165,11 @@ export function masterArguments(
   target: SshTarget,
   controlPath: string,
   {
-    askable,
+    mayPrompt,
     isProxied,
     mayFork = false
   }: {
-    readonly askable: boolean;
+    readonly mayPrompt: boolean;
     readonly isProxied: boolean;
     /** This ssh knows the options of OpenSSH 8.7, which allow the user's files to send it into the background. */
     readonly mayFork?: boolean;
@@ -181,7 +181,7 @@ export function masterArguments(
     ...option('ControlMaster', 'yes'),
     ...option('ControlPath', controlPath),
     ...option('ControlPersist', 'no'),
-    ...option('BatchMode', askable ? 'no' : 'yes'),
+    ...option('BatchMode', mayPrompt ? 'no' : 'yes'),
     ...option('ServerAliveInterval', ALIVE_S),
     ...option('ServerAliveCountMax', 3),
     ...option('ConnectTimeout', target.connectTimeoutS ?? (isProxied ? PROXY_CONNECT_S : CONNECT_S)),

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, unavailableReason } from '../../../tests/stand-in-vm/index.js';
 import { RemoteProblem } from '../remote-error.js';
 import { SshMaster } from './master.js';
 import { viaMaster } from './ssh-process.js';
@@ -12,7 +12,7 @@ import { SshShell } from './ssh-shell.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 const MIB = 1024 * 1024;
 
 describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
@@ -139,7 +139,10 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
           const text = words === undefined ? command : Buffer.from(words, 'base64').toString();
           if (!text.includes('exec cat >')) continue;
           const [mark = ''] = text.match(/tpulab-[0-9a-f]{16}/) ?? [];
-          execFileSync(ssh, viaMaster(controlPath, ['-T'], command), { input: input(mark), stdio: ['pipe', 'pipe', 'ignore'] });
+          execFileSync(ssh, viaMaster(controlPath, ['-T'], command), {
+            input: input(mark),
+            stdio: ['pipe', 'pipe', 'ignore']
+          });
         }
       };
       let isSpoilt = false;

@@ -199,7 +199,7 @@ export class SshShell implements RemoteShell {
       if (isLate) {
         throw new RemoteProblem(
           'remote_timeout',
-          `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s. If the command that prints ok does not end either, ${STARTS_UP.replace('A', 'a')} leaves a program running that keeps the output open; start that program with >/dev/null 2>&1.`,
+          `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s. If the command that prints ok does not end either, ${STARTUP_FILE.replace('A', 'a')} leaves a program running that keeps the output open; start that program with >/dev/null 2>&1.`,
           { command: `ssh ${shown(this.host)} 'echo ok'` }
         );
       }
@@ -209,7 +209,7 @@ export class SshShell implements RemoteShell {
           (code === 255 ? explainHost(this.host, stderr) : null) ??
           new RemoteProblem(
             'remote_lost',
-            `The connection to ${this.host} ended ${hasBegun ? 'while' : 'before'} a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).${hasBegun ? '' : ` ${STARTS_UP} may end its shell.`}`
+            `The connection to ${this.host} ended ${hasBegun ? 'while' : 'before'} a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).${hasBegun ? '' : ` ${STARTUP_FILE} may end its shell.`}`
           )
         );
       }
@@ -332,13 +332,13 @@ function firstLineOf(text: string): string | null {
   return null;
 }
 
-const STARTS_UP = 'A start-up file there (~/.bashrc, or what it reads)';
+const STARTUP_FILE = 'A start-up file there (~/.bashrc, or what it reads)';
 
 /** The login shell there waits, or does not end, before it runs our command. */
 function notBegun(host: string, output: string): RemoteProblem {
   return new RemoteProblem(
     'remote_timeout',
-    `${host} let us in, and has not begun our command in time${quotedLine(output)}. ${STARTS_UP} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
+    `${host} let us in, and has not begun our command in time${quotedLine(output)}. ${STARTUP_FILE} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
     { command: `ssh ${shown(host)} 'echo ok'`, recovery: 'person' }
   );
 }
@@ -352,7 +352,7 @@ function quotedLine(output: string): string {
 function notRun(host: string, code: number, output: string): RemoteProblem {
   return new RemoteProblem(
     'remote_command_refused',
-    `${host} let us in, and ended with code ${code} before our command ran${quotedLine(output)}. ${STARTS_UP} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
+    `${host} let us in, and ended with code ${code} before our command ran${quotedLine(output)}. ${STARTUP_FILE} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
     { command: `ssh ${shown(host)} 'echo ok'` }
   );
 }

@@ -24,7 +24,7 @@ describe('the arguments of ssh', () => {
   const target = { destination: 'ana@host', options: ['-p', '2222'] };
 
   it('are accepted by the ssh of this machine, and preserve the settings of the user', () => {
-    const args = masterArguments(target, path.join(folder, 'c'), { askable: true, isProxied: false });
+    const args = masterArguments(target, path.join(folder, 'c'), { mayPrompt: true, isProxied: false });
     const reported = execFileSync('ssh', ['-G', ...args], { encoding: 'utf8' });
     for (const line of ['user ana', 'hostname host', 'port 2222', 'serveraliveinterval 5', 'batchmode no']) {
       expect(reported).toContain(line);

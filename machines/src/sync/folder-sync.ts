@@ -19,14 +19,14 @@ import {
   changeOf,
   failuresIn,
   isUsableRsync,
-  leftOutIn,
+  skippedFileIn,
   rsyncArguments,
   type SyncFolders
 } from './rsync-arguments.js';
 import { explainHost } from '../ssh/explain.js';
 import { copyByTar, copyProblem, planTar } from './tar-sync.js';
 
-const LISTED = 1_000;
+const MAX_LISTED = 1_000;
 /** Maximum number of skipped files that are named. */
 export const NAMED = 100;
 const ERROR_CHARACTERS = 8_192;
@@ -50,7 +50,7 @@ export async function foldersOf(
   shell: RemoteShell,
   signal: AbortSignal
 ): Promise<SyncFolders> {
-  const local = await folderHere(request);
+  const local = await localFolderOf(request);
   const named = request.remoteFolder ?? path.basename(local);
   if (
     ['', '~'].includes(named.replace(/\/+$/, '')) ||
@@ -62,10 +62,10 @@ export async function foldersOf(
       `"${named}" cannot be the folder on the machine; use one below its home folder, or an absolute path.`
     );
   }
-  return { local, remote: await folderThere(named, shell, signal) };
+  return { local, remote: await remoteFolderOf(named, shell, signal) };
 }
 
-async function folderHere({ localFolder: given, direction }: SyncRequest): Promise<string> {
+async function localFolderOf({ localFolder: given, direction }: SyncRequest): Promise<string> {
   const local = given === '~' || given.startsWith('~/') ? path.join(homeFolder(), given.slice(1)) : given;
   if (!path.isAbsolute(local) || local.includes('\0')) throw badFolder(`"${given}" is not an absolute path.`);
   const found = await stat(local).catch(() => null);
@@ -80,7 +80,7 @@ async function folderHere({ localFolder: given, direction }: SyncRequest): Promi
 }
 
 /** Resolved relative to the folder in which kernels start there: the home folder, or the runtime's work folder. */
-async function folderThere(named: string, shell: RemoteShell, signal: AbortSignal): Promise<string> {
+async function remoteFolderOf(named: string, shell: RemoteShell, signal: AbortSignal): Promise<string> {
   if (named.startsWith('/')) return named;
   const script = `printf '%s\\n' "\${TPULAB_ROOT_DIR:-$HOME}" "$HOME"`;
   const { stdout } = await shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS });
@@ -108,7 +108,7 @@ export async function planSync(run: Plan, ages: 'compared' | 'ignored' = 'compar
     localFolder: run.folders.local,
     remoteFolder: run.folders.remote,
     transport,
-    changes: all.slice(0, LISTED).map(({ path: file, action, bytes, newer }) => ({
+    changes: all.slice(0, MAX_LISTED).map(({ path: file, action, bytes, newer }) => ({
       path: file,
       action,
       bytes,
@@ -144,7 +144,7 @@ export async function runSync(run: SyncRun): Promise<void> {
 async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>): Promise<'rsync' | 'tar'> {
   const script = `echo "unread=${UNREAD}"; rsync --version 2>/dev/null || true`;
   const [here, there] = await Promise.all([
-    rsyncHere(signal),
+    requireLocalRsync(signal),
     shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS, stdin: '\n' }).then(({ stdout }) => stdout)
   ]);
   // rsync parses the first bytes from the other side as protocol, whoever prints them, and a start-up file may consume
@@ -153,7 +153,7 @@ async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>)
   return isQuiet && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
 
-async function rsyncHere(signal: AbortSignal): Promise<string> {
+async function requireLocalRsync(signal: AbortSignal): Promise<string> {
   const { stdout } = await runProgram({
     command: 'rsync',
     args: ['--version'],
@@ -217,7 +217,7 @@ async function rsync(run: RsyncRun): Promise<void> {
   createInterface({ input: child.stdout }).on('line', line => {
     const change = changeOf(line, way);
     if (change) onChange(change);
-    const leftOut = change ? null : leftOutIn(line);
+    const leftOut = change ? null : skippedFileIn(line);
     if (leftOut) onLeftOut(leftOut);
   });
   try {

@@ -43,7 +43,7 @@ export function shownName(name: string): string {
 
 const asText = (name: string): string => Buffer.from(name, 'latin1').toString('utf8');
 
-export function leftOutBecause(kind: 'link' | 'other' | 'unread' | 'leads-out', name: string): SyncLeftOut {
+export function skippedBecause(kind: 'link' | 'other' | 'unread' | 'leads-out', name: string): SyncLeftOut {
   const path = shownName(name);
   switch (kind) {
     case 'link':
@@ -58,7 +58,7 @@ export function leftOutBecause(kind: 'link' | 'other' | 'unread' | 'leads-out', 
 }
 
 /** A missing folder counts as empty. */
-export async function listHere(folder: string, leavesOut: LeavesOut, signal: AbortSignal): Promise<Listing> {
+export async function listLocal(folder: string, excludes: Excludes, signal: AbortSignal): Promise<Listing> {
   const entries = new Map<string, Entry>();
   const unread: string[] = [];
   const walk = async (below: string): Promise<void> => {
@@ -81,7 +81,7 @@ export async function listHere(folder: string, leavesOut: LeavesOut, signal: Abo
           : entry.isSymbolicLink()
             ? 'link'
             : 'other';
-      if (leavesOut(asText(name), kind === 'folder')) continue;
+      if (excludes(asText(name), kind === 'folder')) continue;
       const file = pathOf(folder, name);
       const about = await lstat(file).catch(() => null);
       if (about === null) continue;
@@ -125,10 +125,10 @@ const KINDS = new Map<string, Entry['kind']>([
 ]);
 
 /** @throws RemoteProblem if the folder cannot be listed at all */
-export async function listThere(
+export async function listRemote(
   shell: RemoteShell,
   folder: string,
-  leavesOut: LeavesOut,
+  excludes: Excludes,
   signal: AbortSignal
 ): Promise<Listing> {
   const entries = new Map<string, Entry>();
@@ -153,7 +153,7 @@ export async function listThere(
     const [, type = '', bytes, seconds, name] = /^([a-z ]+)\|(\d+)\|(-?\d+)\|\.\/([^]+)$/i.exec(record) ?? [];
     const kind = KINDS.get(type) ?? 'other';
     // The other side controls this list: paths outside the folder are ignored.
-    if (name === undefined || !isInside(name) || leavesOut(asText(name), kind === 'folder')) continue;
+    if (name === undefined || !isInside(name) || excludes(asText(name), kind === 'folder')) continue;
     entries.set(name, { kind, bytes: Number(bytes), modifiedAt: Number(seconds) });
   }
   return { entries, unread };
@@ -164,10 +164,10 @@ function isInside(name: string): boolean {
 }
 
 /** Whether a path relative to the folder is excluded; the first matching pattern decides. */
-type LeavesOut = (path: string, isFolder: boolean) => boolean;
+type Excludes = (path: string, isFolder: boolean) => boolean;
 
 /** The contents of an excluded folder are excluded, too. */
-export function patternsOf(include: readonly string[], exclude: readonly string[]): LeavesOut {
+export function patternsOf(include: readonly string[], exclude: readonly string[]): Excludes {
   const rules = [
     ...include.map(pattern => ({ matches: matcher(pattern), isOut: false })),
     ...exclude.map(pattern => ({ matches: matcher(pattern), isOut: true }))
@@ -185,14 +185,14 @@ export function patternsOf(include: readonly string[], exclude: readonly string[
  * The syntax of rsync's manual: a leading `/` anchors the pattern at the folder, a trailing `/` means folders only, and a pattern
  * without `/` and `**` matches the last part of the path.
  */
-function matcher(pattern: string): LeavesOut {
+function matcher(pattern: string): Excludes {
   const isForFolders = pattern.endsWith('/');
-  const isTied = pattern.startsWith('/');
+  const isAnchored = pattern.startsWith('/');
   const body = pattern.replace(/^\//, '').replace(/\/$/, '');
-  const isPath = isTied || body.includes('/') || body.includes('**');
+  const isPath = isAnchored || body.includes('/') || body.includes('**');
   // `folder/***` means the folder and all of its contents.
   const source = body.endsWith('/***') ? `${sourceOf(body.slice(0, -4))}(?:/.*)?` : sourceOf(body);
-  const regex = new RegExp(`${isTied ? '^' : '(?:^|/)'}${source}$`);
+  const regex = new RegExp(`${isAnchored ? '^' : '(?:^|/)'}${source}$`);
   return (path, isFolder) =>
     (isFolder || !isForFolders) && regex.test(isPath ? path : (path.split('/').at(-1) ?? ''));
 }

@@ -1,7 +1,7 @@
 /** The arguments of rsync 3 for one direction, and the parser of its output for each file. */
 import type { SyncChange, SyncDirection, SyncLeftOut, SyncRequest } from '@tpulab/protocol';
 import { viaMaster } from '../ssh/ssh-process.js';
-import { leftOutBecause, shownName } from './listing.js';
+import { skippedBecause, shownName } from './listing.js';
 
 export interface SyncFolders {
   /** Both are absolute paths. */
@@ -10,7 +10,7 @@ export interface SyncFolders {
 }
 
 /** Files that no user needs on the other side. */
-export const ALWAYS_LEFT_OUT = ['.git/', '__pycache__/', '.ipynb_checkpoints/', 'node_modules/', '.venv/'];
+export const ALWAYS_EXCLUDED = ['.git/', '__pycache__/', '.ipynb_checkpoints/', 'node_modules/', '.venv/'];
 
 /** One line per file: the change, its bytes, its path. */
 const LINE = '%i %l %n';
@@ -46,7 +46,7 @@ export function rsyncArguments(
     ...(keepsNewer ? ['--update'] : []),
     ...(request.delete === true ? ['--delete'] : []),
     ...(request.include ?? []).map(pattern => `--include=${pattern}`),
-    ...[...ALWAYS_LEFT_OUT, ...(request.exclude ?? [])].map(pattern => `--exclude=${pattern}`),
+    ...[...ALWAYS_EXCLUDED, ...(request.exclude ?? [])].map(pattern => `--exclude=${pattern}`),
     '-e',
     remoteShell(ssh),
     '--',
@@ -86,11 +86,11 @@ function nameIn(text: string): string {
 }
 
 /** The file that rsync reports as skipped; null for other lines. */
-export function leftOutIn(line: string): SyncLeftOut | null {
+export function skippedFileIn(line: string): SyncLeftOut | null {
   const other = /^skipping non-regular file "(.+)"$/.exec(line)?.[1];
-  if (other !== undefined) return leftOutBecause('other', nameIn(other));
+  if (other !== undefined) return skippedBecause('other', nameIn(other));
   const link = /^(?:ignoring|skipping) unsafe symlink "(.+)" -> ".*"$/.exec(line)?.[1];
-  return link === undefined ? null : leftOutBecause('leads-out', nameIn(link));
+  return link === undefined ? null : skippedBecause('leads-out', nameIn(link));
 }
 
 /** The files that could not be read or written, parsed from the errors. */

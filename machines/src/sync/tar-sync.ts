@@ -14,15 +14,15 @@ import { RemoteProblem } from '../remote-error.js';
 import { explainHost } from '../ssh/explain.js';
 import type { SshShell } from '../ssh/ssh-shell.js';
 import {
-  leftOutBecause,
+  skippedBecause,
   type Listing,
-  listHere,
-  listThere,
+  listLocal,
+  listRemote,
   pathOf,
   patternsOf,
   shownName
 } from './listing.js';
-import { ALWAYS_LEFT_OUT, type SyncFolders } from './rsync-arguments.js';
+import { ALWAYS_EXCLUDED, type SyncFolders } from './rsync-arguments.js';
 
 interface TarSync {
   readonly request: SyncRequest;
@@ -47,18 +47,18 @@ interface TarPlan {
 
 /** The changes, in the order of their names. @throws RemoteProblem if a link is in the way */
 export async function planTar({ request, folders, shell, signal }: TarSync): Promise<TarPlan> {
-  const leavesOut = patternsOf(request.include ?? [], [...ALWAYS_LEFT_OUT, ...(request.exclude ?? [])]);
+  const excludes = patternsOf(request.include ?? [], [...ALWAYS_EXCLUDED, ...(request.exclude ?? [])]);
   const [here, there] = await Promise.all([
-    listHere(folders.local, leavesOut, signal),
-    listThere(shell, folders.remote, leavesOut, signal)
+    listLocal(folders.local, excludes, signal),
+    listRemote(shell, folders.remote, excludes, signal)
   ]);
   const isSent = request.direction === 'to-remote';
   const [from, to] = isSent ? [here, there] : [there, here];
   const where = isSent ? shell.host : 'this machine';
-  const leftOut = from.unread.map(name => leftOutBecause('unread', name));
+  const leftOut = from.unread.map(name => skippedBecause('unread', name));
   const copied: TarChange[] = [];
   for (const [name, { kind, bytes, modifiedAt }] of from.entries) {
-    if (kind === 'link' || kind === 'other') leftOut.push(leftOutBecause(kind, name));
+    if (kind === 'link' || kind === 'other') leftOut.push(skippedBecause(kind, name));
     if (kind !== 'file') continue;
     const other = to.entries.get(name);
     if (other?.bytes === bytes && other.modifiedAt === modifiedAt) continue;
@@ -106,7 +106,7 @@ export async function copyByTar(
     for (const one of missed) events.onLeftOut(one);
   }
   const deleted = changes.filter(({ action }) => action === 'delete');
-  if (deleted.length > 0) await (isSent ? deleteThere : deleteHere)(sync, deleted);
+  if (deleted.length > 0) await (isSent ? deleteRemote : deleteLocal)(sync, deleted);
   for (const change of deleted) events.onChange(change);
 }
 
@@ -244,13 +244,13 @@ exec xargs -0 sh -c 'for name; do
 done' sh`;
 const DELETE_MS = 5 * 60_000;
 
-async function deleteThere({ folders, shell, signal }: TarSync, changes: readonly TarChange[]) {
+async function deleteRemote({ folders, shell, signal }: TarSync, changes: readonly TarChange[]) {
   const stdin = listOf(changes.map(({ name }) => name));
   const { code, stderr } = await shell.run(DELETE, [folders.remote], { signal, timeoutMs: DELETE_MS, stdin });
   if (code !== 0) throw copyProblem(stderr, shell.host, shell.host);
 }
 
-async function deleteHere({ folders: { local }, signal }: TarSync, changes: readonly TarChange[]) {
+async function deleteLocal({ folders: { local }, signal }: TarSync, changes: readonly TarChange[]) {
   for (const { name } of changes) {
     signal.throwIfAborted();
     if (!(await isRealBelow(local, name))) continue;

@@ -189,7 +189,7 @@ export class NotebookText {
     const values = new Map<string, string | null>();
     for (const key of CELL_KEYS) {
       const [old, value] = [before[key], cell[key]];
-      if (value === undefined ? old === undefined : isSameOf(key, old, value)) continue;
+      if (value === undefined ? old === undefined : isSameValue(key, old, value)) continue;
       values.set(key, value === undefined ? null : this.#writer.written(fileValue(key, value), 3));
     }
     return this.#writer.object(node, values, 2);
@@ -289,7 +289,7 @@ function fileValue(key: string, value: unknown): unknown {
   return key === 'outputs' ? listOf(value).map(output => fileOutput(output as NotebookOutput)) : value;
 }
 
-function isSameOf(key: string, old: unknown, value: unknown): boolean {
+function isSameValue(key: string, old: unknown, value: unknown): boolean {
   if (key === 'source') return old !== undefined && textOf(old) === value;
   // Outputs that cannot be shown stay in a cell that is not run again.
   if (key === 'outputs' && old !== undefined) return isSame(shownOutputs(old), value);

@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { CheckReport, RemoteCandidates } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { remote } from '../../testing/remotes.js';
-import { choiceAt, choicesFor, type IChoiceGroup, movedBy } from './choices.js';
+import { choiceAt, choicesFor, type IChoiceGroup, choiceAfter } from './choices.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const NOW = 1_800_000_000_000;
@@ -102,10 +102,10 @@ describe('the possible targets', () => {
     const groups = shown();
     const keys = groups.flatMap(({ choices }) => choices.map(({ key }) => key));
     expect(new Set(keys).size).toBe(6);
-    expect(movedBy(groups, keys[1]!, 1)).toBe(keys[2]);
-    expect(movedBy(groups, keys[5]!, 1)).toBe(keys[0]);
-    expect(movedBy(groups, keys[0]!, -1)).toBe(keys[5]);
-    expect(movedBy([], null, 1)).toBeNull();
+    expect(choiceAfter(groups, keys[1]!, 1)).toBe(keys[2]);
+    expect(choiceAfter(groups, keys[5]!, 1)).toBe(keys[0]);
+    expect(choiceAfter(groups, keys[0]!, -1)).toBe(keys[5]);
+    expect(choiceAfter([], null, 1)).toBeNull();
     expect(choiceAt(groups, 'gone')?.key).toBe(keys[0]);
   });
 

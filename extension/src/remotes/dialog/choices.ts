@@ -90,7 +90,11 @@ function typedSource(text: string, project: string | null): AddRemote['source'] 
 }
 
 /** The key of the choice `step` positions further, across groups; null when there is none. */
-export function movedBy(groups: readonly IChoiceGroup[], key: string | null, step: 1 | -1): string | null {
+export function choiceAfter(
+  groups: readonly IChoiceGroup[],
+  key: string | null,
+  step: 1 | -1
+): string | null {
   const keys = groups.flatMap(({ choices }) => choices.map(choice => choice.key));
   const at = key === null ? -1 : keys.indexOf(key);
   const next = at < 0 ? (step > 0 ? 0 : keys.length - 1) : (at + step + keys.length) % keys.length;
@@ -259,7 +263,7 @@ function cloudText(
 }
 
 /** Whether the text is an incomplete Google Cloud machine. */
-export function isHalfTyped(text: string): boolean {
+export function isIncompleteMachine(text: string): boolean {
   return isCloud(text) && sourceOf(text) === null;
 }
 

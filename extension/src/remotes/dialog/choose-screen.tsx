@@ -6,12 +6,12 @@ import { momentText } from '../../text/moment.js';
 import { useChanges } from '../../ui/use-changes.js';
 import { type RemoteActions, changesFor } from '../actions.js';
 import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud, refusalOf } from '../target.js';
-import { choiceAt, choicesFor, type IChoice, isHalfTyped, movedBy } from './choices.js';
+import { choiceAt, choicesFor, type IChoice, isIncompleteMachine, choiceAfter } from './choices.js';
 import { Lists, SearchField } from './choose-view.js';
 import { ErrorCard } from './error-card.js';
 import { Frame } from './frame.js';
 import { Icon } from './icons.js';
-import { type IOptions, OptionsView, optionsText, USUAL } from './options-view.js';
+import { type IOptions, OptionsView, optionsText, DEFAULT_OPTIONS } from './options-view.js';
 import type { IConnectPage } from './remote-props.js';
 import { useAnswer } from './use-answer.js';
 import { Button } from '../../ui/button.js';
@@ -36,7 +36,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
   const check = useAnswer(() => lastCheck(actions, page), '').value;
   const [text, setText] = useState('');
   const [key, setKey] = useState<string | null>(null);
-  const [options, setOptions] = useState<IOptions>(USUAL);
+  const [options, setOptions] = useState<IOptions>(DEFAULT_OPTIONS);
   const [isOpen, setOpen] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const candidates = found.value;
@@ -75,7 +75,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
             setText(next);
             setKey(null);
           }}
-          onMove={step => setKey(movedBy(groups, active?.key ?? null, step))}
+          onMove={step => setKey(choiceAfter(groups, active?.key ?? null, step))}
           onEnter={() => active && void connect(active)}
         />
       }
@@ -114,7 +114,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
       }
     >
       {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
-      {isHalfTyped(text) ? (
+      {isIncompleteMachine(text) ? (
         <p className="jp-TPULabHint" role="status">
           {trans.__('Type a Google Cloud machine as %1 or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
         </p>
@@ -132,7 +132,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
       <Lists
         {...{ text, groups, active, candidates, trans }}
         problem={found.problem}
-        isAsking={found.isAsking}
+        isLoading={found.isAsking}
         onActive={choice => setKey(choice.key)}
         onChoose={choice => void connect(choice)}
         onRefresh={() => setRequested(requested + 1)}
@@ -192,10 +192,10 @@ async function begin(
   if (target.kind === 'source') return actions.connectTo(target.source, choice);
   const remote = actions.remotes.get(target.name);
   if (remote === null) return null;
-  const wishes = changesFor(remote, choice);
-  const isAsWished = Object.keys(wishes).length === 0;
-  const isReady = remote.state === 'connected' && isAsWished;
-  return isReady || (await actions.connect(remote.name, isAsWished ? undefined : wishes))
+  const changes = changesFor(remote, choice);
+  const isUnchanged = Object.keys(changes).length === 0;
+  const isReady = remote.state === 'connected' && isUnchanged;
+  return isReady || (await actions.connect(remote.name, isUnchanged ? undefined : changes))
     ? remote.name
     : null;
 }

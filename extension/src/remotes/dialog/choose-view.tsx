@@ -73,7 +73,7 @@ interface IListsProps {
   readonly candidates: RemoteCandidates | null;
   /** Why ssh and gcloud gave no answer. */
   readonly problem: string | null;
-  readonly isAsking: boolean;
+  readonly isLoading: boolean;
   readonly onActive: (choice: IChoice) => void;
   readonly onChoose: (choice: IChoice) => void;
   readonly onRefresh: () => void;
@@ -82,7 +82,7 @@ interface IListsProps {
 }
 
 export function Lists(props: IListsProps): JSX.Element {
-  const { text, groups, candidates, problem, isAsking, onRefresh, onProject, trans } = props;
+  const { text, groups, candidates, problem, isLoading, onRefresh, onProject, trans } = props;
   const isSearch = text.trim() !== '';
   const group = (id: IChoiceGroup['id']): IChoiceGroup | undefined => groups.find(one => one.id === id);
   const list = (id: IChoiceGroup['id'], label: string): JSX.Element | null => {
@@ -90,11 +90,11 @@ export function Lists(props: IListsProps): JSX.Element {
     return found ? <ChoiceList {...props} group={found} label={label} /> : null;
   };
   const typed = list('typed', trans.__('What you typed'));
-  const isTypedFirst = groups[0]?.id === 'typed';
+  const typedComesFirst = groups[0]?.id === 'typed';
   const gcloud = candidates?.gcloud ?? null;
   return (
     <>
-      {isTypedFirst ? typed : null}
+      {typedComesFirst ? typed : null}
       {group('recent') ? (
         <section aria-label={trans.__('Recent')}>
           <GroupHead title={trans.__('Recent')} />
@@ -116,7 +116,7 @@ export function Lists(props: IListsProps): JSX.Element {
               kind="bare"
               className="jp-mod-tiny"
               aria-label={trans.__('Refresh')}
-              disabled={isAsking}
+              disabled={isLoading}
               onClick={onRefresh}
             >
               <Icon name="sync" />
@@ -144,13 +144,13 @@ export function Lists(props: IListsProps): JSX.Element {
         <section aria-label={trans.__('ssh hosts')}>
           <GroupHead title={trans.__('ssh hosts')} />
           {list('hosts', trans.__('ssh hosts'))}
-          {group('hosts') || candidates === null || isAsking || problem !== null ? null : (
+          {group('hosts') || candidates === null || isLoading || problem !== null ? null : (
             <p className="jp-TPULabHint">{trans.__('No other hosts in your ssh config.')}</p>
           )}
         </section>
       )}
-      {isTypedFirst ? null : typed}
-      {isSearch || isAsking || candidates === null ? null : (
+      {typedComesFirst ? null : typed}
+      {isSearch || isLoading || candidates === null ? null : (
         <Guide isOpen={groups.length === 0} hasColab={group('colab') !== undefined} trans={trans} />
       )}
     </>
@@ -159,9 +159,9 @@ export function Lists(props: IListsProps): JSX.Element {
 
 /** Why there are no machines, or which ones are not listed. */
 function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): JSX.Element | null {
-  const { text, candidates, problem, isAsking, hasMachines, onRefresh, trans } = props;
+  const { text, candidates, problem, isLoading, hasMachines, onRefresh, trans } = props;
   const gcloud = candidates?.gcloud ?? null;
-  if (isAsking) {
+  if (isLoading) {
     return (
       <p className="jp-TPULabHint" role="status">
         <span className="jp-TPULabRing" /> {trans.__('Asking ssh and gcloud…')}

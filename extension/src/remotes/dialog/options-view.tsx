@@ -12,7 +12,7 @@ export interface IOptions {
   readonly install: boolean | null;
 }
 
-export const USUAL: IOptions = { environment: '', reach: '', install: null };
+export const DEFAULT_OPTIONS: IOptions = { environment: '', reach: '', install: null };
 
 interface IOptionsProps {
   readonly options: IOptions;

@@ -14,7 +14,7 @@ interface IQuestionProps {
 }
 
 /** Whether the pasted text has this fingerprint; null while it contains none. */
-export function comparedTo(fingerprint: string, pasted: string): 'same' | 'other' | null {
+export function matchesFingerprint(fingerprint: string, pasted: string): 'same' | 'other' | null {
   const found = /SHA256:[A-Za-z0-9+/]{43}/.exec(pasted)?.[0];
   return found === undefined ? null : found === fingerprint.replace(/=$/, '') ? 'same' : 'other';
 }
@@ -29,7 +29,7 @@ interface IHostKeyProps {
 
 export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKeyProps): JSX.Element {
   const { type, fingerprint, address, command } = hostKey;
-  const compared = comparedTo(fingerprint, pasted);
+  const compared = matchesFingerprint(fingerprint, pasted);
   return (
     <section className="jp-TPULabDialogCard jp-mod-ask" aria-label={trans.__('Host key')}>
       <h3>{trans.__('Do you trust this host key?')}</h3>

@@ -8,7 +8,7 @@ import { ConnectedScreen } from './connected-screen.js';
 import { ErrorCard } from './error-card.js';
 import { FIRST, Frame } from './frame.js';
 import { Icon } from './icons.js';
-import { comparedTo, HostKeyCard, SecretCard } from './question.js';
+import { matchesFingerprint, HostKeyCard, SecretCard } from './question.js';
 import { Remedies } from './remedies.js';
 import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
@@ -33,15 +33,15 @@ export function RemoteScreen(props: IRemoteProps): JSX.Element {
 
 function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.Element {
   const { name, state } = remote;
-  const isBack = state === 'reconnecting';
+  const isReconnecting = state === 'reconnecting';
   const isQueued = state === 'queued';
-  useSeconds(isBack || isQueued);
+  useSeconds(isReconnecting || isQueued);
   const progress = progressOf(remote, trans);
   const { label, detail } = stateText(remote, Date.now(), trans);
   return (
     <Frame
       screen={`progress ${name}`}
-      title={isBack ? trans.__('Reconnecting to %1', name) : trans.__('Connecting to %1', name)}
+      title={isReconnecting ? trans.__('Reconnecting to %1', name) : trans.__('Connecting to %1', name)}
       onClose={onClose}
       trans={trans}
       aside={
@@ -53,14 +53,18 @@ function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.
       }
       buttons={
         <>
-          {isBack ? (
+          {isReconnecting ? (
             <Button onClick={() => void actions.connect(name)}>
               <Icon name="retry" />
               {trans.__('Reconnect now')}
             </Button>
           ) : null}
           <Button onClick={() => void actions.disconnect(name)}>
-            {isBack ? trans.__('Disconnect') : isQueued ? trans.__('Stop waiting') : trans.__('Stop setup')}
+            {isReconnecting
+              ? trans.__('Disconnect')
+              : isQueued
+                ? trans.__('Stop waiting')
+                : trans.__('Stop setup')}
           </Button>
           <Button {...FIRST} onClick={onClose}>
             {trans.__('Close')}
@@ -68,7 +72,7 @@ function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.
         </>
       }
     >
-      {isBack || isQueued ? (
+      {isReconnecting || isQueued ? (
         <section className="jp-TPULabDialogCard jp-mod-hint" role="status">
           <h3 className="jp-TPULabState-word">{label}</h3>
           <p>{detail}</p>
@@ -106,7 +110,7 @@ function PromptScreen({
     setAnswered(true);
     void actions.answer(name, id, value).then(isAccepted => setAnswered(isAccepted));
   };
-  const isOther = hostKey !== undefined && comparedTo(hostKey.fingerprint, pasted) === 'other';
+  const isOther = hostKey !== undefined && matchesFingerprint(hostKey.fingerprint, pasted) === 'other';
   const form = 'jp-TPULabDialog-secret';
   return (
     <Frame

@@ -24,7 +24,7 @@ export interface IProgress {
 }
 
 /** In this order; installation stages are listed separately only once one of them is known to have work. */
-const BEFORE = ['gcloud', 'ssh', 'check'] as const;
+const STAGES_BEFORE_INSTALL = ['gcloud', 'ssh', 'check'] as const;
 const INSTALLATION = ['node', 'bridge', 'uv', 'python', 'environment'] as const;
 const GATEWAY = 'gateway';
 /** The other hosts of a slice, a row each, in the order of their numbers. */
@@ -34,13 +34,15 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
   const { source, install, stages, environment } = remote;
   const reported = new Map(stages.map(stage => [stage.name, stage]));
   const isCloudRemote = source.kind === 'gcloud';
-  const before = BEFORE.filter(name => reported.has(name) || name !== 'gcloud' || isCloudRemote);
+  const before = STAGES_BEFORE_INSTALL.filter(
+    name => reported.has(name) || name !== 'gcloud' || isCloudRemote
+  );
   // Stages before ssh, such as the creation of a Colab runtime, stand above it.
   const sshAt = stages.findIndex(({ name }) => name === 'ssh');
   const others = stages.map(({ name }, at) => ({ name, isEarly: sshAt < 0 || at < sshAt }));
   const named = (isEarly: boolean): string[] =>
     others
-      .filter(one => !isOurs(one.name) && !HOST.test(one.name) && one.isEarly === isEarly)
+      .filter(one => !isInstallStage(one.name) && !HOST.test(one.name) && one.isEarly === isEarly)
       .map(({ name }) => name);
   const hosts = others.map(({ name }) => name).filter(name => HOST.test(name));
   const names = [
@@ -48,7 +50,7 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
     ...[...installationNames(reported, install), GATEWAY, ...hosts]
   ];
   const rows = names.map((name): IStageRow => {
-    const stage = name === 'install' ? nothingMissing(reported) : reported.get(name);
+    const stage = name === 'install' ? asOneStage(reported) : reported.get(name);
     return {
       name,
       title: titleOf(name, stage, environment, trans),
@@ -69,8 +71,8 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
   };
 }
 
-function isOurs(name: string): boolean {
-  return [...BEFORE, ...INSTALLATION, 'install', GATEWAY].includes(name);
+function isInstallStage(name: string): boolean {
+  return [...STAGES_BEFORE_INSTALL, ...INSTALLATION, 'install', GATEWAY].includes(name);
 }
 
 /** One row for the whole installation until the missing parts are known, and if nothing was missing. */
@@ -82,7 +84,7 @@ function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: 
 }
 
 /** The whole installation as one stage, once it is certain that nothing is missing. */
-function nothingMissing(reported: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
+function asOneStage(reported: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
   return reported.has(GATEWAY) ? reported.get('bridge') : undefined;
 }
 

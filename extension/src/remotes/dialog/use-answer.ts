@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'react';
 import { RemotesError } from '../../backends/remotes-api.js';
 
-const AGAIN_MS = 2_000;
+const RETRY_MS = 2_000;
 
 interface IAnswer<T> {
   /** The newest answer; retained during the next request. */
@@ -24,7 +24,7 @@ export function useAnswer<T>(request: () => Promise<T>, about: string | null): I
     const refused = (error: unknown): void => {
       update({ problem: error instanceof Error ? error.message : String(error), isAsking: false });
       if (error instanceof RemotesError && error.isPassing && !isClosed)
-        timer = setTimeout(attempt, AGAIN_MS);
+        timer = setTimeout(attempt, RETRY_MS);
     };
     const attempt = (): void => {
       request().then(value => update({ value, problem: null, isAsking: false }), refused);

@@ -68,11 +68,11 @@ export class LineChart extends SizedDrawing {
   /**
    * The arrays are stored, not copied; pass new arrays, or the same arrays grown, each time.
    *
-   * @param failsFrom where on the x axis a line marks the start of the failure
+   * @param failedFrom where on the x axis a line marks the start of the failure
    */
-  show(data: LineData, failsFrom: number | null = null): void {
+  show(data: LineData, failedFrom: number | null = null): void {
     this._data = data;
-    this._failsFrom = failsFrom;
+    this._failedFrom = failedFrom;
     this._isNew = true;
     this.loop.request(this);
   }
@@ -153,7 +153,7 @@ export class LineChart extends SizedDrawing {
               min: x?.min,
               max: x?.max,
               width: this.width - AXIS_WIDTH - PADDING_RIGHT,
-              beyond: PADDING_RIGHT
+              paddingRight: PADDING_RIGHT
             };
             return ticks.map(tick => fittingLabel(xText(tick), tick, room));
           },
@@ -164,7 +164,9 @@ export class LineChart extends SizedDrawing {
           size: AXIS_WIDTH,
           space: Y_SPACE,
           ...(yTicks
-            ? { splits: (_: uPlot, __: number, min: number, max: number) => yTicks(min, max, this._room) }
+            ? {
+                splits: (_: uPlot, __: number, min: number, max: number) => yTicks(min, max, this._maxLabels)
+              }
             : {}),
           values: (_, ticks) => ticks.map(tick => ((tick as number | null) === null ? '' : yText(tick))),
           gap: 4
@@ -184,14 +186,14 @@ export class LineChart extends SizedDrawing {
   }
 
   /** Number of labels that fit on the y axis: one at its lower end, and one more for each distance. */
-  private get _room(): number {
+  private get _maxLabels(): number {
     return 1 + Math.max(1, Math.floor((this.height - AXIS_HEIGHT - PADDING_TOP) / Y_SPACE));
   }
 
   private _markFailure(chart: uPlot, stroke: string): void {
-    if (this._failsFrom === null) return;
+    if (this._failedFrom === null) return;
     const { ctx, bbox } = chart;
-    const x = Math.round(chart.valToPos(this._failsFrom, 'x', true));
+    const x = Math.round(chart.valToPos(this._failedFrom, 'x', true));
     ctx.save();
     ctx.strokeStyle = stroke;
     ctx.lineWidth = Math.max(1, devicePixelRatio);
@@ -229,7 +231,7 @@ export class LineChart extends SizedDrawing {
   private readonly _contrast: MediaQueryList | null;
   private _chart: uPlot | null = null;
   private _data: LineData | null = null;
-  private _failsFrom: number | null = null;
+  private _failedFrom: number | null = null;
   private _isNew = false;
 }
 
@@ -256,12 +258,16 @@ interface AxisRoom {
   readonly max?: number | undefined;
   /** Pixels from end to end, and right of the axis. */
   readonly width: number;
-  readonly beyond: number;
+  readonly paddingRight: number;
 }
 
 /** The label of a tick, or none where the edge of the chart would cut it off: a truncated time looks like another time. */
-export function fittingLabel(text: string, tick: number, { min, max, width, beyond }: AxisRoom): string {
+export function fittingLabel(
+  text: string,
+  tick: number,
+  { min, max, width, paddingRight }: AxisRoom
+): string {
   if (min === undefined || max === undefined || max <= min) return text;
-  const toEdge = ((max - tick) / (max - min)) * width + beyond;
+  const toEdge = ((max - tick) / (max - min)) * width + paddingRight;
   return (text.length * LETTER_WIDTH) / 2 <= toEdge ? text : '';
 }

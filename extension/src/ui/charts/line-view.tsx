@@ -19,7 +19,7 @@ interface LineViewProps {
   readonly series: readonly LineViewSeries[];
   readonly data: LineData;
   /** The position on the x axis after which there are no figures, which is a failure; the heading names it. */
-  readonly failsFrom?: number | null;
+  readonly failedFrom?: number | null;
   /** Changes when `data` has; then the chart is drawn again. */
   readonly version: number | string;
   readonly loop: DrawLoop;
@@ -69,13 +69,13 @@ export function LineView(props: LineViewProps): JSX.Element {
       ...(onRange ? { onRange: range => latest.current.onRange?.(range) } : {})
     });
     chart.current = made;
-    made.show(latest.current.data, latest.current.failsFrom ?? null);
+    made.show(latest.current.data, latest.current.failedFrom ?? null);
     return () => {
       chart.current = null;
       made.dispose();
     };
   }, [loop, shape]);
-  useEffect(() => chart.current?.show(latest.current.data, latest.current.failsFrom ?? null), [version]);
+  useEffect(() => chart.current?.show(latest.current.data, latest.current.failedFrom ?? null), [version]);
   const rows = data[0]?.length ?? 0;
   const { cursorX } = props;
   useEffect(() => {
@@ -105,7 +105,9 @@ export function LineView(props: LineViewProps): JSX.Element {
     <figure className="jp-TPULabLine">
       <figcaption className="jp-TPULab-row">
         <span className="jp-TPULab-quiet">{title}</span>
-        <span className={`jp-TPULab-number${(props.failsFrom ?? null) === null ? '' : ' jp-TPULab-failure'}`}>
+        <span
+          className={`jp-TPULab-number${(props.failedFrom ?? null) === null ? '' : ' jp-TPULab-failure'}`}
+        >
           {meta}
         </span>
       </figcaption>

@@ -25,7 +25,7 @@ function StepTimeline({ model, feed, loop, paused, trans }: WidgetViewProps): JS
         isTracing={false}
         traceFailure={null}
         onExport={null}
-        isCountedElsewhere={false}
+        hidesProgress={false}
         trans={trans}
       />
     </>

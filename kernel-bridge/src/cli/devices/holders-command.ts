@@ -52,9 +52,9 @@ function holderLines(holder: Holder, holders: string): string[] {
   const what = nodes.length === 0 ? "libtpu's lock" : nodes.join(', ');
   const head = `process ${pid}  ${command ?? 'unknown'} of ${user ?? 'unknown'}  uses ${what}`;
   if (kernel === null) {
-    const whose =
+    const ownerText =
       kernelId === null ? 'not a kernel of this server' : `a kernel of another server (${kernelId})`;
-    return [head, `  ${whose}`];
+    return [head, `  ${ownerText}`];
   }
   const { id, name, executionState, idleS, documents } = kernel;
   const state = executionState === 'idle' ? `idle for ${secondsText(idleS * 1_000)}` : executionState;

@@ -16,7 +16,7 @@ import {
   tpuNode
 } from '../../../../tests/stand-in-vm/gcloud.js';
 import { explainGcloud, type Gcloud } from '../../../../machines/src/gcloud/gcloud.js';
-import { checkThere } from './remote-checks.js';
+import { checkRemote } from './remote-checks.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -91,7 +91,7 @@ describe('a machine of Google Cloud, before it is connected', () => {
     const { signal } = new AbortController();
     const sshProgram = path.join(folder, 'no-such-ssh');
     const wanted = { target, ...where, project: 'p', stateDir: folder, environment: undefined, sshProgram };
-    return checkThere({ ...wanted, gcloud, signal });
+    return checkRemote({ ...wanted, gcloud, signal });
   };
   const inside = { networkEndpoints: [{ ipAddress: '10.0.0.7', accessConfig: {} }] };
   const hosts = [0, 1].map(worker =>

@@ -5,7 +5,7 @@ import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
 import { print, type Streams } from '../output.js';
 import type { TargetOptions } from '../remotes/connect-target.js';
 import { checkHere } from './local-checks.js';
-import { checkThere } from './remote-checks.js';
+import { checkRemote } from './remote-checks.js';
 
 interface DoctorOptions extends StateOptions, TargetOptions {
   readonly envDir?: string;
@@ -52,7 +52,7 @@ async function examine(
   const there =
     target === undefined
       ? null
-      : checkThere({
+      : checkRemote({
           ...options,
           target,
           stateDir,

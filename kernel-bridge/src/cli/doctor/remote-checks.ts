@@ -44,7 +44,7 @@ interface RemoteTarget extends TargetOptions {
 const DEFAULT_ENVIRONMENT = 'jax';
 
 /** Never prompts: a question of ssh becomes a failed check whose remedy is the command that answers it. */
-export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
+export async function checkRemote(wanted: RemoteTarget): Promise<RemoteCheck[]> {
   const { signal, sshProgram: program, gcloud = gcloudOnPath() } = wanted;
   const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   const found: RemoteCheck[] = [];

@@ -20,7 +20,7 @@ const UNREAD: Readonly<Record<string, string>> = {
   EACCES: 'you may not read it',
   ELOOP: 'it is a link that leads to itself'
 };
-const whyUnread = (code = 'unknown error'): string => UNREAD[code] ?? code;
+const readFailure = (code = 'unknown error'): string => UNREAD[code] ?? code;
 
 export class NotebookFile {
   private constructor(
@@ -45,7 +45,7 @@ export class NotebookFile {
           ? cause.message
           : cause instanceof TypeError
             ? 'it is not UTF-8'
-            : whyUnread((cause as NodeJS.ErrnoException).code);
+            : readFailure((cause as NodeJS.ErrnoException).code);
       throw new CommandError('notebook_unusable', `The notebook ${requested} cannot be used: ${why}.`, {
         cause
       });

@@ -12,7 +12,7 @@ import {
   tpuDryRun,
   tpuNode,
   USER,
-  whyNoStandIn
+  unavailableReason
 } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import type { HostSetup } from '../../../../machines/src/machine.js';
@@ -31,7 +31,7 @@ import { pullCommand, pushCommand } from './sync-command.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 
 describe('a target', () => {
   it.each([

@@ -71,12 +71,12 @@ export function connectCommand(streams: Streams, prompt: Prompter = promptOnTerm
 async function begin(calls: RemoteCalls, target: string, options: ConnectOptions): Promise<Remote> {
   const remotes = await calls.list();
   const source = sourceOf(target, options);
-  const isIt = (remote: Remote): boolean => isSameMachine(remote.source, source);
+  const isRequested = (remote: Remote): boolean => isSameMachine(remote.source, source);
   const found =
     options.name === undefined
-      ? (remotes.find(({ name }) => name === target) ?? remotes.find(isIt))
-      : remotes.find(remote => remote.name === options.name && isIt(remote));
-  if (found) return calls.connect(found.name, wishes(options));
+      ? (remotes.find(({ name }) => name === target) ?? remotes.find(isRequested))
+      : remotes.find(remote => remote.name === options.name && isRequested(remote));
+  if (found) return calls.connect(found.name, requestOf(options));
   const { takeOver, hostOnly } = options;
   const further = {
     ...(takeOver === true ? { takeOver } : {}),
@@ -87,7 +87,7 @@ async function begin(calls: RemoteCalls, target: string, options: ConnectOptions
   return calls.connect(added.name, further);
 }
 
-function wishes(options: ConnectOptions): ConnectRemote {
+function requestOf(options: ConnectOptions): ConnectRemote {
   const { environment, install, takeOver, hostOnly } = options;
   const reach = reachOf(options);
   return {

@@ -18,11 +18,11 @@ interface SshConfigOptions extends StateOptions {
 }
 
 /** Beside the user's own file, which includes our file. */
-const OUR_FILE = 'tpulab_config';
-const INCLUDE = `Include ${OUR_FILE}`;
+const TPULAB_CONFIG = 'tpulab_config';
+const INCLUDE = `Include ${TPULAB_CONFIG}`;
 
 /** Output of `ssh -G` that describes the route to a host; the user's own defaults supply the rest. */
-const KEPT_OPTIONS = new Map(
+const ROUTE_OPTIONS = new Map(
   [
     'HostName',
     'User',
@@ -41,7 +41,7 @@ export function sshConfigCommand(streams: Streams, home = homeFolder()): Command
   return new Command('ssh-config')
     .description('print an ssh_config entry so that VS Code, rsync and scp reach a machine by name')
     .argument('<name>', 'the machine, as "tpulab machine ls" shows it')
-    .option('--write', `write it to ~/.ssh/${OUR_FILE} and include that file in ~/.ssh/config`)
+    .option('--write', `write it to ~/.ssh/${TPULAB_CONFIG} and include that file in ~/.ssh/config`)
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (name: string, options: SshConfigOptions) => {
@@ -53,7 +53,7 @@ export function sshConfigCommand(streams: Streams, home = homeFolder()): Command
       }
       const folder = path.join(home, '.ssh');
       await writeEntry(folder, name, entry);
-      const file = path.join(folder, OUR_FILE);
+      const file = path.join(folder, TPULAB_CONFIG);
       print(
         streams,
         options,
@@ -79,7 +79,7 @@ async function entryOf(
   );
   const lines = stdout.split('\n').flatMap(line => {
     const space = line.indexOf(' ');
-    const [key, value] = [KEPT_OPTIONS.get(line.slice(0, space)), line.slice(space + 1).trim()];
+    const [key, value] = [ROUTE_OPTIONS.get(line.slice(0, space)), line.slice(space + 1).trim()];
     return key === undefined || value === '' || value === 'none' ? [] : [`  ${key} ${value}`];
   });
   return [`Host ${name}`, ...lines, `  ControlPath ${controlPath}`, '  ControlMaster no'].join('\n');
@@ -88,7 +88,7 @@ async function entryOf(
 /** Replaces the entry of this name and preserves other entries. */
 export async function writeEntry(folder: string, name: string, entry: string): Promise<void> {
   await makeFolder(folder, 0o700);
-  const ours = path.join(folder, OUR_FILE);
+  const ours = path.join(folder, TPULAB_CONFIG);
   const others = ((await readIfThere(ours)) ?? '')
     .split(/^(?=Host )/m)
     .filter(one => !one.startsWith(`Host ${name}\n`));

@@ -6,7 +6,7 @@ import type { CellExecution, OutputsPage } from '@tpulab/protocol';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { BridgeCalls } from './bridge-calls.js';
 import { followRun } from './follow-run.js';
-import { RunFile, type RunRecord } from './start-again.js';
+import { RunFile, type RunRecord } from './rerun.js';
 
 let folder: string;
 beforeEach(async () => {

@@ -13,8 +13,8 @@ import {
   lossOfMachine,
   type RunFile,
   type RunRecord,
-  startAgain
-} from './start-again.js';
+  rerun
+} from './rerun.js';
 import { pause } from '@tpulab/platform/waiting.js';
 
 const POLL_MS = 500;
@@ -28,7 +28,7 @@ const UNKNOWN_MS = 20_000;
 const LOST = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
 /** The keeper's message for a deliberate restart. */
 const RESTARTED = /^restart/;
-const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
+const FINAL_STATES = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
 
 /** Resolves with the record of an ended run; null: following was cancelled. */
 export async function followRun(follow: Follow): Promise<RunRecord | null> {
@@ -50,7 +50,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
   let wasIdle = false;
   let settlesUntil = Number.POSITIVE_INFINITY;
   let saved: Saved = { leftOut: 0, problem: null };
-  const away: { isReported: boolean; unknownSince: number | null } = {
+  const disconnection: { isReported: boolean; unknownSince: number | null } = {
     isReported: false,
     unknownSince: null
   };
@@ -60,18 +60,18 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       const refusal = error instanceof GatewayRefusal ? error : null;
       const status = refusal?.status ?? null;
       if (status !== null && status < 500 && status !== 404) throw error;
-      away.unknownSince =
-        refusal?.code === 'kernel_not_found' ? (away.unknownSince ?? performance.now()) : null;
-      if (!away.isReported)
+      disconnection.unknownSince =
+        refusal?.code === 'kernel_not_found' ? (disconnection.unknownSince ?? performance.now()) : null;
+      if (!disconnection.isReported)
         note(
           `${record.remote ?? 'The server'} cannot be reached now; the run continues there. Waiting for it.`
         );
-      away.isReported = true;
+      disconnection.isReported = true;
       return null;
     });
     if (page !== null) {
-      away.isReported = false;
-      away.unknownSince = null;
+      disconnection.isReported = false;
+      disconnection.unknownSince = null;
       until = page.until;
       for (const execution of page.executions) all.set(execution.msgId, execution);
       for (const widget of page.widgets) widgets.set(widget.commId, widget);
@@ -83,7 +83,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
         if (saved.problem !== null && saved.problem !== problem) note(saved.problem);
       }
       printCells(executions, printed, note);
-      const isOver = all.size > 0 && executions.every(({ state }) => OVER.has(state));
+      const isOver = all.size > 0 && executions.every(({ state }) => FINAL_STATES.has(state));
       // In a flood of output, the reply of a cell may overtake the output.
       if (isOver && page.alive && (hasChanges || !wasIdle) && performance.now() < settlesUntil) {
         if (settlesUntil === Number.POSITIVE_INFINITY) settlesUntil = performance.now() + SETTLE_MS;
@@ -105,12 +105,15 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
           saved = await saveInto(record.notebook, noteEnd(executions, failure), [...widgets.values()]);
         }
         const isRestarted = end !== null && RESTARTED.test(end);
-        return await endOrGoOn({ ...follow, isRestarted }, writer && saved, failure, now =>
+        return await endOrContinue({ ...follow, isRestarted }, writer && saved, failure, now =>
           lossOf(now, executions)
         );
       }
-    } else if (away.unknownSince !== null && performance.now() - away.unknownSince > UNKNOWN_MS) {
-      return await endOrGoOn(follow, writer && saved, LOST, lossOfMachine);
+    } else if (
+      disconnection.unknownSince !== null &&
+      performance.now() - disconnection.unknownSince > UNKNOWN_MS
+    ) {
+      return await endOrContinue(follow, writer && saved, LOST, lossOfMachine);
     }
     await pause(POLL_MS, signal);
   }
@@ -118,7 +121,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
 }
 
 /** @param saved null: another process writes the notebook */
-async function endOrGoOn(
+async function endOrContinue(
   follow: Follow,
   saved: Saved | null,
   failure: string | null,
@@ -130,7 +133,7 @@ async function endOrGoOn(
   if (record.kernelId !== follow.record.kernelId || record.endedAt !== null) return record;
   const loss = lossIn(record);
   if (loss === null) return end({ ...follow, record }, { failure, ...saved });
-  if (saved) return startAgain({ ...follow, record }, loss);
+  if (saved) return rerun({ ...follow, record }, loss);
   // The writing process restarts the run; if it ends first, this process takes over at the next check.
   await pause(POLL_MS, signal);
   return record;
@@ -181,7 +184,7 @@ function printCells(
   note: (text: string) => void
 ): void {
   for (const [at, { msgId, state }] of executions.entries()) {
-    if (!OVER.has(state) || printed.has(msgId)) continue;
+    if (!FINAL_STATES.has(state) || printed.has(msgId)) continue;
     printed.add(msgId);
     note(`cell ${at + 1} of ${executions.length}: ${state}`);
   }

@@ -12,7 +12,7 @@ import { INDEX_LIMITS } from '../../outputs/index.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { BridgeCalls, parametersCode, parameterValue, sessionPath } from './bridge-calls.js';
 import { followRun } from './follow-run.js';
-import { type Follow, RESTARTS, RunFile, type RunRecord, shownRun } from './start-again.js';
+import { type Follow, RESTARTS, RunFile, type RunRecord, shownRun } from './rerun.js';
 
 interface RunOptions extends StateOptions {
   readonly on?: string;
@@ -42,7 +42,7 @@ const INTERRUPTED = 130;
 const MOST_CELLS = 0.9 * INDEX_LIMITS.executions;
 
 /** Attributes of options that apply only when a run starts. */
-const OF_A_START = ['detach', 'kernel', 'keepKernel', 'parameter', 'parameters'];
+const START_OPTIONS = ['detach', 'kernel', 'keepKernel', 'parameter', 'parameters'];
 
 function count(text: string): number {
   if (!/^\d{1,3}$/.test(text)) throw new InvalidArgumentError('It takes a number from 0 to 999.');
@@ -71,7 +71,9 @@ export function runCommand(
     )
     .option('--parameters <file>', 'set variables from a YAML or JSON file; -p wins')
     .option('--detach', 'return at once and save outputs in the background')
-    .addOption(new Option('--attach', 'follow a detached run and exit with its result').conflicts(OF_A_START))
+    .addOption(
+      new Option('--attach', 'follow a detached run and exit with its result').conflicts(START_OPTIONS)
+    )
     .option('--keep-kernel', 'leave the kernel and its variables running afterwards')
     .option(
       '--restarts <count>',
@@ -318,7 +320,7 @@ async function endBefore(
 }
 
 /** Prefix of our environments' kernelspecs. */
-const OURS = 'tpulab-';
+const SPEC_PREFIX = 'tpulab-';
 
 async function kernelFor(
   calls: BridgeCalls,
@@ -343,13 +345,17 @@ async function kernelFor(
   const [slice, ...more] = Object.values(kernelspecs).filter(
     each =>
       each.name.startsWith(SLICE_KERNELS) &&
-      (name === '' || name === `${OURS}${SLICE_ENVIRONMENTS[each.spec.metadata.framework ?? 'jax']}`)
+      (name === '' || name === `${SPEC_PREFIX}${SLICE_ENVIRONMENTS[each.spec.metadata.framework ?? 'jax']}`)
   );
   if (on !== undefined && slice !== undefined && more.length === 0) return chosen(slice.name);
   const languages = new Map(Object.values(kernelspecs).map(each => [each.name, each.spec.language]));
   const choice = chooseKernel(specName, languages, first);
   if (choice.kind === 'found') return chosen(choice.name);
-  const environment = name.startsWith(OURS) ? name.slice(OURS.length) : names.length === 0 ? 'jax' : null;
+  const environment = name.startsWith(SPEC_PREFIX)
+    ? name.slice(SPEC_PREFIX.length)
+    : names.length === 0
+      ? 'jax'
+      : null;
   const remedy =
     environment === null
       ? ': install it there'

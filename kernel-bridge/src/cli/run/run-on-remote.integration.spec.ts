@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import { StandInVm, unavailableReason } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import { holderOf } from '@tpulab/platform/process-lock.js';
 import { Hub } from '../../remotes/testing/hub.js';
@@ -12,8 +12,8 @@ import { inTerminal } from '../testing/terminal.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
-const LOOKING = { timeout: 60_000, interval: 50 };
+const why = unavailableReason();
+const POLLING = { timeout: 60_000, interval: 50 };
 // ssh, URLs and shells would interpret these characters, and the path of a socket has room for 107 bytes.
 const ODD_FOLDERS = [`-o my 'state' "100%25 %h" #1?`, 'jürgen ${HOME} ~ a\\b', 'n'.repeat(100)];
 
@@ -68,17 +68,17 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     const begun = await tpulab('execute', file, '--on', 'vm', '--detach');
     expect(begun).toMatchObject({ code: 0 });
     expect(begun.output).toContain(`tpulab execute ${file} --attach --on vm`);
-    const pid = await vi.waitUntil(follower, LOOKING);
+    const pid = await vi.waitUntil(follower, POLLING);
     // A closing terminal sends this signal to its remaining processes; it is repeated here for certainty.
     process.kill(-pid, 'SIGHUP');
-    await vi.waitUntil(async () => (await textOf(file, 0)) === 'begun\n', LOOKING);
+    await vi.waitUntil(async () => (await textOf(file, 0)) === 'begun\n', POLLING);
     expect(await follower()).toBe(pid);
     const attached = tpulab('execute', file, '--on', 'vm', '--attach');
     await goOn('fails');
     const { code, output } = await attached;
     expect(code).toBe(1);
     expect(output).toContain('Cell 2 of 2 raised ZeroDivisionError');
-    await vi.waitUntil(async () => (await follower()) === null, LOOKING);
+    await vi.waitUntil(async () => (await follower()) === null, POLLING);
     expect(await textOf(file, 0)).toBe('begun\non\n');
     expect(await textOf(file, 1)).toBe('ZeroDivisionError');
     expect((await hub.rest('GET', '/machines/vm/api/kernels')).body).toEqual([]);
@@ -87,7 +87,7 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
   it('is followed again after its follower was killed, and no output from in between is missing', async () => {
     const file = await notebook('works', 'print("done")');
     expect(await tpulab('execute', file, '--on', 'vm', '--detach')).toMatchObject({ code: 0 });
-    const pid = await vi.waitUntil(follower, LOOKING);
+    const pid = await vi.waitUntil(follower, POLLING);
     process.kill(pid, 'SIGKILL');
     await goOn('works');
     expect(await tpulab('execute', file, '--on', 'vm', '--attach')).toMatchObject({ code: 0 });
@@ -113,7 +113,7 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     await odd.until('connected');
     const { status } = await odd.rest('POST', '/machines/vm/api/kernels', { body: { name: 'python3' } });
     expect(status).toBe(201);
-    await vi.waitUntil(async () => (await odd.remote()).mirror.bytes > 0, LOOKING);
+    await vi.waitUntil(async () => (await odd.remote()).mirror.bytes > 0, POLLING);
     const file = await writeNotebook(stateDir, 'quick', ['print("done")']);
     const run = ['execute', file, '--on', 'vm', '--state-dir', stateDir];
     expect(await inTerminal([process.execPath, program, ...run])).toMatchObject({ code: 0 });

@@ -12,7 +12,7 @@ const FLOAT: ScalarTag = {
   resolve: parameterValue
 };
 /** Booleans of YAML 1.1, as papermill's parser has them. */
-const TRUTH: ScalarTag = {
+const YAML_1_1_BOOLEAN: ScalarTag = {
   tag: 'tag:yaml.org,2002:bool',
   default: true,
   test: /^(?:yes|on|no|off)$/i,
@@ -23,7 +23,7 @@ export async function valuesIn(file: string): Promise<Record<string, unknown>> {
   try {
     const document = parseDocument(await readFile(file, 'utf8'), {
       intAsBigInt: true,
-      customTags: tags => [FLOAT, TRUTH, ...tags],
+      customTags: tags => [FLOAT, YAML_1_1_BOOLEAN, ...tags],
       // Otherwise Node itself prints a warning for a key that is a list.
       logLevel: 'error'
     });

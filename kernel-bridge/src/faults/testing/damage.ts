@@ -40,7 +40,7 @@ export async function flipBits(journalDir: string, seed: number): Promise<void> 
  * Whether opening the journal drops records from its end, because the damage is in a record's length field or in the last
  * record. Uses a copy.
  */
-export async function losesItsEnd(journalDir: string): Promise<boolean> {
+export async function cutLastSegment(journalDir: string): Promise<boolean> {
   const copy = await mkdtemp(path.join(tmpdir(), 'tpulab-damaged-'));
   try {
     await cp(journalDir, copy, { recursive: true });

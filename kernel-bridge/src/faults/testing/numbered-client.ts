@@ -53,7 +53,7 @@ export class NumberedClient implements Disposable {
   readonly gaps: string[] = [];
   connections = 0;
   /** Why it will not reconnect; null as long as it would. */
-  gaveUp: string | null = null;
+  fatalReason: string | null = null;
   /** Failure of the last connection, shown by a failing test. */
   failure = '';
   readonly #options: ClientOptions;
@@ -75,7 +75,7 @@ export class NumberedClient implements Disposable {
 
   async connect(): Promise<this> {
     this.#open();
-    await this.until(() => this.isOpen || this.gaveUp !== null, 'to be connected');
+    await this.until(() => this.isOpen || this.fatalReason !== null, 'to be connected');
     return this;
   }
 
@@ -213,14 +213,14 @@ export class NumberedClient implements Disposable {
   async #closed(socket: WebSocket, code: number): Promise<void> {
     if (!this.#isCurrent(socket)) return;
     if (FINAL_CODES.includes(code)) {
-      this.gaveUp = `closed with ${code}`;
+      this.fatalReason = `closed with ${code}`;
       return;
     }
     await delay(RETRY_MS);
     if (!this.#isCurrent(socket)) return;
     const status = await this.#kernelStatus();
     if (!this.#isCurrent(socket)) return;
-    if (status === 404) this.gaveUp = 'the server does not know the kernel';
+    if (status === 404) this.fatalReason = 'the server does not know the kernel';
     else this.#open();
   }
 

@@ -61,7 +61,7 @@ export async function judge(scene: Scene, pair: Pair, name: string, ends: Settli
     pair.all.map(async client => {
       const catchUpMs = await catchUp(client, ends);
       if (catchUpMs !== null) {
-        await client.within(() => client.isAnswered || client.gaveUp !== null, ANSWERED_MS);
+        await client.within(() => client.isAnswered || client.fatalReason !== null, ANSWERED_MS);
       }
       return score({ name, scene, client, expected: pair.count, catchUpMs });
     })
@@ -69,7 +69,7 @@ export async function judge(scene: Scene, pair: Pair, name: string, ends: Settli
 }
 
 /** For a kernel that was killed while it printed: both clients get the output in the journal, and the journal has no hole. */
-export async function catchUpWithCutOff(scene: Scene, pair: Pair, name: string): Promise<Score[]> {
+export async function catchUpAfterKill(scene: Scene, pair: Pair, name: string): Promise<Score[]> {
   const expected = scene.printedCount;
   const since = performance.now();
   const { numbers } = await scene.journal();

@@ -45,7 +45,7 @@ export async function catchUp(
   { since, by }: Settling,
   deadlineMs = 120_000
 ): Promise<number | null> {
-  const ended = (): boolean => client.greatest >= by - 1 || client.gaveUp !== null;
+  const ended = (): boolean => client.greatest >= by - 1 || client.fatalReason !== null;
   await client.within(ended, deadlineMs);
   return client.greatest >= by - 1 ? Math.round(performance.now() - since) : null;
 }
@@ -85,7 +85,7 @@ export async function score({
     reported: client.gaps,
     cutOff: isCutOff ? expected - reached : 0,
     catchUpMs,
-    note: [note, client.gaveUp].filter(Boolean).join('; ')
+    note: [note, client.fatalReason].filter(Boolean).join('; ')
   };
   record(row);
   return row;

@@ -19,14 +19,14 @@ const COPIED_BYTES = 16 * 1024;
 const REUSED_BYTES = 8 * 1024 * 1024;
 /** A frame of this size is read directly into its place; bytes after it wait for the next read. */
 const PLACED_BYTES = 128 * 1024;
-const LONGEST_HEADER = 9;
+const MAX_HEADER = 9;
 const NOTHING = Buffer.alloc(0);
 
 /** The bytes of one message, in few pieces; large frames are passed without a copy. */
 export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
   const pieces: Buffer[] = [];
   let room = 0;
-  for (const frame of frames) room += LONGEST_HEADER + (frame.length <= COPIED_BYTES ? frame.length : 0);
+  for (const frame of frames) room += MAX_HEADER + (frame.length <= COPIED_BYTES ? frame.length : 0);
   const small = Buffer.allocUnsafe(room);
   let begin = 0;
   let end = 0;
@@ -47,7 +47,7 @@ export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
 /** A command: its name, then whatever the command defines. */
 export function encodeCommand(name: string, data: Uint8Array): Buffer {
   const body = Buffer.concat([Buffer.from([name.length]), Buffer.from(name, 'latin1'), data]);
-  const bytes = Buffer.allocUnsafe(LONGEST_HEADER + body.length);
+  const bytes = Buffer.allocUnsafe(MAX_HEADER + body.length);
   const start = writeHeader(bytes, 0, COMMAND, body.length);
   body.copy(bytes, start);
   return bytes.subarray(0, start + body.length);
@@ -61,7 +61,7 @@ function writeHeader(bytes: Buffer, at: number, flags: number, length: number): 
   }
   bytes[at] = flags | LONG;
   bytes.writeBigUInt64BE(BigInt(length), at + 1);
-  return at + LONGEST_HEADER;
+  return at + MAX_HEADER;
 }
 
 interface FrameSink {
@@ -127,7 +127,7 @@ export class FrameDecoder {
     }
     while (at < chunk.length) {
       const flags = chunk[at] ?? 0;
-      const begin = at + ((flags & LONG) === 0 ? 2 : LONGEST_HEADER);
+      const begin = at + ((flags & LONG) === 0 ? 2 : MAX_HEADER);
       if (begin > chunk.length) {
         this.#header = Buffer.from(chunk.subarray(at));
         return;

@@ -45,7 +45,7 @@ export class ZmtpSocket {
   readonly #target: NetConnectOpts;
   #socket: Socket | null = null;
   /** Allocated for the first bytes, not for each connection attempt. */
-  #anywhere: Buffer | null = null;
+  #readBuffer: Buffer | null = null;
   #connection: ZmtpConnection | null = null;
   #waiting: (readonly Uint8Array[])[] = [];
   #retry: NodeJS.Timeout | null = null;
@@ -110,7 +110,7 @@ export class ZmtpSocket {
     const socket = connect({
       ...this.#target,
       onread: {
-        buffer: () => this.#connection?.target ?? (this.#anywhere ??= Buffer.allocUnsafeSlow(READ_BYTES)),
+        buffer: () => this.#connection?.target ?? (this.#readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES)),
         callback: (bytes, into) => {
           const before = this.#received;
           this.#connection?.received((into as Buffer).subarray(0, bytes));
@@ -269,7 +269,7 @@ class ZmtpConnection {
 }
 
 /** This many single messages in a row are a flood. */
-const STREAK = 16;
+const FLOOD_MESSAGES = 16;
 /** If fewer arrive during a pause, the pause was not worthwhile. */
 const WORTHWHILE = 3;
 /** A local socket of Linux is full at 48 KiB in pieces of 8 KiB, which is how libzmq writes. */
@@ -284,9 +284,9 @@ const MORE_BYTES = 24 * 1024;
  * peer that sends much does not wait for us, because the pause ends before the socket's buffer is full.
  */
 export class ReadCoalescer {
-  #streak = 0;
+  #singleMessages = 0;
   #isPausing = false;
-  #isCalm = false;
+  #isIdle = false;
   #last = -Infinity;
   /** When the last pause began, and how many bytes have come since then. */
   #since = 0;
@@ -296,7 +296,7 @@ export class ReadCoalescer {
 
   /** The received messages are not part of a flood: the next message must not wait. */
   flushNow(): void {
-    this.#isCalm = true;
+    this.#isIdle = true;
   }
 
   /** Called after each read with the number of completed messages: milliseconds to wait until the next read, 0 for none. */
@@ -304,19 +304,19 @@ export class ReadCoalescer {
     const continues = this.#isPausing
       ? messages >= WORTHWHILE
       : messages > 0 && now - this.#last < this.longestMs;
-    const isFlood = continues && !this.#isCalm;
-    this.#isCalm = false;
+    const isFlood = continues && !this.#isIdle;
+    this.#isIdle = false;
     this.#isPausing = false;
     this.#last = now;
     if (!isFlood) {
-      this.#streak = 0;
+      this.#singleMessages = 0;
       this.#since = now;
       this.#bytes = 0;
       return 0;
     }
-    this.#streak++;
+    this.#singleMessages++;
     this.#bytes += bytes;
-    if (this.#streak < STREAK || bytes > MORE_BYTES) return 0;
+    if (this.#singleMessages < FLOOD_MESSAGES || bytes > MORE_BYTES) return 0;
     const untilFilledMs = (FILLED_BYTES * (now - this.#since)) / this.#bytes;
     const pauseMs = Math.min(Math.floor(untilFilledMs), this.longestMs);
     this.#isPausing = pauseMs > 0;

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   ColabAccount as StandInAccount,
   StandInVm,
-  whyNoStandIn
+  unavailableReason
 } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import { NumberedClient } from '../../faults/testing/numbered-client.js';
@@ -24,7 +24,7 @@ import { colabOnPath } from '../../../../machines/src/colab/colab-command.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 const COUNT = 20;
 /** Replaces `/content`: the root directory of the stand-in VM is the root directory of this machine. */
 const CONTENT = '/opt/content';

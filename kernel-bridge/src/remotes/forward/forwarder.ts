@@ -17,7 +17,7 @@ import {
 import { type RequestedExecutions, requestIn, type SeenRequest } from './requested-executions.js';
 
 /** After this code JupyterLab reconnects; after 1000 and 1001 it does not (docs/conformance.md). */
-const AWAY = { code: 1012, reason: 'the remote machine cannot be reached now' };
+const UNREACHABLE_CLOSE = { code: 1012, reason: 'the remote machine cannot be reached now' };
 /** How many unsent bytes one side may have before the other is paused. */
 const UNSENT_BYTES = 1024 * 1024;
 
@@ -206,7 +206,8 @@ export function remoteSocket(far: WebSocket, read: (request: SeenRequest) => voi
       far.once('close', (code, reason) => close(near, code, reason));
       near.once('close', (code, reason) => close(far, code, reason));
       // It may have closed before the listener existed.
-      if (far.readyState === WebSocket.CLOSED) close(near, AWAY.code, Buffer.from(AWAY.reason));
+      if (far.readyState === WebSocket.CLOSED)
+        close(near, UNREACHABLE_CLOSE.code, Buffer.from(UNREACHABLE_CLOSE.reason));
       far.resume();
     }
   };
@@ -231,5 +232,5 @@ function close(socket: WebSocket, code: number, reason: Buffer): void {
     (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) || (code >= 3000 && code <= 4999);
   if (code === 1005) socket.close();
   else if (isSendable) socket.close(code, reason);
-  else socket.close(AWAY.code, AWAY.reason);
+  else socket.close(UNREACHABLE_CLOSE.code, UNREACHABLE_CLOSE.reason);
 }

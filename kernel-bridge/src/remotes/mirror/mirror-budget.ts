@@ -12,12 +12,12 @@ import { InTurn } from '@tpulab/platform/waiting.js';
 /** The size counted for a file is at least this, so that many small files count, too. */
 const FILE_BYTES = 4096;
 /** Share of the limit that is left after freeing: the reserve avoids scanning the whole disk again at the next append. */
-const LEFT = 0.9;
+const SHARE_AFTER_FREEING = 0.9;
 /** A person is notified at most once in this time. */
 const NOTIFY_MS = 10 * 60_000;
 
 /** File name of the first archived copy of a journal. */
-export const ASIDE = 'journal.other';
+export const ARCHIVED_JOURNAL = 'journal.other';
 
 /** A journal with an open writer. */
 interface BudgetedJournal {
@@ -85,7 +85,7 @@ export class MirrorBudget {
     const { totalBytes } = this.options.limits;
     const pieces = await this.#pieces();
     let used = pieces.reduce((sum, piece) => sum + piece.bytes, 0);
-    const target = Math.max(totalBytes * LEFT - bytes, 0);
+    const target = Math.max(totalBytes * SHARE_AFTER_FREEING - bytes, 0);
     const isOwn = ({ place, kind }: Piece): boolean => kind === 'newest' && place === journal.journalDir;
     pieces.sort(
       (a, b) => Number(isOwn(a)) - Number(isOwn(b)) || ORDER[a.kind] - ORDER[b.kind] || a.at - b.at
@@ -120,7 +120,7 @@ export class MirrorBudget {
       const kernelDir = path.join(kernels, kernelId);
       for (const name of await readdir(kernelDir).catch(() => [])) {
         const place = path.join(kernelDir, name);
-        if (name.startsWith(ASIDE)) {
+        if (name.startsWith(ARCHIVED_JOURNAL)) {
           pieces.push({ kernelId, kind: 'aside', place, ...(await sizeOf(place)) });
         } else if (name === 'journal') {
           const segments = await measureSegments(place);

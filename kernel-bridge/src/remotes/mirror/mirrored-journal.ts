@@ -17,7 +17,7 @@ import {
   SegmentWriter,
   trimSegments
 } from '../../journal/index.js';
-import { ASIDE, type MirrorBudget } from './mirror-budget.js';
+import { ARCHIVED_JOURNAL, type MirrorBudget } from './mirror-budget.js';
 import { StreamError } from './stream-frames.js';
 
 /** Small, because a quota removes whole segments. */
@@ -26,7 +26,7 @@ const SEGMENT_BYTES = 16 * 1024 * 1024;
 const MAX_SEGMENTS = 64;
 const TRIMMED_SEGMENTS = 8;
 /** Limit for archived copies of one kernel's journal; the oldest is removed. */
-const MAX_ASIDE = 16;
+const MAX_ARCHIVED = 16;
 const SYNC_MS = 1000;
 
 export class MirroredJournal implements AsyncDisposable {
@@ -109,7 +109,7 @@ export class MirroredJournal implements AsyncDisposable {
    */
   async restart(): Promise<string | null> {
     if (this.#segment === null && this.#nextSeq === 1) return null;
-    const aside = await this.#aside();
+    const aside = await this.#archiveName();
     await this.#finish();
     await rename(this.journalDir, aside);
     await this.#open();
@@ -148,14 +148,19 @@ export class MirroredJournal implements AsyncDisposable {
    * The path for an archived copy. Each copy may be the only remaining output of its kernel, so none replaces another below
    * the limit.
    */
-  async #aside(): Promise<string> {
+  async #archiveName(): Promise<string> {
     const numbers = (await readdir(this.kernelDir))
       .flatMap(name =>
-        name === ASIDE ? 1 : name.startsWith(`${ASIDE}-`) ? Number(name.slice(ASIDE.length + 1)) : []
+        name === ARCHIVED_JOURNAL
+          ? 1
+          : name.startsWith(`${ARCHIVED_JOURNAL}-`)
+            ? Number(name.slice(ARCHIVED_JOURNAL.length + 1))
+            : []
       )
       .sort((a, b) => a - b);
-    const placeOf = (n: number): string => path.join(this.kernelDir, n === 1 ? ASIDE : `${ASIDE}-${n}`);
-    const going = numbers.slice(0, Math.max(numbers.length + 1 - MAX_ASIDE, 0));
+    const placeOf = (n: number): string =>
+      path.join(this.kernelDir, n === 1 ? ARCHIVED_JOURNAL : `${ARCHIVED_JOURNAL}-${n}`);
+    const going = numbers.slice(0, Math.max(numbers.length + 1 - MAX_ARCHIVED, 0));
     for (const n of going) await rm(placeOf(n), { recursive: true, force: true });
     return placeOf((numbers.at(-1) ?? 0) + 1);
   }

@@ -41,7 +41,7 @@ export interface KernelProgress {
 }
 
 const FIRST_RETRY_MS = 500;
-const LONGEST_RETRY_MS = 30_000;
+const MAX_RETRY_MS = 30_000;
 const KERNEL_ID = /^[0-9a-f-]{36}$/i;
 /** Kernels that are followed at the same time; the others wait. */
 const MAX_FOLLOWED = 64;
@@ -170,9 +170,9 @@ export class RemoteMirror implements AsyncDisposable {
         report({ state: 'behind', behindBytes: 0 });
         if (error instanceof FrequentRestartsError) {
           onLog(
-            `the journal of kernel ${kernelId} is not copied for ${LEFT_ALONE_MS / 60_000} minutes: ${error.message}`
+            `the journal of kernel ${kernelId} is not copied for ${ORPHAN_AFTER_MS / 60_000} minutes: ${error.message}`
           );
-          await pause(LEFT_ALONE_MS, signal);
+          await pause(ORPHAN_AFTER_MS, signal);
         } else if (attempt === 0)
           onLog(
             `the journal of kernel ${kernelId} cannot be copied now (${(error as Error).message}); it is tried again`
@@ -186,7 +186,7 @@ export class RemoteMirror implements AsyncDisposable {
 
 /** Limit of new journals that the remote may begin for one kernel per minute. */
 const RESTARTS = 3;
-const LEFT_ALONE_MS = 10 * 60_000;
+const ORPHAN_AFTER_MS = 10 * 60_000;
 
 function eventsOf(text: string): readonly unknown[] {
   // Any other message from the remote lists no kernels.
@@ -195,7 +195,7 @@ function eventsOf(text: string): readonly unknown[] {
 }
 
 function retryMs(attempt: number): number {
-  return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt, 10), LONGEST_RETRY_MS);
+  return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt, 10), MAX_RETRY_MS);
 }
 
 /* Follows the journal of one kernel of a remote while the remote is reachable and the kernel lives. */

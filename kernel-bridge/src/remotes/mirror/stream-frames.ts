@@ -11,7 +11,7 @@ type StreamFrame =
 /** The largest frame that is buffered in memory. A remote announces the size of each frame. */
 export const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 /** The largest possible record of a journal, with its framing. */
-const POSSIBLE_BYTES = 513 * 1024 * 1024;
+const MAX_RECORD_BYTES = 513 * 1024 * 1024;
 /** A note has at most twenty paths of documents. */
 const NOTE_BYTES = 256 * 1024;
 /** Smaller frames need no reservation; a connection buffers about as much anyway. */
@@ -35,7 +35,7 @@ export class FrameBudget {
     signal?.throwIfAborted();
     if (this.#waiting.length > 0 || bytes > this.#free) await this.#turn(bytes, signal);
     else this.#free -= bytes;
-    return { [Symbol.dispose]: () => this.#giveBack(bytes) };
+    return { [Symbol.dispose]: () => this.#release(bytes) };
   }
 
   #turn(bytes: number, signal?: AbortSignal): Promise<void> {
@@ -50,14 +50,14 @@ export class FrameBudget {
       const leave = (): void => {
         this.#waiting = this.#waiting.filter(each => each !== turn);
         reject(new StreamError('nobody waits for this frame any more'));
-        this.#giveBack(0);
+        this.#release(0);
       };
       signal?.addEventListener('abort', leave, { once: true });
       this.#waiting.push(turn);
     });
   }
 
-  #giveBack(bytes: number): void {
+  #release(bytes: number): void {
     this.#free += bytes;
     for (let next = this.#waiting[0]; next && next.bytes <= this.#free; next = this.#waiting[0]) {
       this.#waiting.shift();
@@ -130,7 +130,7 @@ export async function* framesOf(
 /** Body length of the frame that begins here. */
 function lengthOf(bytes: Buffer): number {
   const length = bytes.readUInt32LE(0);
-  const most = bytes.readUInt8(4) === STREAM_FRAME.records ? POSSIBLE_BYTES : NOTE_BYTES;
+  const most = bytes.readUInt8(4) === STREAM_FRAME.records ? MAX_RECORD_BYTES : NOTE_BYTES;
   if (length > most) throw new StreamError(`a frame of ${length} bytes is impossible`);
   return length;
 }

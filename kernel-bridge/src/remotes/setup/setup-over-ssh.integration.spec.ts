@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Remote } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import { StandInVm, unavailableReason } from '../../../../tests/stand-in-vm/index.js';
 import { doctorCommand } from '../../cli/doctor/doctor-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
 import type { HostSetup, RemoteShell } from '../../../../machines/src/machine.js';
@@ -73,10 +73,10 @@ class Together {
 /** Files that every gateway sends. Only one gateway creates the environment, so only one sends its packages. */
 const SENT_BY_ALL = /^(nodejs|uv-|bridge)/;
 
-const why = whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
+const why = unavailableReason() ?? (existsSync(UV) ? null : 'the setup has not been done');
 const WAIT = { timeout: 400_000, interval: 50 };
 
-describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
+describe.skipIf(why !== null)(`a setup over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let folder: string;
   let payload: string;
   let vm: StandInVm;

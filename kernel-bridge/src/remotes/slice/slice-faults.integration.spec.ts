@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runCommand as runNotebook } from '../../cli/run/run-command.js';
-import { RunFile } from '../../cli/run/start-again.js';
+import { RunFile } from '../../cli/run/rerun.js';
 import { type Ran, runCommand } from '../../cli/testing/command-line.js';
 import { writeNotebook } from '../../cli/testing/notebook-file.js';
 import { checkOf, SHARED, type SliceProduct, StandInSlice, sliceProblem } from './testing/stand-in-slice.js';

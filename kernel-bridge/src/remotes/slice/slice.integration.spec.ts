@@ -126,7 +126,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
       await vms[1]!.machine.powerOff();
       expect(await runCell()).toMatch(/^Host 1 \(.*\) could not be reached: /);
       await vi.waitFor(async () => expect(ofSlice(await hub.remote())?.state).toBe('warning'), WAIT);
-      await slice.createAgain(1);
+      await slice.recreate(1);
       await vi.waitFor(
         async () => expect(ofSlice(await hub.remote())?.state, await hub.log()).toBe('ok'),
         WAIT

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { findProgram, StandInVm, USER, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import { findProgram, StandInVm, USER, unavailableReason } from '../../../../tests/stand-in-vm/index.js';
 import type { Answer } from '../../testing/temporary-gateway.js';
 import { Hub } from '../testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn();
+const why = unavailableReason();
 
 /** The version output of rsync on macOS 15, which has no other rsync. */
 const MAC_RSYNC = `#!/bin/sh

@@ -24,7 +24,7 @@ export class Hub implements AsyncDisposable {
           gcloud: gcloudOnPath(path.join(laptop.bin, 'gcloud')),
           home: laptop.home
         }),
-        network: new NetworkWatch({ addresses: addressesOfKnownLinks() }),
+        network: new NetworkWatch({ addresses: recordedLinkAddresses() }),
         ...options.remotes
       }
     });
@@ -86,7 +86,7 @@ export class Hub implements AsyncDisposable {
  * Addresses of the links that exist now: specs that run in parallel add and remove links, which is not a network change of
  * this laptop.
  */
-function addressesOfKnownLinks(): () => string {
+function recordedLinkAddresses(): () => string {
   const known = new Map<string, string>();
   const readAddresses = (isFirst: boolean): string => {
     for (const [name, all = []] of Object.entries(networkInterfaces()))

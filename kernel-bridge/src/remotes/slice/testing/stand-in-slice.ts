@@ -7,7 +7,7 @@ import type { Remote, RemoteCheck } from '@tpulab/protocol';
 import { vi } from 'vitest';
 import {
   computeDryRun,
-  equippedHost,
+  preparedHost,
   type GcloudAnswer,
   hostKeyAttributes,
   Laptop,
@@ -17,7 +17,7 @@ import {
   tpuDryRun,
   tpuNode,
   USER,
-  whyNoStandIn
+  unavailableReason
 } from '../../../../../tests/stand-in-vm/index.js';
 import { createHostSetup } from '../../../../../machines/src/setup/host-setup.js';
 import { makeBundle, UV } from '../../../../../machines/src/setup/testing/bundles.js';
@@ -26,7 +26,7 @@ import { Hub } from '../../testing/hub.js';
 
 /** Why a stand-in slice cannot run on this machine; null: it can. */
 export function sliceProblem(): string | null {
-  return whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
+  return unavailableReason() ?? (existsSync(UV) ? null : 'the setup has not been done');
 }
 
 export type SliceProduct = 'tpu-vm' | 'queued-resource' | 'instance-group';
@@ -102,7 +102,7 @@ export class StandInSlice implements AsyncDisposable {
   }
 
   /** Recreates one machine under its name. */
-  async createAgain(index: number): Promise<void> {
+  async recreate(index: number): Promise<void> {
     const created = await this.#create(index);
     const old = this.vms.splice(index, 1, created);
     for (const other of this.vms) if (other !== created) await other.network.join(created.network);
@@ -117,7 +117,7 @@ export class StandInSlice implements AsyncDisposable {
   async #create(index: number): Promise<StandInVm> {
     const vm = await StandInVm.start({
       hostName: `worker-${index}`,
-      install: equippedHost(this.payload, this.environment),
+      install: preparedHost(this.payload, this.environment),
       mounts: { [SHARED]: path.join(this.folder, 'shared') }
     });
     try {

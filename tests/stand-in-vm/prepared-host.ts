@@ -1,4 +1,4 @@
-/** A host with everything that a set-up needs: the tools, the bridge of a bundle, and an environment of the checkout. */
+/** A host with everything that a setup needs: the tools, the bridge of a bundle, and an environment of the checkout. */
 import { execFile } from 'node:child_process';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +13,7 @@ const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/
 export const ENVIRONMENTS = path.join(CHECKOUT, '.tpulab', 'envs');
 
 /** @param payload folder of the bundle */
-export function equippedHost(payload: string, environment = 'jax') {
+export function preparedHost(payload: string, environment = 'jax') {
   const place = path.join(ENVIRONMENTS, environment);
   return async (homes: string, user: string, userId: number): Promise<InstalledBridge> => {
     const context = await readContext(environment, payload);

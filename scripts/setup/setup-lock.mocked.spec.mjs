@@ -10,9 +10,9 @@ vi.mock('./checkout.mjs', async original => {
   const real = /** @type {{ checkout: typeof checkout }} */ (await original());
   const { mkdtempSync } = await import('node:fs');
   const os = await import('node:os');
-  return { checkout: { ...real.checkout, made: mkdtempSync(path.join(os.tmpdir(), 'tpulab-set-up-')) } };
+  return { checkout: { ...real.checkout, made: mkdtempSync(path.join(os.tmpdir(), 'tpulab-setup-')) } };
 });
-const { withSetUpLock } = await import('./set-up-lock.mjs');
+const { withSetupLock } = await import('./setup-lock.mjs');
 const { Interrupted } = await import('./setup-problem.mjs');
 
 const FILE = path.join(checkout.made, 'set-up.lock');
@@ -25,7 +25,7 @@ it('is held during the work and released afterwards, even when the work fails', 
     expect(await readdir(checkout.made)).toEqual(['set-up.lock']);
     throw new Error('the work failed');
   };
-  await expect(withSetUpLock(work, never, () => undefined)).rejects.toThrow('the work failed');
+  await expect(withSetupLock(work, never, () => undefined)).rejects.toThrow('the work failed');
   expect(await readdir(checkout.made)).toEqual([]);
 });
 
@@ -34,7 +34,7 @@ it('of a process that has ended is taken over', async () => {
   await once(child, 'exit');
   await writeFile(FILE, `${child.pid}\n`);
   expect(
-    await withSetUpLock(
+    await withSetupLock(
       async () => 'done',
       never,
       () => undefined
@@ -48,7 +48,7 @@ it('of a living process is waited for, which is reported once', async () => {
     await writeFile(FILE, `${child.pid}\n`);
     const controller = new AbortController();
     const waits = /** @type {number[]} */ ([]);
-    const waiting = withSetUpLock(
+    const waiting = withSetupLock(
       async () => 'done',
       controller.signal,
       pid => {
@@ -68,7 +68,7 @@ it('is not waited for after an interruption', async () => {
   try {
     await writeFile(FILE, `${child.pid}\n`);
     const controller = new AbortController();
-    const waiting = withSetUpLock(
+    const waiting = withSetupLock(
       async () => 'done',
       controller.signal,
       () => controller.abort()

@@ -33,7 +33,7 @@ export const RESTARTS = 3;
 /** Interval between two attempts to start while a host is unreachable. */
 const AWAY_POLL_MS = 30_000;
 /** A preempted machine may take hours to return; after this time the run gives up. */
-const AWAY_MS = 24 * 60 * 60_000;
+const MAX_ABSENCE_MS = 24 * 60 * 60_000;
 
 /** The errors of a slice's kernel when a host was lost, and when a host was missing at the start. */
 const LOST = 'HostLostError';
@@ -53,16 +53,16 @@ export function lossOf(record: RunRecord, executions: readonly CellExecution[]):
   if (error?.output_type !== 'error') return null;
   const { ename, evalue } = error;
   const [reason = ename] = evalue.split(/\.(?:\s|$)/, 1);
-  if (ename === LOST) return mayStartAgain(record) ? { reason, isStillAway: false } : null;
+  if (ename === LOST) return mayRerun(record) ? { reason, isStillAway: false } : null;
   const last = record.again?.losses.at(-1);
-  const isAwaited = last !== undefined && Date.now() - Date.parse(last.at) < AWAY_MS;
+  const isAwaited = last !== undefined && Date.now() - Date.parse(last.at) < MAX_ABSENCE_MS;
   return ename === NOT_STARTED && isAwaited && isRerunnable(record) ? { reason, isStillAway: true } : null;
 }
 
 /** The kernel's machine was replaced by another one, which does not know the kernel; null: as for `lossOf`. */
 export function lossOfMachine(record: RunRecord): GroupLoss | null {
   const isSlice = record.again?.kernelName.startsWith(SLICE_KERNELS) === true;
-  if (!isSlice || !mayStartAgain(record)) return null;
+  if (!isSlice || !mayRerun(record)) return null;
   return { reason: 'Host 0 is lost: its machine was recreated', isStillAway: false };
 }
 
@@ -70,7 +70,7 @@ function isCounted({ again, kernelId }: RunRecord): boolean {
   return again?.losses.at(-1)?.kernelId === kernelId;
 }
 
-function mayStartAgain(record: RunRecord): boolean {
+function mayRerun(record: RunRecord): boolean {
   const { again } = record;
   return isCounted(record) ? isRerunnable(record) : again !== undefined && again.losses.length < again.most;
 }
@@ -81,7 +81,7 @@ function isRerunnable({ again }: RunRecord): boolean {
 }
 
 /** Resolves with the record of the new attempt, or of a run that replaced this one; null: following was cancelled. */
-export async function startAgain(
+export async function rerun(
   { calls, file, record: before, signal, note, awayPollMs = AWAY_POLL_MS }: Follow,
   { reason, isStillAway }: GroupLoss
 ): Promise<RunRecord | null> {

@@ -47,9 +47,9 @@ test.each(['that answers like the bridge', 'that sends a proof with another key'
     const closed = new Promise(resolve => open.addEventListener('close', resolve));
     const { port, token } = page.bridge;
     await page.bridge[Symbol.asyncDispose]();
-    const stranger = await FakeJupyterServer.start({ specs: ['tpulab-jax'], token }, port);
-    opened.push(stranger);
-    stranger.proofKey = what.includes('another key') ? 'a guess' : null;
+    const foreignServer = await FakeJupyterServer.start({ specs: ['tpulab-jax'], token }, port);
+    opened.push(foreignServer);
+    foreignServer.proofKey = what.includes('another key') ? 'a guess' : null;
     await closed;
     for (let count = 0; count < 5; count++) {
       await request(settings);
@@ -57,9 +57,11 @@ test.each(['that answers like the bridge', 'that sends a proof with another key'
       bridge.reconnectNow();
       await until(() => bridge.state === 'down');
     }
-    await until(() => stranger.requests.includes('GET /bridge/v1/identity') || stranger.proofKey !== null);
+    await until(
+      () => foreignServer.requests.includes('GET /bridge/v1/identity') || foreignServer.proofKey !== null
+    );
     expect(bridge.lastError?.code).toBe('bridge.notABridge');
-    expect([...stranger.tokens].filter(sent => sent.includes(token))).toEqual([]);
+    expect([...foreignServer.tokens].filter(sent => sent.includes(token))).toEqual([]);
 
     // The Jupyter server has started another bridge.
     const next = await FakeJupyterServer.start({ specs: ['tpulab-jax'] });

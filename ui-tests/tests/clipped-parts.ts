@@ -7,11 +7,11 @@ const LAID_OUT = { timeout: 60_000, intervals: [20, 100] };
 /** Fails the test at its end: all cut parts are reported. */
 export async function expectNothingClipped(page: Page, where: string): Promise<void> {
   const softly = expect.configure({ soft: true });
-  await softly.poll(() => cutParts(page), { message: where, ...LAID_OUT }).toEqual([]);
+  await softly.poll(() => clippedParts(page), { message: where, ...LAID_OUT }).toEqual([]);
 }
 
 /** Texts and buttons of the dialog that lack the space they need, and parts outside the window. */
-function cutParts(page: Page): Promise<string[]> {
+function clippedParts(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const frame = document.querySelector('.jp-TPULabDialog-frame');
     if (!frame) return ['no dialog'];

@@ -12,13 +12,13 @@ const LONG_CELLS = 100;
 const FIRST_CELLS = 40;
 /** Above and below the visible part; larger than the movement of a wheel turn within two frames. */
 const MARGIN_PX = 600;
-const FAR_CLASS = 'tpl-mod-far';
+const OFFSCREEN_CLASS = 'tpl-mod-offscreen';
 /** Sizes of an editor: a line, the padding around its lines, and the minimum height of an input. */
 const LINE_PX = 18.2;
-const AROUND_PX = 10;
-const LEAST_PX = 29;
+const PADDING_PX = 10;
+const MIN_PX = 29;
 
-export function omitRemoteInputs({ content, context }: NotebookPanel): void {
+export function hideOffscreenInputs({ content, context }: NotebookPanel): void {
   chooseMode(content, context);
   const seen = new Set<Element>();
   let active: Element | null = null;
@@ -30,13 +30,13 @@ export function omitRemoteInputs({ content, context }: NotebookPanel): void {
         near[isIntersecting ? 'add' : 'delete'](target);
         if (isIntersecting || target === active) {
           show(target);
-        } else if (boundingClientRect.height > 0 && !isFar(target)) {
+        } else if (boundingClientRect.height > 0 && !isOffscreen(target)) {
           left.push(target);
         }
       }
       // All are measured before one is changed: otherwise each change would force a new layout.
       const heights = left.map(heightOf);
-      left.forEach((target, at) => leaveOut(target, heights[at] ?? 0));
+      left.forEach((target, at) => hide(target, heights[at] ?? 0));
     },
     { root: content.outerNode, rootMargin: `${MARGIN_PX}px 0px` }
   );
@@ -48,11 +48,11 @@ export function omitRemoteInputs({ content, context }: NotebookPanel): void {
       observer.unobserve(node);
       seen.delete(node);
     });
-    if (seen.size > FIRST_CELLS && cell !== content.activeCell) leaveOut(node, expectedPx(cell));
+    if (seen.size > FIRST_CELLS && cell !== content.activeCell) hide(node, expectedPx(cell));
     observer.observe(node);
   };
-  const showAround = (cell: Element): void => {
-    for (const node of around(cell, content.outerNode.clientHeight).filter(isFar)) {
+  const showNear = (cell: Element): void => {
+    for (const node of around(cell, content.outerNode.clientHeight).filter(isOffscreen)) {
       show(node);
       // Observed again at its present position: it may still be far.
       observer.unobserve(node);
@@ -64,7 +64,7 @@ export function omitRemoteInputs({ content, context }: NotebookPanel): void {
     const link = target instanceof Element ? target.closest<HTMLAnchorElement>('a[href^="#"]') : null;
     const id = link === null ? '' : CSS.escape(link.hash.slice(1));
     const cell = content.node.querySelector(`[data-jupyter-id="${id}"]`)?.closest('.jp-Cell');
-    if (cell) showAround(cell);
+    if (cell) showNear(cell);
   };
   content.node.addEventListener('click', onClick, { capture: true });
   content.cellInViewportChanged.connect(onAttached);
@@ -72,11 +72,11 @@ export function omitRemoteInputs({ content, context }: NotebookPanel): void {
     const before = active;
     active = cell?.node ?? null;
     // Drawn immediately with its neighbours: it is about to get the focus, and the page scrolls to its position, which must be exact.
-    if (active !== null) showAround(active);
+    if (active !== null) showNear(active);
     if (before !== null && before !== active && seen.has(before) && !near.has(before)) {
       const heightPx = heightOf(before);
       // A cell below a folded heading has no height.
-      if (heightPx > 0) leaveOut(before, heightPx);
+      if (heightPx > 0) hide(before, heightPx);
     }
   });
   content.disposed.connect(() => observer.disconnect());
@@ -97,7 +97,7 @@ function chooseMode(content: Notebook, context: NotebookPanel['context']): void 
 }
 
 function expectedPx({ model }: Cell): number {
-  return Math.max(LEAST_PX, AROUND_PX + LINE_PX * model.sharedModel.getSource().split('\n').length);
+  return Math.max(MIN_PX, PADDING_PX + LINE_PX * model.sharedModel.getSource().split('\n').length);
 }
 
 /** A cell, and its neighbours within `distancePx`. */
@@ -113,16 +113,16 @@ function around(cell: Element, distancePx: number): readonly Element[] {
   return found;
 }
 
-const isFar = (cell: Element): boolean => cell.classList.contains(FAR_CLASS);
+const isOffscreen = (cell: Element): boolean => cell.classList.contains(OFFSCREEN_CLASS);
 
 function show(cell: Element): void {
-  cell.classList.remove(FAR_CLASS);
+  cell.classList.remove(OFFSCREEN_CLASS);
 }
 
-function leaveOut(cell: Element, heightPx: number): void {
-  if (!isFar(cell)) {
+function hide(cell: Element, heightPx: number): void {
+  if (!isOffscreen(cell)) {
     inputOf(cell)?.style.setProperty('--tpl-far-height', `${heightPx}px`);
-    cell.classList.add(FAR_CLASS);
+    cell.classList.add(OFFSCREEN_CLASS);
   }
 }
 

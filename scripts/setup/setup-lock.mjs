@@ -1,5 +1,5 @@
 // @ts-check
-/** One set-up at a time in a checkout: a second one waits for the first. */
+/** One setup at a time in a checkout: a second one waits for the first. */
 import { link, mkdir, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,14 +13,14 @@ const POLL_MS = 300;
  * @template T
  * @param {() => Promise<T>} work
  * @param {AbortSignal} signal
- * @param {(pid: number) => void} onWait called once when another set-up is running
+ * @param {(pid: number) => void} onWait called once when another setup is running
  * @returns {Promise<T>}
  */
-export async function withSetUpLock(work, signal, onWait) {
+export async function withSetupLock(work, signal, onWait) {
   await mkdir(checkout.made, { recursive: true });
   let wasReported = false;
   while (!(await take())) {
-    const holder = await livingHolder();
+    const holder = await runningHolder();
     if (holder === null) {
       if (await removeStale()) continue;
     } else {
@@ -73,7 +73,7 @@ async function removeStale() {
     return false;
   }
   try {
-    if ((await livingHolder()) === null) await rm(FILE, { force: true });
+    if ((await runningHolder()) === null) await rm(FILE, { force: true });
   } finally {
     await rm(takeover, { force: true });
   }
@@ -81,7 +81,7 @@ async function removeStale() {
 }
 
 /** @returns {Promise<number | null>} */
-async function livingHolder() {
+async function runningHolder() {
   const pid = Number((await readFile(FILE, 'utf8').catch(() => '')).trim());
   if (!Number.isInteger(pid) || pid <= 0 || pid === process.pid) return null;
   try {

@@ -81,7 +81,7 @@ const remotes = (given: Settings): RemotesApi => new RemotesApi(() => given);
 const command = { id: 'c1', action: 'pause' } as unknown as Parameters<typeof sendCommand>[1];
 const never = new AbortController().signal;
 
-const askers: Record<string, RequestOf> = {
+const requesters: Record<string, RequestOf> = {
   outputs: given => new OutputsApi(() => given, 'bridge/v1/kernels/k').record(7, never),
   kept: given => new StoredOutputsApi(() => given, 'a b').kernels(never),
   machine: given => machineSource(given).history(10, 5.5),
@@ -114,7 +114,7 @@ describe('what is sent', () => {
     ['control', 'POST', 'bridge/v1/kernels/a%20b/control', JSON.stringify(command)],
     ['runs', 'GET', 'bridge/v1/runs/a%20b', '']
   ])('%s: %s %s', async (name, method, path, body) => {
-    await outcome(askers[name]!(answering(500, '')));
+    await outcome(requesters[name]!(answering(500, '')));
     const [request] = sent;
     expect(`${request!.method} ${request!.url}`).toBe(`${method} ${BASE}${path}`);
     expect(request!.headers.get('authorization')).toBe('token secret');
@@ -134,7 +134,7 @@ describe('the wait for an answer', () => {
     ['control', [15_000, 15_000]],
     ['runs', [10_000]]
   ])('%s: %j ms', async (name, expected) => {
-    const asking = outcome(askers[name]!(silent()));
+    const asking = outcome(requesters[name]!(silent()));
     for (const [place] of expected.entries()) {
       await vi.waitFor(() => expect(sent).toHaveLength(place + 1), WAIT);
       elapse();
@@ -265,16 +265,16 @@ describe('the message of a missing answer', () => {
     ]
   ])('%s', async (_, given, expected) => {
     for (const [name, words] of Object.entries(expected)) {
-      expect(await outcome(askers[name]!(given())), name).toBe(words);
+      expect(await outcome(requesters[name]!(given())), name).toBe(words);
     }
   });
 
   it('an outputs page that is not JSON is refused', async () => {
-    expect(await outcome(askers['outputs']!(answering(200, '<html>')))).not.toContain('resolved');
+    expect(await outcome(requesters['outputs']!(answering(200, '<html>')))).not.toContain('resolved');
   });
 
   it('an unresponsive remote is reported with the time limit', async () => {
-    const asking = outcome(askers['remotes']!(silent()));
+    const asking = outcome(requesters['remotes']!(silent()));
     await vi.waitFor(() => expect(sent).toHaveLength(1), WAIT);
     elapse();
     expect(await asking).toBe(

@@ -44,24 +44,26 @@ interface Described {
 }
 
 /** Mostly values of the right shape, so that code that checks only the shape accepts them; sometimes another value, or none. */
-export function liesOf(schema: TSchema): fc.Arbitrary<unknown> {
+export function wrongValuesOf(schema: TSchema): fc.Arbitrary<unknown> {
   return fc.oneof({ arbitrary: shaped(schema), weight: 12 }, { arbitrary: ANYTHING, weight: 1 });
 }
 
 function shaped(schema: TSchema): fc.Arbitrary<unknown> {
   const { type, anyOf, items, properties, patternProperties, ...rest } = schema as Described;
   if ('const' in rest) return fc.constant(rest.const);
-  if (anyOf) return fc.oneof(...anyOf.map(each => liesOf(each)));
-  if (type === 'array' && items) return fc.array(liesOf(items), { maxLength: 5 });
+  if (anyOf) return fc.oneof(...anyOf.map(each => wrongValuesOf(each)));
+  if (type === 'array' && items) return fc.array(wrongValuesOf(items), { maxLength: 5 });
   if (properties) {
-    const fields = Object.fromEntries(Object.entries(properties).map(([key, each]) => [key, liesOf(each)]));
+    const fields = Object.fromEntries(
+      Object.entries(properties).map(([key, each]) => [key, wrongValuesOf(each)])
+    );
     return fc.oneof(
       { arbitrary: fc.record(fields), weight: 4 },
       { arbitrary: fc.record(fields, { requiredKeys: [] }), weight: 1 }
     );
   }
   const [values] = Object.values(patternProperties ?? {});
-  if (values) return fc.dictionary(HOSTILE_TEXT, liesOf(values), { maxKeys: 3 });
+  if (values) return fc.dictionary(HOSTILE_TEXT, wrongValuesOf(values), { maxKeys: 3 });
   if (type === 'string') return HOSTILE_TEXT;
   if (type === 'number' || type === 'integer') return HOSTILE_NUMBER;
   if (type === 'boolean') return fc.boolean();
@@ -72,7 +74,7 @@ function shaped(schema: TSchema): fc.Arbitrary<unknown> {
  * Replaces ssh: as a master, it creates the file of its control socket and waits; for a forwarding, it connects one socket
  * to the other.
  */
-export const SSH_OF_LIARS = `#!/bin/sh
+export const SSH_WITH_WRONG_ANSWERS = `#!/bin/sh
 forward= control=
 for word do
   case $word in ControlPath=*) control=\${word#ControlPath=};; *.s:/*) forward=$word;; esac
