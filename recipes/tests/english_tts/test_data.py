@@ -61,7 +61,7 @@ def test_short_and_utf_16_text_grids_are_the_same_and_a_torn_one_is_named(
     other.write_bytes(path.read_text().encode("utf-16"))
     assert read_text_grid(other) == read_text_grid(path)
     other.write_text(path.read_text()[:-300])
-    with pytest.raises(DataError, match=r"other\.TextGrid cannot be read as a TextGrid"):
+    with pytest.raises(DataError, match=r"other\.TextGrid cannot be read .* cut off or of another format"):
         read_text_grid(other)
 
 

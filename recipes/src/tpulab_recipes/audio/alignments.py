@@ -28,7 +28,9 @@ def read_text_grid(path: Path, tier: str = "phones") -> list[tuple[str, float, f
     except DataError:
         raise
     except Exception as error:  # praatio has no common class for files that are torn.
-        raise DataError(f"{path} cannot be read as a TextGrid ({error}).") from error
+        raise DataError(
+            f"{path} cannot be read as a TextGrid: it is cut off or of another format; align it again."
+        ) from error
     if not entries:
         raise DataError(f"{path} has no intervals in its tier {tier!r}.")
     return [(entry.label, float(entry.start), float(entry.end)) for entry in entries]
