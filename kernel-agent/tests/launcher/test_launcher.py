@@ -9,15 +9,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
+from ipykernel import subshell_manager
 from ipykernel.kernelapp import IPKernelApp
 
 from keeper_double import PATIENCE_S, wait_until
 from kernel_process import LAUNCHER, STOCK, KernelProcess
 from tpulab.launcher.__main__ import drop_working_directory
-from tpulab.launcher.lossless_iopub import IopubHookError, LosslessContext, LosslessKernelApp
+from tpulab.launcher.lossless_iopub import (
+    IopubHookError,
+    LosslessContext,
+    LosslessKernelApp,
+    UnboundedPair,
+)
 
 FLOOD = 20_000
 HERE = Path(__file__).parents[1]
@@ -253,6 +260,17 @@ def test_exit_ends_waiting_cells_too(short_folder: Path, how: str) -> None:
             message.append(str(kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"]))
         assert any("exit() was called" in text for text in message)
         assert not any("must not run\\n" in text for text in message)
+
+
+def test_waiting_requests_never_block_a_thread_of_the_kernel() -> None:
+    """A run of 10,000 cells stopped after 303: the two threads waited for one another."""
+    context: zmq.Context[Any] = zmq.Context()
+    pair = UnboundedPair(context, "test")
+    for _ in range(5000):
+        pair.from_socket.send(b"request", zmq.NOBLOCK)
+    assert subshell_manager.SocketPair is UnboundedPair
+    pair.close()
+    context.destroy()
 
 
 @pytest.mark.parametrize("stream", ["Tee()", "5", "None", "open(os.devnull, 'w')", "io.StringIO()"])

@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import zmq
+from ipykernel import subshell_manager
 from ipykernel.kernelapp import IPKernelApp
+from ipykernel.socket_pair import SocketPair
 from traitlets import Enum, Int, default
 
 #: `unbounded` or `block`: the behaviour of a kernel that prints faster than its reader reads.
@@ -55,6 +57,19 @@ class LosslessContext:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
+
+
+class UnboundedPair(SocketPair):  # type: ignore[misc]
+    """ipykernel passes requests to its main thread, and replies back, through pairs of sockets. Where
+    thousands wait, both pairs reach their mark, and each thread would wait for the other for ever."""
+
+    def __init__(self, context: zmq.Context[Any], name: str) -> None:
+        unbounded: zmq.Context[Any] = zmq.Context(context)
+        unbounded.sndhwm = unbounded.rcvhwm = 0
+        super().__init__(unbounded, name)
+
+
+subshell_manager.SocketPair = UnboundedPair
 
 
 class LosslessKernelApp(IPKernelApp):  # type: ignore[misc]
