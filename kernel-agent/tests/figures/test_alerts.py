@@ -177,6 +177,7 @@ PROGRAM = """
 import time
 moment = [time.perf_counter_ns()]
 time.perf_counter_ns = lambda: moment[0]
+until = time.monotonic() + 200
 import tpulab
 from tpulab.agent.process_agent import current_agent
 
@@ -192,6 +193,9 @@ for number in run.steps(loader()):
     if number % 100 == 0:
         run.log(loss=1 / (number + 1))
         current_agent().settle()
+        # Five minutes in a second: the exit of the process does not wait for so many messages.
+        while current_agent()._collected + current_agent()._unsent and time.monotonic() < until:
+            time.sleep(0.01)
 run.finish()
 """
 
