@@ -7,23 +7,12 @@
  * `torch-xla`. Options: `--rounds N` (default 8), `--steps N` in a group (default 8), `--no-save`. Exit code 1: the agent
  * costs more than 1 % plus the noise.
  */
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { machineFacts, versionsOf } from '../measure/machine.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
+import { torchXla } from '../measure/torch-xla.mjs';
 
 /** What the agent may cost, in percent of a step. */
 const LIMIT_PERCENT = 1;
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PYTHON = join(
-  process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
-  'torch-xla',
-  'bin',
-  'python'
-);
 const RECIPES = ['01-single-core', '03-profiling', '04-bert-fine-tune'];
 
 const { values } = parseArgs({
@@ -33,31 +22,11 @@ const { values } = parseArgs({
     'no-save': { type: 'boolean', default: false }
   }
 });
-if (!existsSync(PYTHON)) {
-  console.error('The environment "torch-xla" is missing; `npx tpulab env create torch-xla` makes it.');
-  process.exit(2);
-}
-const machine = {
-  ...machineFacts(),
-  packages: versionsOf(PYTHON, ['torch', 'torch_xla', 'transformers', 'tpulab'])
-};
+const { machine, measure } = torchXla('recipes-torch', ['transformers', 'tpulab']);
 
 const results = RECIPES.map(recipe => {
-  console.error(`measuring ${recipe} …`);
-  const output = execFileSync(
-    PYTHON,
-    [
-      join(ROOT, 'bench', 'recipes-torch', 'measure.py'),
-      recipe,
-      '--rounds',
-      values.rounds,
-      '--steps',
-      values.steps
-    ],
-    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 1_200_000 }
-  );
   /** @type {{ step_ms: { xla: number, xla_agent: number, xla_again: number, eager: number } }} */
-  const { step_ms: ms } = JSON.parse(output.trim().split('\n').at(-1) ?? '');
+  const { step_ms: ms } = measure('measure', recipe, '--rounds', values.rounds, '--steps', values.steps);
   const plain = (ms.xla + ms.xla_again) / 2;
   console.error(
     `  XLA ${plain.toFixed(1)} ms, with the agent ${ms.xla_agent.toFixed(1)}, eager ${ms.eager.toFixed(1)}`

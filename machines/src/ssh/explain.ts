@@ -12,6 +12,7 @@ import { commandFor, shown, type SshTarget } from './ssh-config.js';
 import { BYTE_ORDER_MARK, SERVER_DISCONNECT, isProxied } from './ssh-process.js';
 
 const SHOWN_CHARACTERS = 300;
+export const STARTUP_FILE = 'start-up file there (~/.bashrc, or what it reads)';
 
 /**
  * gcloud's messages, which also come from a tunnel below ssh. Tested before all others: after a failed refresh, gcloud
@@ -288,7 +289,7 @@ const HOST_CAUSES: readonly Cause<RemoteErrorCode, string | null>[] = [
     pattern: /(^|[\s/])sh: (command )?(not found|No such file)/,
     code: 'remote_command_refused',
     message: ({ facts: host, line }) =>
-      `${host} let us in and has no program "sh" on its PATH (${line}). A start-up file there (~/.bashrc, or what it reads) sets PATH without /bin and /usr/bin; correct that.`
+      `${host} let us in and has no program "sh" on its PATH (${line}). A ${STARTUP_FILE} sets PATH without /bin and /usr/bin; correct that.`
   },
   {
     pattern: /Session open refused by peer/,

@@ -9,7 +9,7 @@ import { StringDecoder } from 'node:string_decoder';
 import type { RemoteShell, ShellOptions, ShellResult } from '../machine.js';
 import { plainText } from '@tpulab/platform/plain-text.js';
 import { RemoteProblem } from '../remote-error.js';
-import { explainHost } from './explain.js';
+import { explainHost, STARTUP_FILE } from './explain.js';
 import { shown } from './ssh-config.js';
 import { SshProcess, viaMaster } from './ssh-process.js';
 
@@ -19,7 +19,7 @@ const TAIL_CHARACTERS = 1024 * 1024;
 /** Limit for each line; a longer one is cut. */
 const LINE_CHARACTERS = 1024 * 1024;
 const SMALL_STEP_MS = 60_000;
-/** For the rest of the output of a script that has ended, while a program of a start-up file keeps the output open. */
+/** For the last error lines of a script that has ended, while a program of a start-up file keeps the output open. */
 const LEFT_OPEN_MS = 1_000;
 /** After this time without progress, an upload counts as stuck. */
 const STALLED_MS = 60_000;
@@ -37,6 +37,7 @@ interface SshShellOptions {
 export class SshShell implements RemoteShell {
   readonly host: string;
   #noise: string | null = null;
+  #isHeldOpen = false;
 
   constructor(private readonly options: SshShellOptions) {
     this.host = options.host;
@@ -50,6 +51,11 @@ export class SshShell implements RemoteShell {
   /** The first line of output of a start-up file there; null: none. */
   get noise(): string | null {
     return this.#noise;
+  }
+
+  /** A program that a start-up file there leaves running keeps the output of each command open; ssh waits for it. */
+  get isHeldOpen(): boolean {
+    return this.#isHeldOpen;
   }
 
   async run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult> {
@@ -155,17 +161,17 @@ export class SshShell implements RemoteShell {
     const { program, controlPath, preamble = '' } = this.options;
     const hasInput = stdin !== '';
     const begin = `printf '\\n%s\\n' ${mark}\n${hasInput ? SKIP.replace('MARK', mark) : ''}`;
-    let ownCode: number | null = null;
-    const ssh: SshProcess = await SshProcess.start({
+    const ssh = await SshProcess.start({
       program,
-      args: viaMaster(controlPath, ['-T'], `${shellCommand(`${preamble}\n${begin}${script}`, args)} ${mark}`),
-      onErrorLine: line => {
-        if (!line.startsWith(`${mark} `)) return;
-        ownCode = Number(line.slice(mark.length + 1));
-        setTimeout(() => void ssh.end(), LEFT_OPEN_MS).unref();
-      }
+      args: viaMaster(controlPath, ['-T'], `${shellCommand(`${preamble}\n${begin}${script}`, args)} ${mark}`)
     });
-    const answer = new Answer(mark);
+    const answer = new Answer(mark, () => {
+      setTimeout(() => {
+        if (ssh.isOver) return;
+        this.#isHeldOpen = true;
+        void ssh.end();
+      }, LEFT_OPEN_MS).unref();
+    });
     ssh.child.stdout.pipe(answer);
     // A cut pipe emits no `end`.
     ssh.child.stdout.once('close', () => {
@@ -189,27 +195,26 @@ export class SshShell implements RemoteShell {
     const finish = async (output?: 'piped' | ((line: string) => void)): Promise<ShellResult> => {
       const stdout = output === 'piped' ? '' : await collect(answer, output);
       const ended = await ssh.ended;
-      const code = ownCode ?? ended.code;
-      const stderr = ssh.errors.filter(line => !line.startsWith(`${mark} `)).join('\n');
+      const code = answer.code ?? ended.code;
+      const stderr = ssh.errors.join('\n');
       if (timer) clearTimeout(timer);
       signal.removeEventListener('abort', abort);
       if (signal.aborted) throw abortProblem(signal);
       const hasBegun = await answer.begun;
       if (!hasBegun && (isLate || code === null)) throw notBegun(this.host, answer.noise);
-      if (isLate) {
+      if (isLate && answer.code === null) {
         throw new RemoteProblem(
           'remote_timeout',
-          `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s. If the command that prints ok does not end either, ${STARTUP_FILE.replace('A', 'a')} leaves a program running that keeps the output open; start that program with >/dev/null 2>&1.`,
-          { command: `ssh ${shown(this.host)} 'echo ok'` }
+          `A command on ${this.host} has not ended within ${Math.round((timeoutMs ?? 0) / 1000)} s.`
         );
       }
       // 255 is ssh's own code: the connection has ended, or was unusable.
-      if (code === null || code === 255) {
+      if (code === null || (code === 255 && answer.code === null)) {
         throw (
           (code === 255 ? explainHost(this.host, stderr) : null) ??
           new RemoteProblem(
             'remote_lost',
-            `The connection to ${this.host} ended ${hasBegun ? 'while' : 'before'} a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).${hasBegun ? '' : ` ${STARTUP_FILE} may end its shell.`}`
+            `The connection to ${this.host} ended ${hasBegun ? 'while' : 'before'} a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).${hasBegun ? '' : ` A ${STARTUP_FILE} may end its shell.`}`
           )
         );
       }
@@ -239,7 +244,7 @@ type Input = string | Uint8Array | Readable;
  * connection.
  */
 const SKIP = `tpulab_unread=0
-while IFS= read -r tpulab_line || { echo "no input arrives; a start-up file there (~/.bashrc, or what it reads) discards it" >&2; exit 1; }; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
+while IFS= read -r tpulab_line || { echo "no input arrives; a ${STARTUP_FILE} discards it" >&2; exit 1; }; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
 `;
 /** 0 in a script with input: a start-up file there has read input of the script. */
 export const UNREAD = '$tpulab_unread';
@@ -276,19 +281,35 @@ async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input)
 
 const NOISE_BYTES = 4096;
 
-/** The host's output, starting at our own first line. Start-up files of a login shell may print anything before it. */
+/** What stands behind the last mark. */
+const CODE = /^ \d{3}$/;
+const CODE_BYTES = 4;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * The host's output between our two marks. Start-up files of a login shell may print anything before the first one, and a
+ * program that they leave running, for which ssh itself would wait, anything after the second.
+ */
 class Answer extends Transform {
-  /** False: the output ended without that line. */
+  /** False: the output ended without the first mark. */
   readonly begun: Promise<boolean>;
-  readonly #mark: Buffer;
+  /** The script's exit code, once all of its output was read. */
+  code: number | null = null;
+  readonly #first: Buffer;
+  readonly #last: Buffer;
   #settle!: (hasBegun: boolean) => void;
   #hasBegun = false;
-  #noise = Buffer.alloc(0);
-  #tail = Buffer.alloc(0);
+  #noise: Buffer = NOTHING;
+  /** The end of what was read, where a mark may begin. */
+  #tail: Buffer = NOTHING;
 
-  constructor(mark: string) {
+  constructor(
+    mark: string,
+    private readonly onEnd: () => void
+  ) {
     super();
-    this.#mark = Buffer.from(`\n${mark}\n`);
+    this.#first = Buffer.from(`\n${mark}\n`);
+    this.#last = Buffer.from(mark);
     this.begun = new Promise(resolve => (this.#settle = resolve));
     this.once('close', () => this.#settle(false));
   }
@@ -299,26 +320,61 @@ class Answer extends Transform {
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    if (this.#hasBegun) {
-      done(null, chunk);
-      return;
-    }
-    const read = Buffer.concat([this.#tail, chunk]);
-    const at = read.indexOf(this.#mark);
-    const before = at < 0 ? Math.max(read.length - this.#mark.length, 0) : at;
-    this.#noise = Buffer.concat([this.#noise, read.subarray(0, before)]).subarray(0, NOISE_BYTES);
-    this.#tail = read.subarray(before);
+    const read = this.#tail.length === 0 ? chunk : Buffer.concat([this.#tail, chunk]);
+    this.#tail = NOTHING;
+    if (this.#hasBegun) this.#pass(read);
+    else this.#skip(read);
+    done();
+  }
+
+  #skip(read: Buffer): void {
+    const at = read.indexOf(this.#first);
+    const before = at < 0 ? Math.max(read.length - this.#first.length, 0) : at;
+    this.#addNoise(read.subarray(0, before));
     if (at < 0) {
-      done();
+      this.#tail = read.subarray(before);
       return;
     }
     this.#hasBegun = true;
     this.#settle(true);
-    done(null, read.subarray(at + this.#mark.length));
+    this.#pass(read.subarray(at + this.#first.length));
+  }
+
+  #pass(read: Buffer): void {
+    let from = 0;
+    while (this.code === null) {
+      const at = read.indexOf(this.#last, from);
+      const behind = at + this.#last.length;
+      const text = read.toString('latin1', behind, behind + CODE_BYTES);
+      if (at < 0 || text.length < CODE_BYTES) {
+        const whole = at < 0 ? read.length - this.#beginning(read.subarray(from)) : at;
+        this.push(read.subarray(0, whole));
+        this.#tail = read.subarray(whole);
+        return;
+      }
+      from = behind;
+      // A list of processes contains the mark too.
+      if (!CODE.test(text)) continue;
+      this.push(read.subarray(0, at));
+      this.code = Number(text);
+      this.onEnd();
+    }
+  }
+
+  /** Length of the end of `read` with which the last mark may begin. */
+  #beginning(read: Buffer): number {
+    let length = Math.min(read.length, this.#last.length - 1);
+    while (!this.#last.subarray(0, length).equals(read.subarray(read.length - length))) length--;
+    return length;
+  }
+
+  #addNoise(bytes: Buffer): void {
+    this.#noise = Buffer.concat([this.#noise, bytes]).subarray(0, NOISE_BYTES);
   }
 
   override _flush(done: TransformCallback): void {
-    if (!this.#hasBegun) this.#noise = Buffer.concat([this.#noise, this.#tail]).subarray(0, NOISE_BYTES);
+    if (this.#hasBegun) this.push(this.#tail);
+    else this.#addNoise(this.#tail);
     this.#settle(this.#hasBegun);
     done();
   }
@@ -332,13 +388,11 @@ function firstLineOf(text: string): string | null {
   return null;
 }
 
-const STARTUP_FILE = 'A start-up file there (~/.bashrc, or what it reads)';
-
 /** The login shell there waits, or does not end, before it runs our command. */
 function notBegun(host: string, output: string): RemoteProblem {
   return new RemoteProblem(
     'remote_timeout',
-    `${host} let us in, and has not begun our command in time${quotedLine(output)}. ${STARTUP_FILE} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
+    `${host} let us in, and has not begun our command in time${quotedLine(output)}. A ${STARTUP_FILE} waits for something, such as an answer, another program or a disk. The command prints ok when it does not.`,
     { command: `ssh ${shown(host)} 'echo ok'`, recovery: 'person' }
   );
 }
@@ -352,7 +406,7 @@ function quotedLine(output: string): string {
 function notRun(host: string, code: number, output: string): RemoteProblem {
   return new RemoteProblem(
     'remote_command_refused',
-    `${host} let us in, and ended with code ${code} before our command ran${quotedLine(output)}. ${STARTUP_FILE} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
+    `${host} let us in, and ended with code ${code} before our command ran${quotedLine(output)}. A ${STARTUP_FILE} exits, starts another shell or discards what is printed, or the account may not run commands. The command prints ok where it may.`,
     { command: `ssh ${shown(host)} 'echo ok'` }
   );
 }
@@ -411,9 +465,9 @@ function abortProblem(signal: AbortSignal): Error {
 /**
  * A script with arguments as one command line that every login shell parses in the same way (sh, bash, zsh, fish, csh): it
  * contains only letters, digits and one pair of quotes, and the script itself is Base64 until sh reads it. Another
- * word after it is printed on standard error with the exit code: ssh itself waits for every program that has the output open.
+ * word after it is printed behind the output, with the exit code in three digits.
  */
-const RUN = `exec sh -c '(eval "$(printf %s "$1" | base64 -d)"); code=$?; [ -z "$2" ] || echo "$2 $code" >&2; exit $code' tpulab`;
+const RUN = `exec sh -c '(eval "$(printf %s "$1" | base64 -d)"); code=$?; [ -z "$2" ] || printf "%s %03d" "$2" "$code"; exit $code' tpulab`;
 
 export function shellCommand(script: string, args: readonly string[]): string {
   const text = `set -- ${args.map(quoted).join(' ')}\n${script}\n`;

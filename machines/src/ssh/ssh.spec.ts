@@ -212,6 +212,35 @@ describe('a script for the remote side', () => {
     expect(stdout.split('\0').slice(0, -1)).toEqual(HARD);
   });
 
+  it('has all of its output, however late it arrives after its messages, and its own code', async () => {
+    const program = path.join(folder, 'slow-ssh');
+    // The command is the last argument.
+    await writeFile(program, '#!/bin/bash\n{ sh -c "${!#}"; } | { sleep 3; cat; }\n', { mode: 0o755 });
+    const shell = new SshShell({ program, controlPath: path.join(folder, 'c'), host: 'vm' });
+    const options = { signal: new AbortController().signal, timeoutMs: 30_000 };
+    // A list of processes has the mark in it.
+    const script =
+      'seq 2000; tr "\\0" " " < /proc/$$/cmdline; echo; echo message >&2; printf tpulab-t; exit 7';
+    const { code, stdout, stderr } = await shell.run(script, [], options);
+    expect({ code, stderr }).toEqual({ code: 7, stderr: 'message' });
+    const lines = Array.from({ length: 2000 }, (_, n) => `${n + 1}\n`).join('');
+    expect(stdout.slice(0, lines.length)).toBe(lines);
+    expect(stdout.slice(lines.length)).toMatch(/^sh -c .* tpulab-[0-9a-f]{16} \ntpulab-t$/s);
+  });
+
+  it('ends although another program keeps its output open, of which nothing is read', async () => {
+    const program = path.join(folder, 'open-ssh');
+    await writeFile(
+      program,
+      '#!/bin/bash\n(while sleep 0.2; do echo beat; done) &\nsh -c "${!#}" 2>/dev/null\nwait\n',
+      { mode: 0o755 }
+    );
+    const shell = new SshShell({ program, controlPath: path.join(folder, 'c'), host: 'vm' });
+    const options = { signal: new AbortController().signal, timeoutMs: 30_000 };
+    expect(await shell.run('echo done; exit 255', [], options)).toMatchObject({ code: 255, stdout: 'done\n' });
+    expect(shell.isHeldOpen).toBe(true);
+  });
+
   it('ends with its own code, and reads its input', async () => {
     const command = shellCommand('cat; exit 7', []);
     const child = run('/bin/sh', ['-c', command]);

@@ -147,10 +147,11 @@ async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>)
     requireLocalRsync(signal),
     shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS, stdin: '\n' }).then(({ stdout }) => stdout)
   ]);
-  // rsync parses the first bytes from the other side as protocol, whoever prints them, and a start-up file may consume
-  // rsync's bytes.
-  const isQuiet = overSsh(shell).noise === null && there.includes('unread=1');
-  return isQuiet && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
+  // rsync parses the first bytes from the other side as protocol, whoever prints them, a start-up file may consume rsync's
+  // bytes, and rsync waits for a program that such a file leaves running.
+  const { noise, isHeldOpen } = overSsh(shell);
+  const isUndisturbed = noise === null && !isHeldOpen && there.includes('unread=1');
+  return isUndisturbed && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
 
 async function requireLocalRsync(signal: AbortSignal): Promise<string> {
