@@ -62,9 +62,12 @@ export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
 
   /** Resolves when the job has ended. */
   async cancel(name: string): Promise<void> {
-    const job = this.#jobs.get(name);
-    job?.abort.abort(new Error('cancelled'));
-    await job?.ended;
+    this.#jobs.get(name)?.abort.abort(new Error('cancelled'));
+    await this.ended(name);
+  }
+
+  async ended(name: string): Promise<void> {
+    await this.#jobs.get(name)?.ended;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -74,6 +74,16 @@ describe('checks of notebooks', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
+  it('have no report of their own while they run', async () => {
+    await start();
+    const answers: Promise<NotebookCheck>[] = [];
+    await vi.waitFor(async () => {
+      answers.push(...Array.from({ length: 20 }, async () => (await request('GET')).body));
+      expect((await answers.at(-1))?.state).toBe('done');
+    }, WAIT);
+    for (const { state, last } of await Promise.all(answers)) expect(last !== null).toBe(state === 'done');
+  });
+
   it('run tpulab check of the saved file, are followed, and store the report', async () => {
     await program(
       `printf '%s\\n' "$@" > '${at('arguments')}'; env > '${at('env')}'

@@ -69,15 +69,21 @@ export class NotebookChecks implements AsyncDisposable {
     message: error instanceof Error ? error.message : String(error)
   }));
   #running: string | null = null;
+  #isStoring = false;
 
   constructor(private readonly options: NotebookChecksOptions) {}
 
   /** @throws BridgeError `file_…` */
   async status(notebook: string): Promise<NotebookCheck> {
-    const job = this.#jobs.status(notebook) ?? IDLE;
     const compiler = await compilerState(this.options.catalog, this.options.env);
-    const stored = await this.#readStored(notebook);
     const machines = [...this.options.machines()];
+    const job = this.#jobs.status(notebook) ?? IDLE;
+    const stored = await this.#readStored(notebook);
+    if (job.state === 'running') {
+      if (this.#isStoring) await this.#jobs.ended(notebook);
+      // The report may be the one of this check, which has ended.
+      if (this.#jobs.status(notebook)?.state !== 'running') return this.status(notebook);
+    }
     if (stored === null) return { ...job, compiler, machines, last: null };
     // A running check will itself show whether the code has changed.
     const hash = job.state === 'running' ? null : codeOf(await this.#text(notebook))?.hash;
@@ -118,6 +124,7 @@ export class NotebookChecks implements AsyncDisposable {
     this.#jobs.start(notebook, { ...IDLE, state: 'running', startedAt: Date.now() }, job =>
       this.#check(notebook, request, { text, ...code }, job).finally(() => {
         this.#running = null;
+        this.#isStoring = false;
       })
     );
     return this.status(notebook);
@@ -176,6 +183,7 @@ export class NotebookChecks implements AsyncDisposable {
       const last = result.stderr.at(-1) ?? `exit code ${result.exitCode ?? 'none'}`;
       throw bridgeError('check_failed', `The check gave no report; its last line is: ${last}`);
     }
+    this.#isStoring = true;
     await this.#store(notebook, {
       ...{ checkedAt: Date.now(), chips, isCurrent: true, cellIds, report, code: hash }
     });
