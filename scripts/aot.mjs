@@ -28,7 +28,7 @@ Compiles training steps for v4, v5e, v5p, v6e and 7x without a TPU, in three par
   --help         this text
 
 A run that was stopped goes on: a step of PyTorch that this compiler has compiled for a chip is not compiled again
-(.tpulab/test/aot-results.jsonl; remove it to begin anew).
+(.tpulab/test/aot-results.jsonl; remove it to start over).
 
   npm run test:aot -- --only jax -- -k v5e`;
 

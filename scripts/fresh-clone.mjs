@@ -45,10 +45,10 @@ await main(async signal => {
     await mkdir(home);
     await runOrExplain('cloning', 'git', ['clone', '--quiet', checkout.root, clone], { signal });
     const env = freshEnvironment(home, values['keep-caches']);
-    for (const { anew: isFresh, args } of [
-      { anew: false, args: ['start', '--', '--setup-only', '--no-browser'] },
-      { anew: false, args: ['start', '--', '--setup-only', '--no-browser'] },
-      { anew: true, args: ['test', '--', ...positionals] }
+    for (const { fresh: isFresh, args } of [
+      { fresh: false, args: ['start', '--', '--setup-only', '--no-browser'] },
+      { fresh: false, args: ['start', '--', '--setup-only', '--no-browser'] },
+      { fresh: true, args: ['test', '--', ...positionals] }
     ]) {
       if (isFresh)
         await runOrExplain('cleaning the clone', 'git', ['clean', '-ffdxq'], { cwd: clone, signal });

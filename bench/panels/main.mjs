@@ -350,7 +350,7 @@ function print(results) {
     console.log(`${name.padEnd(22)}${cells.join(' ')}  ${String(row.framesDrawn).padStart(8)}`);
   }
   console.log(
-    '\nThe charts: 4 series of 600 points, drawn anew 10 times a second, by ours and by the peer in one run.'
+    '\nThe charts: 4 series of 600 points, redrawn 10 times a second, by ours and by the peer in one run.'
   );
   const own = results.hidden.mainThreadPercent - results.reading.mainThreadPercent;
   console.log(
