@@ -116,3 +116,6 @@ def test_an_invalid_picture_is_refused_where_it_is_named_one(value: Any) -> None
         tpulab.audio(np.ones((3, 4)), 16_000)
     with pytest.raises(tpulab.MediaError, match="rate"):
         tpulab.audio(np.ones(30), 0)
+    with pytest.raises(tpulab.MediaError, match="16 bits: 0 to 65536"):
+        tpulab.audio(np.arange(0, 2**17, 2**16), 16_000)
+    assert tpulab.audio(jnp.ones(30, jnp.bfloat16), 16_000) == tpulab.audio(np.ones(30), 16_000)

@@ -110,11 +110,13 @@ def audio(samples: Any, rate: int) -> Medium:
     """
     import numpy
 
-    found = numpy.asarray(_on_host(samples)).squeeze()
+    found = _as_float32(numpy.asarray(_on_host(samples)).squeeze())
     if found.ndim != 1 or found.dtype.kind not in "fiu" or not found.size or not rate > 0:
         raise MediaError(
             f"sound is an array of one dimension and a rate, not {short(samples)} and {short(rate)}"
         )
+    if found.dtype.kind != "f" and not -32768 <= found.min() <= found.max() <= 32767:
+        raise MediaError(f"integer samples have 16 bits: {found.min()} to {found.max()} is outside them")
     if found.dtype.kind == "f":
         found = numpy.clip(numpy.nan_to_num(found), -1, 1) * 32767
     written = io.BytesIO()
@@ -158,17 +160,21 @@ def _on_host(value: Any) -> Any:
         raise MediaError("the array was deleted, or donated to a program")
     if "torch" in type(value).__module__:
         value = value.detach().cpu()
-        # numpy cannot read bfloat16; a complex tensor would lose its imaginary part.
-        return value if value.is_complex() else value.float()
+        # numpy cannot read bfloat16. The other types keep their meaning: 255 is white in integers alone.
+        return value.float() if value.is_floating_point() else value
     return value
+
+
+def _as_float32(found: Any) -> Any:
+    """Also for the types of JAX that numpy does not know, such as bfloat16."""
+    return found.astype("f4") if found.dtype.kind in "fV" else found
 
 
 def _pixels(value: Any) -> Any:
     """Height x width x channels of 8 bits."""
     import numpy
 
-    found = numpy.asarray(_on_host(value))
-    found = found.astype("f4") if found.dtype.kind in "fV" else found
+    found = _as_float32(numpy.asarray(_on_host(value)))
     if found.ndim >= 3 and found.shape[-1] not in (1, 2, 3, 4) and found.shape[-3] in (1, 3, 4):
         found = numpy.moveaxis(found, -3, -1)  # channels first, as in PyTorch
     if found.ndim == 2:
