@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch_xla
 from PIL import Image
 
+import torch_xla
 import tpulab
 from keeper_double import KeeperDouble
 
