@@ -237,7 +237,10 @@ describe('a script for the remote side', () => {
     );
     const shell = new SshShell({ program, controlPath: path.join(folder, 'c'), host: 'vm' });
     const options = { signal: new AbortController().signal, timeoutMs: 30_000 };
-    expect(await shell.run('echo done; exit 255', [], options)).toMatchObject({ code: 255, stdout: 'done\n' });
+    expect(await shell.run('echo done; exit 255', [], options)).toMatchObject({
+      code: 255,
+      stdout: 'done\n'
+    });
     expect(shell.isHeldOpen).toBe(true);
   });
 
