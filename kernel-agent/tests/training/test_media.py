@@ -52,6 +52,10 @@ def test_pictures_of_all_kinds_reach_the_keeper_at_their_step(keeper: KeeperDoub
             "channels_first": gradient.transpose(2, 0, 1),
             "several": np.stack([gradient] * 5),
             "pil": Image.new("P", (40, 20), 3),
+            "pil16": Image.fromarray((gradient[:, :, 0] * 65535).astype("u2")),
+            "pil32": Image.fromarray((gradient[:, :, 0] * 255).astype("i4")),
+            "pil_floats": Image.fromarray(gradient[:, :, 0] * 255),
+            "deep": (gradient * 65535).astype("u2"),
             "figure": figure,
             "large": np.random.default_rng(0).integers(0, 256, (3000, 1500, 3)),
             "text": "a sample: " + "x" * 20_000,
@@ -63,6 +67,9 @@ def test_pictures_of_all_kinds_reach_the_keeper_at_their_step(keeper: KeeperDoub
     for same in ("bytes", "channels_first"):
         np.testing.assert_allclose(pixels(found[same]), pixels(found["rgb"]), atol=1)
     np.testing.assert_allclose(pixels(found["gray"]), gradient[:, :, 0] * 255, atol=0.6)
+    for same in ("pil16", "pil32", "pil_floats"):
+        np.testing.assert_allclose(pixels(found[same]), pixels(found["gray"]), atol=1)
+    np.testing.assert_allclose(pixels(found["deep"]), pixels(found["rgb"]), atol=1)
     assert set(np.unique(pixels(found["mask"]))) == {0, 255}
     assert pixels(found["several"]).shape == (24, 48, 3)
     assert pixels(found["pil"]).shape[:2] == (20, 40)

@@ -1,7 +1,8 @@
 """Pictures, sound and text that a run logs, made small at the call: `run.log(sample=figure)`.
 
 A picture has at most `MAX_SIDE` pixels on its longer side and `MAX_BYTES`, sound `MAX_SOUND_BYTES`.
-Intensities are floats from 0 to 1, as in matplotlib, integers from 0 to 255, or booleans.
+Intensities are floats from 0 to 1, as in matplotlib, integers from 0 to 255, or to 65535 if one is above 255, or
+booleans.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def image(value: Any) -> Medium:
     try:
         if hasattr(value, "savefig"):
             return _smaller(lambda side: _saved_figure(value, side))
-        if _is_pil(value):
+        if _is_pil(value) and value.mode[0] not in "IF":
             return _smaller(lambda side: _saved_image(value, side))
         pixels = _pixels(value)
         return _smaller(lambda side: _png(_reduced(pixels, side)))
@@ -175,6 +176,8 @@ def _pixels(value: Any) -> Any:
     import numpy
 
     found = _as_float32(numpy.asarray(_on_host(value)))
+    if _is_pil(value) and found.dtype.kind == "f" and found.max() > 1:
+        found = found / 255
     if found.ndim >= 3 and found.shape[-1] not in (1, 2, 3, 4) and found.shape[-3] in (1, 3, 4):
         found = numpy.moveaxis(found, -3, -1)  # channels first, as in PyTorch
     if found.ndim == 2:
@@ -187,7 +190,8 @@ def _pixels(value: Any) -> Any:
         )
     if found.dtype.kind in "fb":
         return (numpy.clip(numpy.nan_to_num(found.astype("f4")), 0, 1) * 255 + 0.5).astype("u1")
-    return numpy.clip(found, 0, 255).astype("u1")
+    full = 255 if found.max() <= 255 else 65535
+    return (numpy.clip(found, 0, full) * (255 / full) + 0.5).astype("u1")
 
 
 def _side_by_side(found: Any) -> Any:
