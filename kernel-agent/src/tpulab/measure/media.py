@@ -1,8 +1,8 @@
 """Pictures, sound and text that a run logs, made small at the call: `run.log(sample=figure)`.
 
 A picture has at most `MAX_SIDE` pixels on its longer side and `MAX_BYTES`, sound `MAX_SOUND_BYTES`.
-Intensities are floats from 0 to 1, as in matplotlib, integers from 0 to 255, or to 65535 if one is above 255, or
-booleans.
+Intensities are floats from 0 to 1, as in matplotlib, integers from 0 to 255, or to 65535 if one is above 255,
+or booleans.
 """
 
 from __future__ import annotations
