@@ -496,7 +496,8 @@ def run(
 
     Args:
         name: name of the run. Default: the function, cell or script of its loop.
-        config: configuration of the run: a mapping, a dataclass, or any object with attributes.
+        config: configuration of the run: a mapping (also of ml_collections or OmegaConf), a dataclass, an
+            object with attributes, a class or a module.
         hyperparameters: name to value, or to `tpulab.hyper(value, min=…, max=…)`; these can be changed.
         total: number of steps of all loops, if they have no length.
         log: file (`….jsonl`) or folder of the run log, for example the checkpoint folder; False: no log.

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
-from collections.abc import Mapping
+import os
+import types
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any
 
 from tpulab.telemetry.messages import HyperValue
 from tpulab.telemetry.plain import MAX_EXACT, plain_value, short
@@ -12,40 +18,83 @@ from tpulab.telemetry.plain import MAX_EXACT, plain_value, short
 CONFIG_TEXT_LENGTH = 200
 CONFIG_ENTRIES = 1000
 _DEPTH = 4
+_NAMESPACES = (argparse.Namespace, types.SimpleNamespace)
+_SCALARS = (bool, int, float, str)
 
 
 def plain_config(config: object) -> dict[str, HyperValue | None]:
-    """Numbers, booleans and text of a mapping, a dataclass or an object; nested names are joined by dots."""
+    """Numbers, booleans and text of a mapping (also of ml_collections and OmegaConf), a dataclass, an object,
+    a class or a module; nested names are joined by dots."""
     found: dict[str, HyperValue | None] = {}
-    _collect(config, "", found, 0)
+    _collect(lambda: config, "", found, 0)
     return found
 
 
-def _collect(value: object, name: str, found: dict[str, HyperValue | None], depth: int) -> None:
+def _collect(read: Callable[[], Any], name: str, found: dict[str, HyperValue | None], depth: int) -> None:
     if len(found) >= CONFIG_ENTRIES or depth > _DEPTH:
         return
+    value: Any = None
     try:
-        _check(value, name, found, depth)
-    except Exception:  # a container that another thread changes, or an object whose attributes raise
+        value = read()
+        if (entries := _entries(value, depth)) is not None:
+            names, read_entry = entries
+            for key in islice(names, CONFIG_ENTRIES):
+                # Each one by itself: OmegaConf raises for a value that is missing.
+                inner = f"{name}.{key}" if name else str(key)
+                _collect(partial(read_entry, key), inner, found, depth + 1)
+        elif name:
+            found[name] = _plain(value)
+    except Exception as error:  # a container that another thread changes, or an object whose attributes raise
         if name:
-            found[name] = short(value, CONFIG_TEXT_LENGTH)
+            found[name] = short(error if value is None else value, CONFIG_TEXT_LENGTH)
 
 
-def _check(value: object, name: str, found: dict[str, HyperValue | None], depth: int) -> None:
+def _entries(value: Any, depth: int) -> tuple[Iterable[Any], Callable[[Any], Any]] | None:
+    """The names of a configuration's values, and what reads one of them; None for a single value."""
+
+    def attribute(name: str) -> Any:
+        return getattr(value, name)
+
+    if isinstance(value, Mapping) or (
+        not isinstance(value, type) and hasattr(value, "keys") and hasattr(value, "__getitem__")
+    ):
+        return value.keys(), value.__getitem__
+    if isinstance(value, _NAMESPACES):
+        return list(vars(value)), attribute
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    elif depth == 0 and hasattr(value, "__dict__") and not isinstance(value, type):
-        value = vars(value)
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            _collect(inner, f"{name}.{key}" if name else str(key), found, depth + 1)
-    elif name and (value is None or isinstance(value := plain_value(value), (bool, int, float, str))):
-        if isinstance(value, float) and not math.isfinite(value):
-            found[name] = str(value)  # JSON has no infinities
-        elif isinstance(value, int) and abs(value) > MAX_EXACT:
-            # Python refuses to print a number of thousands of digits.
-            found[name] = str(value) if abs(value) < 10**100 else f"about 2^{value.bit_length() - 1}"
-        else:
-            found[name] = value[:CONFIG_TEXT_LENGTH] if isinstance(value, str) else value
-    elif name:
-        found[name] = short(value, CONFIG_TEXT_LENGTH)
+        return [field.name for field in dataclasses.fields(value)], attribute
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return value._fields, attribute
+    if depth > 0 and hasattr(type(value), "__attrs_attrs__"):
+        return [field.name for field in type(value).__attrs_attrs__], attribute
+    if depth > 0 or isinstance(value, (*_SCALARS, list, tuple, set, frozenset)):
+        return None
+    return _attributes(value), attribute
+
+
+def _attributes(value: Any) -> list[str]:
+    """Public attributes of an object, a class or a module; of a class only scalars and slots."""
+    own: dict[str, Any] = {} if isinstance(value, type) else dict(getattr(value, "__dict__", {}))
+    if isinstance(value, types.ModuleType):
+        kinds = (*_SCALARS, Mapping, *_NAMESPACES)
+        own = {name: each for name, each in own.items() if isinstance(each, kinds)}
+    owner = value if isinstance(value, type) else type(value)
+    shared = {
+        name: None
+        for each in reversed(owner.__mro__)
+        for name, member in vars(each).items()
+        if isinstance(member, (*_SCALARS, types.MemberDescriptorType))
+    }
+    return [name for name in {**shared, **own} if not name.startswith("_")]
+
+
+def _plain(value: Any) -> HyperValue | None:
+    value = plain_value(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no infinities
+    if isinstance(value, int) and abs(value) > MAX_EXACT:
+        # Python refuses to print a number of thousands of digits.
+        return str(value) if abs(value) < 10**100 else f"about 2^{value.bit_length() - 1}"
+    if isinstance(value, str):
+        return value[:CONFIG_TEXT_LENGTH]
+    return value if value is None or isinstance(value, _SCALARS) else short(value, CONFIG_TEXT_LENGTH)
