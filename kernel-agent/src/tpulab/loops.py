@@ -7,7 +7,7 @@ of `with step()` is the block. `tpulab.figures.spans` describes how its time is 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +16,7 @@ from tpulab.figures.alerts import MAX_RULES, parse_rule
 from tpulab.measure.loop_exit import LoopGuard, MeasuredBlock, MeasuredLoop
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.tracked_run import TrackedRun, step_runs
-from tpulab.telemetry.plain import whole_number
+from tpulab.telemetry.plain import named, whole_number
 
 T = TypeVar("T")
 
@@ -51,10 +51,11 @@ class Steps(MeasuredLoop[TrackedRun], Iterator[T], Generic[T]):
         tracked.clock.body()
         return item
 
-    def metric(self, **values: Any) -> None:
+    def metric(self, values: Mapping[str, Any] | None = None, /, **metrics: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read when they are ready."""
+        metrics = named(values, metrics)
         if self._tracked is not None:
-            self._tracked.metric(values)
+            self._tracked.metric(metrics)
 
     def close(self) -> None:
         """Ends the run before the iterable is exhausted. Leaving a `for` loop does this automatically."""
@@ -83,10 +84,11 @@ class Step(MeasuredBlock[TrackedRun]):
             tracked.begin_step()
         return self
 
-    def metric(self, **values: Any) -> None:
+    def metric(self, values: Mapping[str, Any] | None = None, /, **metrics: Any) -> None:
         """Records numbers of this step. Arrays are read later, when they are ready."""
+        metrics = named(values, metrics)
         if self._tracked is not None:
-            self._tracked.metric(values)
+            self._tracked.metric(metrics)
 
 
 def steps(
@@ -124,11 +126,17 @@ def watch(output: Any) -> None:
         clock.watch(output)
 
 
-def metric(**values: Any) -> None:
-    """Records numbers of the innermost step that is running on this thread. Does nothing outside a step."""
+def metric(values: Mapping[str, Any] | None = None, /, **metrics: Any) -> None:
+    """Records numbers of the innermost step that is running on this thread, such as `loss=loss`, or
+    `{"train/loss": loss}`. Does nothing outside a step.
+
+    Raises:
+        TypeError: `values` is not a mapping.
+    """
+    metrics = named(values, metrics)
     clock = innermost_clock()
     if clock is not None:
-        clock.metric(values)
+        clock.metric(metrics)
 
 
 def alert(when: str | None) -> None:

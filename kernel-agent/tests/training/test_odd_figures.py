@@ -184,6 +184,19 @@ def test_a_metric_that_cannot_be_read_does_not_affect_the_others(keeper: KeeperD
     assert [message["metrics"] for message in keeper.of_type("figures")] == [{"d": 1}]
 
 
+def test_metrics_are_named_by_a_mapping_too(keeper: KeeperDouble) -> None:
+    with tpulab.run("named", log=False) as run:
+        for step in run.steps(range(2)):
+            run.log({"train/loss": step, 3: 1.5}, self=2.0)
+            tpulab.metric({"eval/loss": step})
+    keeper.wait(keeper.ended_runs, "the end of the run")
+    assert [step["metrics"] for step in keeper.steps()] == [
+        {"train/loss": step, "3": 1.5, "self": 2.0, "eval/loss": step} for step in range(2)
+    ]
+    with pytest.raises(TypeError, match=r"metrics have names: run.log\(loss=loss\).*, not 3"):
+        run.log(3)  # type: ignore[arg-type]
+
+
 def test_an_action_whose_result_or_error_cannot_be_printed_ends_no_training(keeper: KeeperDouble) -> None:
     def fails() -> None:
         raise HostileError

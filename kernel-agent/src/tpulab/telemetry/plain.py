@@ -79,6 +79,17 @@ def figure(name: str, value: Any) -> float | None:
     return number
 
 
+def named(values: Mapping[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+    """Metrics of one call, as a mapping, as keywords or as both. Raises `TypeError`."""
+    if values is None:
+        return more
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            f'metrics have names: run.log(loss=loss), or run.log({{"train/loss": loss}}), not {short(values)}'
+        )
+    return {**{str(name): value for name, value in values.items()}, **more}
+
+
 def is_number(text: str) -> bool:
     """Whether this is the text of a number, NaN and infinity included."""
     try:

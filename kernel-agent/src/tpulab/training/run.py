@@ -40,7 +40,7 @@ from tpulab.measure.media import Allowance, is_medium, medium_of
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunBranch, RunControl, RunState
-from tpulab.telemetry.plain import figure, short, whole_number
+from tpulab.telemetry.plain import figure, named, short, whole_number
 from tpulab.telemetry.text import write_line
 from tpulab.training.run_config import plain_config
 from tpulab.training.run_steps import RunBlock, RunSteps
@@ -110,14 +110,16 @@ class TrainingRun:
         """
         return RunBlock(self)
 
-    def log(self, **metrics: Any) -> None:
-        """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
-        are ready. Outside a step, the numbers count for the previous step, even after the last one.
+    def log(self, values: Mapping[str, Any] | None = None, /, **metrics: Any) -> None:
+        """Records numbers of the running step, such as `loss=loss`, or `{"train/loss": loss}`. Arrays are
+        read later, once they are ready. Outside a step, the numbers count for the previous step, even
+        after the last one.
 
         Text, figures of matplotlib, images of PIL and arrays of two dimensions and more are shown as such
         (`tpulab.image`): 16 at once, then one a second. An array on a device is read immediately, which
         waits for it.
         """
+        metrics = named(values, metrics)
         for name, value in metrics.items():
             if is_medium(value):
                 metrics[name] = medium_of(value, self._media)
